@@ -1,0 +1,39 @@
+# `make run` and `make test` start from a bare machine: Python >= 3.11, make, a package registry.
+PYTHON   ?= python3
+VENV     ?= .venv
+BIN      := $(VENV)/bin
+SCENARIO ?= scenarios/urban_er_k20.toml
+STAMP    := $(VENV)/.installed
+# one OpenMP thread per xdist worker: two workers with two threads each fight over two cores
+PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+.PHONY: run test test-all lint types venv wheel clean
+
+run: $(STAMP)
+	@$(BIN)/wirelessdl run $(SCENARIO)
+
+test: lint types
+	$(PYTEST) -m "not slow"
+
+test-all: lint types
+	$(PYTEST)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+wheel: $(STAMP)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The air between nodes: |h| per link, vectorised."""

@@ -1,0 +1,45 @@
+"""What receivers know of the channel: gain_est per link, from the pilot slot.
+
+perfect   gain_est = |h|
+pilots    least squares over L symbols: h_est = h + e, e ~ CN(0, N0 / (P L)); after phase
+          compensation gain_est = max(Re h_est, 0). |h_est| would be biased upwards and shrink models.
+"""
+
+from typing import Annotated, Protocol
+
+import numpy as np
+from annotated_types import Ge
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Links
+
+
+class Csi(Protocol):
+    def estimate(
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+    ) -> FloatArray: ...
+
+
+class Perfect:
+    """Receivers know |h|."""
+
+    def estimate(
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+    ) -> FloatArray:
+        return gain
+
+
+class Pilots:
+    """Least squares over `symbols` orthogonal pilot symbols per sender."""
+
+    def __init__(self, symbols: Annotated[int, Ge(1)] = 1):
+        self.symbols = symbols
+
+    def estimate(
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+    ) -> FloatArray:
+        deviation = np.sqrt(noise_w / (2.0 * pilot_w[links.tx] * self.symbols))
+        return np.maximum(gain + deviation * rng.standard_normal(len(links)), 0.0)
+
+
+CSI = {"perfect": Perfect, "pilots": Pilots}

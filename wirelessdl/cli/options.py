@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scenario_options(function: F) -> F:
+    """SCENARIO with --set, --seed, --run, --rounds."""
+    for decorate in reversed(
+        [
+            click.argument("scenario"),
+            click.option(
+                "--set",
+                "overrides",
+                multiple=True,
+                metavar="SECTION.KEY=VALUE",
+                help="Override any key; repeatable.",
+            ),
+            click.option("--seed", type=int, help="The world: placement, topology, partition, initial weights."),
+            click.option("--run", "run_number", type=int, help="The draws: fading, batches, noise."),
+            click.option("--rounds", type=int, help="How many rounds."),
+        ]
+    ):
+        function = decorate(function)
+    return function
+
+
+def all_overrides(
+    overrides: tuple[str, ...], seed: int | None, run_number: int | None, rounds: int | None
+) -> list[str]:
+    """--set and the short options as one list; the short ones win."""
+    short = {"scenario.seed": seed, "scenario.run": run_number, "scenario.rounds": rounds}
+    return [*overrides, *(f"{key}={value}" for key, value in short.items() if value is not None)]

@@ -1,0 +1,42 @@
+"""The mistakes wirelessdl recognises.
+
+Each message is one line: where, which key, its value, the rule, the remedy. The command line prints
+it without a traceback and exits with 2. Anything else that is raised is a defect of ours and shows
+its traceback.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class WirelessdlError(Exception):
+    """A mistake in what was asked for, told in one line."""
+
+
+class ScenarioError(WirelessdlError):
+    """A scenario that cannot be run as written."""
+
+
+class ContractError(WirelessdlError):
+    """A user's model that returned what its protocol does not allow."""
+
+
+class InfeasiblePowerError(WirelessdlError):
+    """No power split meets the privacy target."""
+
+
+class TraceError(WirelessdlError):
+    """A run directory that cannot be written or read."""
+
+
+class TrainingError(WirelessdlError):
+    """Training that left the finite numbers."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean x?' where a known name is close, else '; known: a, b, c'."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; known: {', '.join(names)}" if names else ""

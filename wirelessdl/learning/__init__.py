@@ -1,0 +1,1 @@
+"""K private models as one batch; the only room that knows torch."""

@@ -1,0 +1,21 @@
+"""Clipping: what bounds one sample's pull on a step.
+
+batch        g <- g min(1, G / ||g||), the mini-batch gradient as one; replace-one sensitivity 2G
+per-sample   g <- (1/B) sum_b g_b min(1, C / ||g_b||); replace-one sensitivity 2C/B
+"""
+
+from typing import Literal, TypeAlias
+
+import torch
+
+Clipping: TypeAlias = Literal["batch", "per-sample"]
+
+
+def sensitivity(clipping: Clipping, clip_norm: float, batch_size: int) -> float:
+    """How far one replaced sample moves a gradient, at most."""
+    return 2.0 * clip_norm if clipping == "batch" else 2.0 * clip_norm / batch_size
+
+
+def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
+    """min(1, clip_norm / norm), 1 where the norm is 0."""
+    return (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max_(1.0)

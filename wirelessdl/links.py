@@ -1,0 +1,128 @@
+"""Who hears whom, and where they are.
+
+A network is a vector of directed links in receiver-major order: every per-link quantity is one
+vector of length `len(links)`. Dense `[rx, tx]` matrices are views for people and small-K maths.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Positions and velocities of K nodes at one instant, both `[K, 3]` (x, y, height)."""
+
+    position_m: FloatArray
+    velocity_mps: FloatArray
+
+    @property
+    def nodes(self) -> int:
+        return len(self.position_m)
+
+    @staticmethod
+    def at_rest(position_m: FloatArray) -> "Geometry":
+        """Nodes that do not move."""
+        position = np.asarray(position_m, dtype=np.float64)
+        return Geometry(position, np.zeros_like(position))
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Directed links `tx -> rx` of K nodes, sorted by receiver, then sender."""
+
+    rx: IntArray
+    tx: IntArray
+    geometry: Geometry
+
+    @staticmethod
+    def from_mask(mask: BoolArray, geometry: Geometry) -> "Links":
+        """Links where `mask[rx, tx]` is true; the diagonal does not count."""
+        hears = mask.copy()
+        np.fill_diagonal(hears, False)
+        rx, tx = np.nonzero(hears)
+        return Links(rx.astype(np.int64), tx.astype(np.int64), geometry)
+
+    @staticmethod
+    def from_gain(gain: FloatArray) -> "Links":
+        """Links where a dense `gain[rx, tx]` is positive, of nodes at no particular place."""
+        return Links.from_mask(gain > 0, Geometry.at_rest(np.zeros((len(gain), 3))))
+
+    def at(self, geometry: Geometry) -> "Links":
+        """The same links with the nodes elsewhere."""
+        return self if geometry is self.geometry else Links(self.rx, self.tx, geometry)
+
+    def among(self, on_air: BoolArray) -> "Links":
+        """Only the links whose sender is on air."""
+        return self if on_air.all() else self.where(on_air[self.tx])
+
+    def where(self, keep: BoolArray) -> "Links":
+        """Only the links that `keep` marks."""
+        return Links(self.rx[keep], self.tx[keep], self.geometry)
+
+    def __len__(self) -> int:
+        return len(self.rx)
+
+    @property
+    def nodes(self) -> int:
+        return self.geometry.nodes
+
+    @cached_property
+    def pair(self) -> IntArray:
+        """Number of the unordered pair {rx, tx}, the same for both directions and for every instant."""
+        low, high = np.minimum(self.rx, self.tx), np.maximum(self.rx, self.tx)
+        return low * self.nodes + high
+
+    @cached_property
+    def degree(self) -> IntArray:
+        """How many senders each node hears, `[K]`."""
+        return np.bincount(self.rx, minlength=self.nodes)
+
+    @cached_property
+    def distance_m(self) -> FloatArray:
+        """Length of each link in three dimensions."""
+        position = self.geometry.position_m
+        return np.asarray(np.linalg.norm(position[self.rx] - position[self.tx], axis=1))
+
+    @cached_property
+    def distance_2d_m(self) -> FloatArray:
+        """Length of each link on the ground."""
+        position = self.geometry.position_m[:, :2]
+        return np.asarray(np.linalg.norm(position[self.rx] - position[self.tx], axis=1))
+
+    @cached_property
+    def tx_height_m(self) -> FloatArray:
+        return np.asarray(self.geometry.position_m[self.tx, 2])
+
+    @cached_property
+    def rx_height_m(self) -> FloatArray:
+        return np.asarray(self.geometry.position_m[self.rx, 2])
+
+    def matrix(self, values: FloatArray, fill: float = 0.0) -> FloatArray:
+        """Dense `[rx, tx]` view of one value per link."""
+        dense = np.full((self.nodes, self.nodes), fill)
+        dense[self.rx, self.tx] = values
+        return dense
+
+    def vector(self, matrix: FloatArray) -> FloatArray:
+        """One value per link from a dense `[rx, tx]` matrix."""
+        return np.asarray(matrix[self.rx, self.tx], dtype=np.float64)
+
+    def sum_per_receiver(self, values: FloatArray) -> FloatArray:
+        """Sum over the senders each node hears, `[K]`."""
+        return np.bincount(self.rx, weights=values, minlength=self.nodes).astype(np.float64, copy=False)
+
+    def components(self) -> IntArray:
+        """Number of the strongly connected component of each node, `[K]`."""
+        graph = csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
+        _, label = connected_components(graph, directed=True, connection="strong")
+        return np.asarray(label, dtype=np.int64)
+
+    def strongly_connected(self) -> bool:
+        """Whether every node's model reaches every other."""
+        return bool(self.components().max() == 0)

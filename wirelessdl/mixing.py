@@ -1,0 +1,158 @@
+"""The averaging that the air performs.
+
+Receiver i hears y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j and joins it with its own term:
+
+    s_i = air_i y_i / (c_i d_i) + (1 - air_i) w_i,      c_i = mean_j |h_ij| sqrt(alpha_j P_j)
+
+so A[i, j] = air_i |h_ij| sqrt(alpha_j P_j) / (c_i d_i), A[i, i] = 1 - air_i, rows summing to one.
+
+    paper      air_i = d_i / (d_i + 1)                                  (eq. 11)
+    receiver   air_i = kappa p_i, p the left Perron vector of the air's own weights P:
+               A = I - kappa diag(p) (I - P) is doubly stochastic, so no node's data counts twice
+               and theta is K. kappa = min_i (d_i / (d_i + 1)) / p_i keeps A[i, i] >= 1 / (d_i + 1).
+
+With estimated gains the receiver computes c_i, p and air_i from what it measured; the air applies the
+true gains, and rows no longer sum to one exactly.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import splu
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Links
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """Weights of one slot: `link` per link, `own` per node, `scale` = air_i / (c_i d_i) per node."""
+
+    links: Links
+    link: FloatArray
+    own: FloatArray
+    scale: FloatArray
+
+    @cached_property
+    def dense(self) -> FloatArray:
+        """A[rx, tx]."""
+        matrix = self.links.matrix(self.link)
+        matrix[np.diag_indices(self.links.nodes)] = self.own
+        return matrix
+
+    @property
+    def row_sum(self) -> FloatArray:
+        """Sum of each receiver's weights, `[K]`; one under perfect CSI."""
+        return self.own + self.links.sum_per_receiver(self.link)
+
+
+def mix(
+    links: Links,
+    gain: FloatArray,
+    amplitude: FloatArray,
+    *,
+    air: FloatArray,
+    gain_est: FloatArray | None = None,
+) -> Mixing:
+    """Weights of one slot from true gains, normalised by the estimated ones.
+
+    amplitude: sqrt(alpha_j P_j) per sender; air: weight of what is heard, per receiver. A node that
+    hears nothing keeps its own term.
+    """
+    known = gain if gain_est is None else gain_est
+    heard = links.sum_per_receiver(known * amplitude[links.tx])  # c_i d_i
+    share = np.where(heard > 0, air, 0.0)
+    scale = np.divide(share, heard, out=np.zeros_like(heard), where=heard > 0)
+    return Mixing(links, scale[links.rx] * gain * amplitude[links.tx], 1.0 - share, scale)
+
+
+def uniform_air(links: Links) -> FloatArray:
+    """The paper's weight of what is heard: d / (d + 1) per receiver."""
+    return links.degree / (links.degree + 1.0)
+
+
+def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
+    """Weights of what is heard that make A doubly stochastic; needs a strongly connected graph."""
+    if not links.strongly_connected():
+        raise ValueError("receiver balancing needs a strongly connected graph")
+    heard = mix(links, gain, amplitude, air=np.ones(links.nodes))
+    weight = perron_vector(heard)
+    kappa = np.min(uniform_air(links) / weight)
+    return np.asarray(kappa * weight)
+
+
+def mixing_matrix(
+    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
+) -> FloatArray:
+    """Row-stochastic weights the air applies (paper eq. 11). Returns A[rx, tx]."""
+    links, vector, amplitude = _arguments(gain, alpha, power_w, links)
+    return mix(links, vector, amplitude, air=uniform_air(links)).dense
+
+
+def balanced_mixing(
+    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
+) -> FloatArray:
+    """Doubly stochastic weights by receiver balancing. Returns A[rx, tx]."""
+    links, vector, amplitude = _arguments(gain, alpha, power_w, links)
+    return mix(links, vector, amplitude, air=balanced_air(links, vector, amplitude)).dense
+
+
+def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
+    """Left Perron vector pi of a row-stochastic matrix: pi A = pi, sum 1, by one linear solve."""
+    weights = _sparse(matrix)
+    nodes = weights.shape[0]
+    if nodes == 1:
+        return np.ones(1)
+    # (A' - I) pi = 0 with pi_0 = 1 drops the redundant row; the rest is nonsingular when irreducible
+    system = (csr_array(np.eye(nodes)) - weights).T.tocsc()
+    if nodes <= 200:
+        rest = np.linalg.solve(system[1:, 1:].toarray(), -system[1:, [0]].toarray()[:, 0])
+    else:
+        rest = splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
+    pi = np.concatenate([[1.0], rest])
+    return np.asarray(pi / pi.sum())
+
+
+def spectral_gap(matrix: FloatArray | Mixing) -> float:
+    """1 - |second largest eigenvalue|: how fast models agree; 0 means never."""
+    dense = matrix.dense if isinstance(matrix, Mixing) else matrix
+    modulus = np.sort(np.abs(np.linalg.eigvals(dense)))
+    return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
+
+
+def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
+    """theta: the largest 1 / z_ii that Z_t = A Z_{t-1}, Z_0 = I, passes through or settles at."""
+    settled = float(np.max(1.0 / perron_vector(matrix)))
+    dense = matrix.dense if isinstance(matrix, Mixing) else matrix
+    if len(dense) > 300:  # the transient costs K^3 a step; the multiplier is capped at theta anyway
+        return settled
+    peak, power = settled, dense
+    for _ in range(steps):
+        diagonal = np.diagonal(power)
+        peak = max(peak, float(np.max(1.0 / diagonal)))
+        if np.ptp(power, axis=0).max() < 1e-12:
+            break
+        power = power @ dense
+    return peak
+
+
+def _sparse(matrix: FloatArray | Mixing) -> csr_array:
+    if not isinstance(matrix, Mixing):
+        return csr_array(matrix)
+    links, diagonal = matrix.links, np.arange(matrix.links.nodes)
+    values = np.concatenate([matrix.link, matrix.own])
+    rows, columns = np.concatenate([links.rx, diagonal]), np.concatenate([links.tx, diagonal])
+    return csr_array((values, (rows, columns)), shape=(links.nodes, links.nodes))
+
+
+def _arguments(
+    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None
+) -> tuple[Links, FloatArray, FloatArray]:
+    """Links, one gain per link and sqrt(alpha P), from dense or per-link gains."""
+    gain = np.asarray(gain, dtype=np.float64)
+    if links is None:
+        links = Links.from_gain(gain)
+    vector = links.vector(gain) if gain.ndim == 2 else gain
+    return links, vector, np.sqrt(np.asarray(alpha) * np.broadcast_to(power_w, links.nodes))

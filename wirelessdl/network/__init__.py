@@ -1,0 +1,1 @@
+"""Where nodes are, how they move, who hears whom."""

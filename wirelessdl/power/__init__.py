@@ -1,0 +1,6 @@
+"""How each node splits its power between model and noise."""
+
+from wirelessdl.power.allocate import plan_power
+from wirelessdl.power.problem import PowerPlan, PowerProblem
+
+__all__ = ["PowerPlan", "PowerProblem", "plan_power"]

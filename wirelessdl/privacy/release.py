@@ -1,0 +1,22 @@
+"""What left the antenna in one slot, written down before it is sent.
+
+A release says what was done, not what it costs: accountants read it. mu is sensitivity over noise
+deviation, the inverse of the noise multiplier; zero where the state sent carries no gradient, as in
+the first round, whose models come from no data.
+"""
+
+from dataclasses import dataclass
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class SlotRelease:
+    """One slot: `own_mu[K]` per sender behind its own noise, `link_mu` per link behind all it hears."""
+
+    round: int
+    on_air: BoolArray
+    own_mu: FloatArray
+    link_rx: IntArray
+    link_tx: IntArray
+    link_mu: FloatArray

@@ -1,0 +1,197 @@
+"""Scenarios from TOML files, bundled names and overrides.
+
+A mistake is one line: file, key, value, rule, remedy.
+"""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.scenario.messages import rule
+from wirelessdl.scenario.part import Catalog, Part
+from wirelessdl.scenario.schema import Scenario
+
+
+def share_folder() -> Path:
+    """Where bundled scenarios and channel models live: inside the wheel, or the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "_share"
+    return installed if installed.is_dir() else package.parent
+
+
+def bundled_scenarios() -> dict[str, Path]:
+    """Bundled scenario files by name."""
+    return {path.stem: path for path in sorted((share_folder() / "scenarios").glob("*.toml"))}
+
+
+def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario file, or a bundled scenario by name, and apply 'section.key=value' overrides."""
+    file = _locate(path)
+    table = _read(file)
+    for override in overrides:
+        _apply(table, override)
+    return parse_scenario(table, origin=_shown(path, file), folder=str(file.parent))
+
+
+def parse_scenario(table: dict[str, Any], *, origin: str = "scenario", folder: str = "") -> Scenario:
+    """A checked scenario from nested tables."""
+    try:
+        scenario = Scenario.model_validate(table)
+    except ValidationError as error:
+        raise ScenarioError(f"{origin}: {_first_finding(error, table)}") from None
+    scenario._origin = origin
+    scenario._folder = folder
+    return scenario
+
+
+def catalog_for(scenario: Scenario) -> Catalog:
+    """Looks for user files in the working folder, the scenario's, its parent, and among the bundled."""
+    folders = [Path.cwd()]
+    if scenario.folder:
+        folders += [Path(scenario.folder), Path(scenario.folder).parent]
+    return Catalog(scenario.origin, (*folders, share_folder()))
+
+
+def _locate(path: str | Path) -> Path:
+    file = Path(path)
+    if file.is_file():
+        return file
+    bundled = bundled_scenarios()
+    if str(path) in bundled:
+        return bundled[str(path)]
+    if file.is_dir():
+        raise ScenarioError(f"{path}: is a folder; name a scenario file in it")
+    raise ScenarioError(f"{path}: no such file, and no bundled scenario of that name{nearest(file.stem, bundled)}")
+
+
+def _shown(path: str | Path, file: Path) -> str:
+    return str(path) if Path(path) == file else f"{path} (bundled)"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{file}: not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{file}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise ScenarioError(f"{file}: cannot be read: {error.strerror}") from None
+
+
+def _apply(table: dict[str, Any], override: str) -> None:
+    """Set one dotted key. List entries are numbers; changing a part's kind drops its old parameters."""
+    key, equals, text = override.partition("=")
+    path = key.strip().split(".")
+    if not equals or len(path) < 2 or not all(path):
+        raise ScenarioError(f'--set {override}: must be section.key=value, as in "scenario.rounds=100"')
+    place: Any = table
+    for step in path[:-1]:
+        place = _enter(place, step, override)
+    value, last = _value(text.strip()), path[-1]
+    if isinstance(place, list):
+        _enter(place, last, override)
+        place[int(last)] = value
+    elif last in ("kind", "model") and place.get(last, value) != value and len(path) > 2:
+        place.clear()
+        place[last] = value
+    else:
+        place[last] = value
+
+
+def _enter(place: Any, step: str, override: str) -> Any:
+    if isinstance(place, list):
+        if not step.isdigit() or int(step) >= len(place):
+            raise ScenarioError(f"--set {override}: {step} is no entry of a list of {len(place)}; count from 0")
+        return place[int(step)]
+    child = place.setdefault(step, {})
+    if isinstance(child, str):  # a part written as its bare name
+        child = place[step] = {"kind": child}
+    if not isinstance(child, dict | list):
+        raise ScenarioError(f"--set {override}: {step} is a value, not a section")
+    return child
+
+
+def _value(text: str) -> Any:
+    """A TOML value; anything else is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
+    findings = error.errors(include_url=False)
+    # a misspelt key tells more than the missing one it was meant to be
+    finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
+    location = _location(finding["loc"])
+    key = ".".join(location)
+    model = _model_at(location[:-1])
+    if finding["type"] == "extra_forbidden":
+        return f"unknown key {key}{_suggest(location, model)}"
+    if finding["type"] == "missing":
+        what = f"section [{key}]" if len(location) == 1 else f"key {key}"
+        return f"missing {what}; add it"
+    if not location:
+        return rule(finding)
+    field = model.model_fields.get(location[-1]) if model is not None else None
+    extra = field.json_schema_extra if field is not None else None
+    text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else _rules(findings, key)
+    return f"{key} is {_show(_look_up(table, location))}; {text}"
+
+
+def _rules(findings: Iterable[Any], key: str) -> str:
+    """Every rule broken at one key (alternatives of a union), joined."""
+    rules = dict.fromkeys(rule(f) for f in findings if ".".join(_location(f["loc"])) == key)
+    return " or ".join(text if n == 0 else text.removeprefix("must be ") for n, text in enumerate(rules))
+
+
+def _location(loc: Iterable[Any]) -> list[str]:
+    """Keys of a finding, without the names pydantic gives to alternatives of a union."""
+    location: list[str] = []
+    for step in loc:
+        model = _model_at(location)
+        if isinstance(step, int) or model is None or step in model.model_fields or len(location) < 2:
+            if model is not None and not isinstance(step, int) and issubclass(model, Part):
+                break
+            location.append(str(step))
+    return location[:2] if len(location) > 2 and not location[2].isdigit() else location
+
+
+def _model_at(location: Sequence[str]) -> type[BaseModel] | None:
+    model: type[BaseModel] = Scenario
+    for step in location:
+        field = model.model_fields.get(step)
+        annotation = field.annotation if field is not None else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return None
+        model = annotation
+    return model
+
+
+def _suggest(location: list[str], model: type[BaseModel] | None) -> str:
+    """The nearest key of the section; failing that, the section that has the key."""
+    last = location[-1]
+    known = {} if model is None else model.model_fields
+    hint = nearest(last, known)
+    if hint.startswith("; did you mean"):
+        return f"; did you mean {'.'.join([*location[:-1], hint.removeprefix('; did you mean ')])}"
+    for section, field in Scenario.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and last in annotation.model_fields:
+            return f"; did you mean {section}.{last}?"
+    return hint
+
+
+def _look_up(table: Any, location: Iterable[str]) -> Any:
+    for step in location:
+        table = table[int(step)] if isinstance(table, list) else table.get(step)
+    return table
+
+
+def _show(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,172 @@
+"""A part: a named model with its parameters, as a scenario writes it.
+
+    topology = { kind = "erdos-renyi", p = 0.4 }
+    { model = "channel_models/street.py:Street", exponent = 3.1 }
+
+The scenario only keeps name and parameters. `Catalog.build` finds the class, built-in or the user's,
+and checks the parameters against its `__init__` signature: one rule for both.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.scenario.messages import explain
+
+
+class Part(BaseModel):
+    """Name and parameters of a model; written as a table with `kind`, or as the bare name."""
+
+    model_config = ConfigDict(frozen=True)
+    key: ClassVar[str] = "kind"
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_table(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value, "parameters": {}}
+        if not isinstance(value, Mapping):
+            raise ValueError(f'must be a name or a table like {{ {cls.key} = "..." }}')
+        table = dict(value)
+        name = table.pop(next((key for key in (cls.key, "kind", "model") if key in table), cls.key), None)
+        if not isinstance(name, str):
+            raise ValueError(f"must name its {cls.key}")
+        return {"name": name, "parameters": table}
+
+    @model_serializer
+    def to_table(self) -> dict[str, Any]:
+        return {self.key: self.name, **self.parameters}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> JsonSchemaValue:
+        table = {"type": "object", "properties": {cls.key: {"type": "string"}}, "required": [cls.key]}
+        return {"anyOf": [{"type": "string"}, table], "title": cls.__name__}
+
+
+class Model(Part):
+    """A part written with `model` instead of `kind`: channels and learners."""
+
+    key: ClassVar[str] = "model"
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """A file of the user's that a scenario loads."""
+
+    name: str
+    path: Path
+    sha256: str
+
+
+@dataclass
+class Catalog:
+    """Finds and builds parts, and remembers which files of the user's were loaded."""
+
+    origin: str
+    folders: tuple[Path, ...]
+    files: dict[str, UserFile] = field(default_factory=dict)
+    _modules: dict[Path, ModuleType] = field(default_factory=dict)
+
+    def build(self, where: str, part: Part, known: Mapping[str, Any], **given: Any) -> tuple[Any, Part]:
+        """The object a part describes, and the part with every parameter spelled out.
+
+        known: built-in classes by name. given: what the simulator supplies where the class asks for it.
+        """
+        target = self.find(where, part, known)
+        parameters = self._parameters(where, part, target, given)
+        supplied = {name: value for name, value in given.items() if name in _accepted(target)}
+        try:
+            built = target(**parameters, **supplied)
+        except (ValueError, TypeError) as error:
+            raise ScenarioError(f"{self.origin}: {where}.{error}") from error
+        return built, type(part)(**{part.key: part.name, **parameters})
+
+    def find(self, where: str, part: Part, known: Mapping[str, Any]) -> Any:
+        """The class that a part names."""
+        if ":" in part.name:
+            return self._from_file(where, part)
+        if part.name not in known:
+            key = f"{where}.{part.key}"
+            raise ScenarioError(f'{self.origin}: {key} is "{part.name}"; no such model{nearest(part.name, known)}')
+        return known[part.name]
+
+    def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        accepted = {name: p for name, p in _accepted(target).items() if name not in given}
+        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+        for name in part.parameters:
+            if name not in accepted:
+                hint = nearest(name, accepted) or f"; {part.name} takes no parameters"
+                raise ScenarioError(f"{self.origin}: unknown key {where}.{name}{hint}")
+        values = {}
+        for name, parameter in accepted.items():
+            if name not in part.parameters:
+                if parameter.default is parameter.empty:
+                    raise ScenarioError(f"{self.origin}: missing key {where}.{name}; {part.name} needs it")
+                if parameter.default is not None:  # TOML has no null: absent stays absent
+                    values[name] = parameter.default
+                continue
+            value = part.parameters[name]
+            try:
+                values[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
+            except ValidationError as error:
+                raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error)}") from None
+        return values
+
+    def _from_file(self, where: str, part: Part) -> Any:
+        file_name, _, class_name = part.name.rpartition(":")
+        path = next((p for folder in self.folders if (p := folder / file_name).is_file()), None)
+        key = f"{self.origin}: {where}.{part.key}"
+        if path is None:
+            looked = ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
+            raise ScenarioError(f'{key} is "{part.name}"; no file {file_name} in {looked}')
+        module = self._import(key, file_name, path.resolve())
+        if not hasattr(module, class_name):
+            defined = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+            raise ScenarioError(
+                f'{key} is "{part.name}"; {file_name} has no {class_name}{nearest(class_name, defined)}'
+            )
+        return getattr(module, class_name)
+
+    def _import(self, key: str, file_name: str, path: Path) -> ModuleType:
+        if path in self._modules:
+            return self._modules[path]
+        content = path.read_bytes()
+        spec = importlib.util.spec_from_file_location(f"wirelessdl_user_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise ScenarioError(f"{key} names {file_name}, which is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            line = next(
+                (f.lineno for f in reversed(frames) if Path(f.filename) == path),
+                getattr(error, "lineno", "?"),
+            )
+            raise ScenarioError(f"{key}: {file_name} line {line} raised {type(error).__name__}: {error}") from error
+        self._modules[path] = module
+        self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
+        return module
+
+
+def _accepted(target: Any) -> dict[str, inspect.Parameter]:
+    """Parameters a class takes by keyword."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if inspect.isclass(target) and target.__init__ is object.__init__:
+        return {}
+    return {name: p for name, p in inspect.signature(target).parameters.items() if p.kind in kinds}

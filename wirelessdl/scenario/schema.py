@@ -1,0 +1,189 @@
+"""The scenario: every key a TOML file may hold, with its default and its rule.
+
+Pydantic checks single keys and what sections say about each other; what needs data, graphs or gains
+is checked when the world is built.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
+
+from wirelessdl.scenario.part import Model, Part
+
+Positive = Annotated[FiniteFloat, Field(gt=0)]
+Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+def _rule(text: str) -> dict[str, Any]:
+    """A remedy to print instead of pydantic's words."""
+    return {"rule": text}
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class ScenarioSection(Section):
+    """Which run this is."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$",
+        json_schema_extra=_rule("must be letters, digits, '_', '-' or '.': it names the run directory"),
+        description="Name of the scenario and of its run directories.",
+    )
+    description: str = Field("", description="What the scenario shows, for people.")
+    seed: Annotated[int, Field(ge=0, strict=True)] = Field(
+        0, description="The world: placement, topology, partition, initial weights."
+    )
+    run: Count = Field(1, description="The draws: fading, batches, noise, faults.")
+    rounds: Count = Field(description="Communication rounds.")
+
+
+class NetworkSection(Section):
+    """Who hears whom, and where they are."""
+
+    nodes: Annotated[int, Field(ge=2, strict=True)] = Field(
+        json_schema_extra=_rule("must be an integer >= 2: a node alone has nobody to talk to"),
+        description="Number of nodes K.",
+    )
+    topology: Part = Field(Part(kind="full"), description="Which links exist.")  # type: ignore[call-arg]
+    placement: Part = Field(Part(kind="disc"), description="Where nodes start.")  # type: ignore[call-arg]
+    mobility: Part = Field(Part(kind="static"), description="How nodes move.")  # type: ignore[call-arg]
+
+
+class ChannelSection(Section):
+    """A chain of models: losses add in dB, fading multiplies."""
+
+    models: Annotated[list[Model], Field(min_length=1)] = Field(description="Channel models, applied in turn.")
+    frequency_hz: Positive = Field(3.5e9, description="Carrier frequency.")
+
+
+class RadioSection(Section):
+    """Transmitter, receiver, frame."""
+
+    power_dbm: FiniteFloat = Field(23.0, description="Transmit power budget of every node.")
+    bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per hertz and second.")
+    noise_figure_db: Annotated[FiniteFloat, Field(ge=0)] = Field(7.0, description="Receiver noise figure.")
+    temperature_k: Positive = Field(290.0, description="Receiver temperature.")
+    thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: no).")
+    duplex: Literal["full"] = Field("full", description="Nodes send and receive at once.")
+    csi: Part = Field(Part(kind="perfect"), description="How receivers learn |h|.")  # type: ignore[call-arg]
+    pilot_symbols: Annotated[int, Field(ge=0, strict=True)] = Field(
+        0, description="Symbols of the pilot slot; at least one per node is always sent."
+    )
+    guard_s: Annotated[FiniteFloat, Field(ge=0)] = Field(1e-5, description="Silence after each slot.")
+    use_full_power: bool = Field(
+        False,
+        description="Scale all transmissions by one known factor so that emission may reach the budget.",
+    )
+
+
+class PowerSection(Section):
+    """How transmit power is split between model and DP noise."""
+
+    allocator: Part = Field(Part(kind="lp"), description="What solves the split.")  # type: ignore[call-arg]
+    objective: Literal["sum", "own-noise"] = Field(
+        "sum", description="sum: the paper's LP; own-noise: each node's own noise alone meets epsilon_max."
+    )
+    balance: Literal["receiver", False] = Field(
+        "receiver",
+        description="Make the mixing doubly stochastic by weighing air against self; false: the paper.",
+    )
+    schedule: Literal["static", "adaptive"] = Field(
+        "static", description="Solve once from the mean gains, or anew for every frame."
+    )
+    alpha_min: Fraction = Field(1e-3, description="Least share of power for the model.")
+    beta_min: Fraction = Field(1e-6, description="Least share of power for noise.")
+
+
+class PrivacySection(Section):
+    """What is promised."""
+
+    protocol: Literal["hardened", "paper"] = Field(
+        "hardened", description="Gradient at the received mix (provable), or at the own model (as printed)."
+    )
+    epsilon_max: float = Field(
+        gt=0,
+        json_schema_extra=_rule("must be > 0, or inf for no privacy noise"),
+        description="Most that a link may leak in one slot.",
+    )
+    delta: Fraction = Field(
+        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of one slot's epsilon."
+    )
+    delta_total: Fraction = Field(
+        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of totals over the run."
+    )
+    clipping: Literal["per-sample", "batch"] = Field("per-sample", description="What is clipped.")
+    clip_norm: Positive = Field(1.0, description="Gradient norm bound, C per sample or G per batch.")
+    rho: Positive = Field(10.0, description="sigma / gamma: deviation of the noise per unit learning rate.")
+
+
+class LearningSection(Section):
+    """The task."""
+
+    dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
+    model: Model = Field(Model(model="softmax"), description="Learner.")  # type: ignore[call-arg]
+    partition: Part = Field(Part(kind="iid"), description="How data falls to nodes.")  # type: ignore[call-arg]
+    batch_size: Count = Field(64, description="Samples per node and round, without replacement.")
+    learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
+    projection_radius: Positive = Field(0.5, description="Radius of the feasible ball over sqrt(m).")
+    dtype: Literal["float32", "float64"] = Field("float32", description="Precision of models.")
+    eval_every: Count = Field(10, description="Rounds between evaluations on the common test set.")
+
+
+class TimeSection(Section):
+    """What takes how long."""
+
+    compute: Part = Field(Part(kind="constant"), description="Gradient time per node.")  # type: ignore[call-arg]
+
+
+class TraceSection(Section):
+    """What is written down."""
+
+    links: Literal["all", "evaluated", "none"] = Field(
+        "all", description="Rounds whose links are traced: all, those with an evaluation, or none."
+    )
+    flush_every: Annotated[int, Field(ge=20, strict=True)] = Field(
+        50, description="Rounds buffered before a Parquet part is written."
+    )
+
+
+class Scenario(Section):
+    """A complete, checked scenario."""
+
+    scenario: ScenarioSection
+    network: NetworkSection
+    channel: ChannelSection
+    radio: RadioSection = RadioSection()
+    power: PowerSection = PowerSection()
+    privacy: PrivacySection
+    learning: LearningSection = LearningSection()
+    time: TimeSection = TimeSection()
+    trace: TraceSection = TraceSection()
+
+    _origin: str = PrivateAttr("scenario")
+    _folder: str = PrivateAttr("")
+
+    @property
+    def origin(self) -> str:
+        """The file this came from, for messages."""
+        return self._origin
+
+    @property
+    def folder(self) -> str:
+        """The folder this came from, for the user's model files; empty when there is none."""
+        return self._folder
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        if self.privacy.protocol == "paper" and self.privacy.clipping == "per-sample":
+            raise ValueError(
+                'privacy.clipping is "per-sample" under privacy.protocol "paper"; its sensitivity 2C/B does not hold '
+                'there: use clipping = "batch", or protocol = "hardened"'
+            )
+        return self
+
+    def to_table(self) -> dict[str, Any]:
+        """The scenario as nested tables that TOML can hold."""
+        return self.model_dump(mode="python")

@@ -1,0 +1,1 @@
+"""Time: SimPy moves it, and each slot hands one batch to the learning engine."""

@@ -1,0 +1,52 @@
+"""A built world in words, for people who want to know before they wait."""
+
+import numpy as np
+
+from wirelessdl.sim.build import World
+from wirelessdl.sim.clock import to_s
+from wirelessdl.units import w_to_dbm
+
+
+def describe(world: World) -> dict[str, str]:
+    """What would run, one fact per line."""
+    scenario, links, frame = world.scenario, world.links, world.frame
+    degree, distance = links.degree, links.distance_m
+    sizes = [len(hand) for hand in world.hands]
+    privacy, learning = scenario.privacy, scenario.learning
+    q = world.sampling_rate
+    chain = " + ".join(part.name for part in scenario.channel.models)
+    thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
+    facts = {
+        "network": (
+            f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
+            f"{degree.min()} to {degree.max()} neighbours, {distance.min():.0f} to {distance.max():.0f} m apart"
+        ),
+        "heard": "neighbours only: the air adds up the graph's links and nothing else (as in the paper)",
+        "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
+        "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}",
+        "model": f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}",
+        "data": (
+            f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
+            f"batches of {learning.batch_size} (q {q.min():.3g} to {q.max():.3g})"
+        ),
+        "frame": (
+            f"{to_s(frame.pilot_ns) * 1e3:.3g} ms pilots, {to_s(frame.payload_ns) * 1e3:.3g} ms payload, "
+            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round"
+        ),
+        "power": (
+            f"{scenario.power.objective} objective, {scenario.power.schedule}, "
+            f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
+        ),
+        "privacy": (
+            f"{privacy.protocol} protocol, {privacy.clipping} clipping at {privacy.clip_norm:g}, "
+            f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g}"
+        ),
+        "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
+    }
+    fewest = int(np.argmin(sizes))
+    if privacy.delta_total >= 1.0 / sizes[fewest]:
+        facts["warning"] = (
+            f"privacy.delta_total is {privacy.delta_total:g}; not below 1/n, {1 / sizes[fewest]:.2g} of node {fewest}: "
+            "such a delta allows a sample to be published outright"
+        )
+    return facts

@@ -1,0 +1,259 @@
+"""From rounds to table columns: buffers what each slot was, and turns it into columns at a flush.
+
+Tensors of the learning engine stay where they are until then, so a round waits for no transfer.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.errors import TrainingError
+from wirelessdl.learning.engine import Outcome, fetch
+from wirelessdl.links import Links
+from wirelessdl.mixing import Mixing
+from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.sim.clock import Frame, to_s
+from wirelessdl.trace.sink import RunWriter
+from wirelessdl.units import to_db
+
+_FEWEST_ROUNDS = 20
+_PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """One slot as it was decided, before learning: arrays per node, or per link of `links`."""
+
+    round: int
+    links: Links
+    gain: FloatArray
+    gain_est: FloatArray
+    on_air: BoolArray
+    alpha: FloatArray
+    budget_w: FloatArray
+    sigma: FloatArray
+    learning_rate: float
+    multiplier: FloatArray
+    mixing: Mixing
+    spectral_gap: float
+    link_epsilon: FloatArray
+    own_epsilon: FloatArray
+    total_epsilon: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A slot, when it ended, and what learning made of it."""
+
+    slot: Slot
+    time_ns: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the run is, at an evaluation."""
+
+    round: int
+    rounds: int
+    time_s: float
+    accuracy_mean: float
+    accuracy_min: float
+    accuracy_max: float
+    loss_mean: float
+    epsilon_own_total: float
+
+
+class Recorder:
+    """Buffers entries and events, writes parts, keeps the sums of the summary."""
+
+    def __init__(self, writer: RunWriter, *, frame: Frame, thermal_w: float, links: str, flush_every: int):
+        self._writer, self._frame, self._thermal_w = writer, frame, thermal_w
+        self._links, self._flush_every = links, flush_every
+        self._entries: list[Entry] = []
+        self._events: list[tuple[int, int, str, str]] = []
+        self._flushed_at = time.monotonic()
+        self.energy_j = 0.0
+        self.link_epsilon_max = 0.0
+
+    def event(self, time_ns: int, node: int, kind: str, detail: str = "") -> None:
+        """Something happened at a node, or in the network (node -1)."""
+        self._events.append((time_ns, node, kind, detail))
+
+    def add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.link_epsilon_max = max(self.link_epsilon_max, float(entry.slot.link_epsilon.max(initial=0.0)))
+        waited = time.monotonic() - self._flushed_at > _PATIENCE_S
+        if len(self._entries) >= (_FEWEST_ROUNDS if waited else self._flush_every):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
+        entries, self._entries = self._entries, []
+        events, self._events = self._events, []
+        self._flushed_at = time.monotonic()
+        if not entries:
+            return
+        last = entries[-1].slot.round
+        loss = fetch([entry.outcome.loss for entry in entries])
+        nodes = self._nodes(entries, loss)
+        self.energy_j += float(nodes["energy_j"].sum())
+        self._writer.part("nodes", nodes, last)
+        traced = [n for n, entry in enumerate(entries) if self._wants_links(entry)]
+        if traced:
+            power = nodes["power_w"].reshape(len(entries), -1)
+            self._writer.part("links", self._link_columns([entries[n] for n in traced], power[traced]), last)
+        self._writer.part("events", _event_columns(events), last)
+        self._writer.part("rounds", self._rounds(entries, nodes), last)
+        _require_finite(entries, loss)
+
+    def privacy(self, ledger: Ledger) -> None:
+        """Replace the privacy table by the ledger's totals so far."""
+        self._writer.snapshot("privacy", privacy_columns(ledger))
+
+    def _wants_links(self, entry: Entry) -> bool:
+        return self._links == "all" or (self._links == "evaluated" and entry.outcome.accuracy is not None)
+
+    def _nodes(self, entries: list[Entry], loss: FloatArray) -> dict[str, Any]:
+        slots = [entry.slot for entry in entries]
+        count = len(slots[0].alpha)
+
+        def flat(get: Callable[[Slot], Any]) -> Any:
+            return np.concatenate([get(slot) for slot in slots])
+
+        sent_power = fetch([entry.outcome.sent_power for entry in entries]).ravel()
+        alpha, budget_w, on_air = (
+            flat(lambda s: s.alpha),
+            flat(lambda s: s.budget_w),
+            flat(lambda s: s.on_air),
+        )
+        sigma = flat(lambda s: s.sigma)
+        power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
+        energy_j = power_w * to_s(self._frame.payload_ns) + on_air * budget_w * to_s(self._frame.pilot_ns)
+        return {
+            "round": np.repeat([slot.round for slot in slots], count),
+            "node": np.tile(np.arange(count), len(slots)),
+            "time_s": np.repeat([to_s(entry.time_ns) for entry in entries], count),
+            "x_m": flat(lambda s: s.links.geometry.position_m[:, 0]),
+            "y_m": flat(lambda s: s.links.geometry.position_m[:, 1]),
+            "up": np.ones(count * len(slots), dtype=bool),
+            "transmitted": on_air,
+            "accuracy": _accuracy(entries, count),
+            "loss": loss.ravel(),
+            "grad_norm": fetch([entry.outcome.grad_norm for entry in entries]).ravel(),
+            "alpha": alpha,
+            "beta": 1.0 - alpha,
+            "power_w": power_w,
+            "multiplier": flat(lambda s: s.multiplier),
+            "weight_sum": flat(lambda s: s.mixing.row_sum),
+            "energy_j": energy_j,
+        }
+
+    def _link_columns(self, entries: list[Entry], power_w: FloatArray) -> dict[str, Any]:
+        slots = [entry.slot for entry in entries]
+
+        def flat(get: Callable[[Slot], Any]) -> Any:
+            return np.concatenate([get(slot) for slot in slots])
+
+        gain = flat(lambda s: s.gain)
+        radiated = np.concatenate([power[slot.links.tx] for power, slot in zip(power_w, slots)])
+        noisy = self._thermal_w > 0
+        return {
+            "round": np.repeat([slot.round for slot in slots], [len(slot.links) for slot in slots]),
+            "tx": flat(lambda s: s.links.tx),
+            "rx": flat(lambda s: s.links.rx),
+            "distance_m": flat(lambda s: s.links.distance_m),
+            "gain": gain,
+            "gain_est": flat(lambda s: s.gain_est),
+            "weight": flat(lambda s: s.mixing.link),
+            "snr_db": to_db(gain**2 * radiated / self._thermal_w) if noisy else _nulls(len(gain)),
+            "epsilon": flat(lambda s: s.link_epsilon),
+        }
+
+    def _rounds(self, entries: list[Entry], nodes: dict[str, Any]) -> dict[str, Any]:
+        slots, count = [entry.slot for entry in entries], len(entries)
+
+        def each(get: Callable[[Slot], Any]) -> Any:
+            return np.array([get(slot) for slot in slots])
+
+        accuracy = nodes["accuracy"].reshape(count, -1)
+        gap = each(lambda s: s.spectral_gap)
+        return {
+            "round": each(lambda s: s.round),
+            "time_s": np.array([to_s(entry.time_ns) for entry in entries]),
+            "accuracy_mean": accuracy.mean(axis=1),
+            "accuracy_min": accuracy.min(axis=1),
+            "accuracy_max": accuracy.max(axis=1),
+            "loss_mean": nodes["loss"].reshape(count, -1).mean(axis=1),
+            "consensus_distance": fetch([entry.outcome.consensus_distance for entry in entries]),
+            "learning_rate": each(lambda s: s.learning_rate),
+            "noise_std": each(lambda s: s.sigma.max()),
+            "epsilon_link_max": each(lambda s: s.link_epsilon.max(initial=0.0)),
+            "epsilon_own_max": each(lambda s: s.own_epsilon.max()),
+            "epsilon_total_max": each(lambda s: s.total_epsilon.max()),
+            "active_nodes": each(lambda s: int(s.on_air.sum())),
+            "spectral_gap": np.ma.masked_invalid(gap),
+            "airtime_s": np.full(count, to_s(self._frame.airtime_ns)),
+            "energy_j": nodes["energy_j"].reshape(count, -1).sum(axis=1),
+        }
+
+
+def privacy_columns(ledger: Ledger) -> dict[str, Any]:
+    """The ledger's totals as the privacy table."""
+    statements, terms = ledger.statements(), ledger.terms
+    sizes = [len(statement.tx) for statement in statements]
+    rx = np.concatenate([statement.rx for statement in statements])
+
+    def label(values: list[str]) -> list[str]:
+        return [value for value, size in zip(values, sizes) for _ in range(size)]
+
+    return {
+        "tx": np.concatenate([statement.tx for statement in statements]),
+        "rx": np.ma.masked_less(rx, 0),
+        "view": label([statement.view for statement in statements]),
+        "status": label([statement.status for statement in statements]),
+        "accountant": label([statement.accountant for statement in statements]),
+        "adjacency": [terms.adjacency] * len(rx),
+        "sampler": [terms.sampler] * len(rx),
+        "clipping": [terms.clipping] * len(rx),
+        "delta": np.full(len(rx), terms.delta),
+        "rounds": np.concatenate([statement.rounds for statement in statements]),
+        "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
+    }
+
+
+def _event_columns(events: list[tuple[int, int, str, str]]) -> dict[str, Any]:
+    time_ns, node, kind, detail = zip(*events) if events else ((), (), (), ())
+    return {
+        "time_s": np.array([to_s(ns) for ns in time_ns]),
+        "node": np.ma.masked_less(np.array(node, dtype=np.int64), 0),
+        "kind": list(kind),
+        "detail": list(detail),
+    }
+
+
+def _accuracy(entries: list[Entry], count: int) -> Any:
+    """Accuracy per node and round, masked where no evaluation took place."""
+    values = np.ma.masked_invalid(np.full((len(entries), count), np.nan))
+    evaluated = [n for n, entry in enumerate(entries) if entry.outcome.accuracy is not None]
+    if evaluated:
+        values[evaluated] = fetch([a for n in evaluated if (a := entries[n].outcome.accuracy) is not None])
+    return values.ravel()
+
+
+def _nulls(count: int) -> Any:
+    return np.ma.masked_invalid(np.full(count, np.nan))
+
+
+def _require_finite(entries: list[Entry], loss: FloatArray) -> None:
+    bad = ~np.isfinite(loss)
+    if bad.any():
+        row, node = np.argwhere(bad)[0]
+        raise TrainingError(
+            f"loss of node {node} is {loss[row, node]} in round {entries[row].slot.round}; the noise or the learning "
+            "rate is likely too large: lower learning.learning_rate, or raise privacy.epsilon_max"
+        )

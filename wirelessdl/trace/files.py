@@ -1,0 +1,46 @@
+"""Files that are whole or absent: written aside, synced, renamed."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wirelessdl.errors import TraceError
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a hidden file beside `path`, then move it there; readers never see half of it."""
+    aside = path.with_name(f".{path.name}")
+    try:
+        write(aside)
+        with aside.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    write_whole(path, lambda aside: _dump(aside, text))
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """A value JSON can hold: infinities become the text 'inf', NaN becomes null."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _dump(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

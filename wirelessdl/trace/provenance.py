@@ -1,0 +1,63 @@
+"""Where a run comes from: versions, machine, command, code."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import wirelessdl
+from wirelessdl.trace.schema import VERSION
+
+_PACKAGES = ("numpy", "scipy", "torch", "simpy", "pandas", "pyarrow", "pydantic")
+
+
+def provenance(*, device: str, threads: int, user_files: dict[str, str]) -> dict[str, Any]:
+    """What is needed to tell whether another run must agree with this one, value for value."""
+    return {
+        "schema": VERSION,
+        "wirelessdl": wirelessdl.__version__,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "device": device,
+        "threads": threads,
+        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
+        "git": _git(),
+        "command": sys.argv,
+        "user_files": user_files,
+        "started": now(),
+    }
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git() -> str | None:
+    """Commit of the checkout wirelessdl runs from, with '+' when it has changes."""
+    root = Path(wirelessdl.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty=+"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()

@@ -1,0 +1,96 @@
+"""The tables of a run. Arrow field metadata carries unit and meaning; the version is in every file."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+VERSION = 1
+
+_I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_Column = tuple[str, pa.DataType, str, str]
+
+
+def _schema(columns: Iterable[_Column]) -> pa.Schema:
+    fields = [pa.field(name, kind, metadata={"unit": unit, "meaning": text}) for name, kind, unit, text in columns]
+    return pa.schema(fields, metadata={"wirelessdl_schema": str(VERSION)})
+
+
+TABLES: dict[str, pa.Schema] = {
+    "rounds": _schema(
+        [
+            ("round", _I, "", "round t, from 1"),
+            ("time_s", _F, "s", "simulated time at the end of the payload slot"),
+            ("accuracy_mean", _F, "", "test accuracy, mean over nodes; null without evaluation"),
+            ("accuracy_min", _F, "", "test accuracy of the worst node"),
+            ("accuracy_max", _F, "", "test accuracy of the best node"),
+            ("loss_mean", _F, "nat", "mini-batch loss where the gradient was taken, mean over nodes"),
+            ("consensus_distance", _F, "", "root mean square distance of models from their mean"),
+            ("learning_rate", _F, "", "gamma_t"),
+            ("noise_std", _F, "", "sigma, deviation of eta in this slot's transmissions (largest node)"),
+            ("epsilon_link_max", _F, "", "largest one-slot epsilon of a link (Theorem 1)"),
+            ("epsilon_own_max", _F, "", "largest one-slot epsilon of a sender behind its own noise alone"),
+            ("epsilon_total_max", _F, "", "largest proven own-noise total of a sender up to this slot"),
+            ("active_nodes", _I, "", "nodes on air"),
+            ("spectral_gap", _F, "", "1 - |second eigenvalue| of the mixing; null where not computed"),
+            ("airtime_s", _F, "s", "time on air in this round: pilot, payload, guards"),
+            ("energy_j", _F, "J", "energy radiated by all nodes in this round"),
+        ]
+    ),
+    "nodes": _schema(
+        [
+            ("round", _I, "", "round t, from 1"),
+            ("node", _I, "", "node number, from 0"),
+            ("time_s", _F, "s", "simulated time at the end of the payload slot"),
+            ("x_m", _F, "m", "position"),
+            ("y_m", _F, "m", "position"),
+            ("up", _B, "", "whether the node runs"),
+            ("transmitted", _B, "", "whether it was on air"),
+            ("accuracy", _F, "", "test accuracy; null without evaluation"),
+            ("loss", _F, "nat", "mini-batch loss where the gradient was taken"),
+            ("grad_norm", _F, "", "norm of the clipped gradient"),
+            ("alpha", _F, "", "share of power for the model"),
+            ("beta", _F, "", "share of power for DP noise"),
+            ("power_w", _F, "W", "power actually radiated in the payload slot"),
+            ("multiplier", _F, "", "factor of the gradient, K or 1/z_ii"),
+            ("weight_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
+            ("energy_j", _F, "J", "energy radiated in this round"),
+        ]
+    ),
+    "links": _schema(
+        [
+            ("round", _I, "", "round t, from 1"),
+            ("tx", _I, "", "sender"),
+            ("rx", _I, "", "receiver"),
+            ("distance_m", _F, "m", "length of the link"),
+            ("gain", _F, "", "|h|, amplitude"),
+            ("gain_est", _F, "", "|h| as the receiver estimated it"),
+            ("weight", _F, "", "mixing weight A[rx, tx]"),
+            ("snr_db", _F, "dB", "received power of this sender over thermal noise; null without noise"),
+            ("epsilon", _F, "", "what tx leaks to rx in this one slot (Theorem 1)"),
+        ]
+    ),
+    "events": _schema(
+        [
+            ("time_s", _F, "s", "simulated time"),
+            ("node", _I, "", "node; null for the network"),
+            ("kind", _TEXT, "", "what happened"),
+            ("detail", pa.string(), "", "more about it"),
+        ]
+    ),
+    "privacy": _schema(
+        [
+            ("tx", _I, "", "sender who is protected"),
+            ("rx", _I, "", "receiver it is protected from; null: everyone together"),
+            ("view", _TEXT, "", "own: behind the sender's own noise; link: behind all the receiver hears"),
+            ("status", _TEXT, "", "proven, or the paper's claim"),
+            ("accountant", _TEXT, "", "how slots were added up"),
+            ("adjacency", _TEXT, "", "which data sets are neighbours"),
+            ("sampler", _TEXT, "", "how batches were drawn"),
+            ("clipping", _TEXT, "", "what was clipped"),
+            ("delta", _F, "", "delta of the total"),
+            ("rounds", _I, "", "charged releases"),
+            ("epsilon_total", _F, "", "epsilon over the whole run"),
+        ]
+    ),
+}

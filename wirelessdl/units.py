@@ -1,0 +1,57 @@
+"""Decibels, watts and natural constants: the only home of 10**(x/10).
+
+Gains are amplitudes |h|, so a loss of L dB is 10**(-L/20); powers are linear watts.
+"""
+
+from typing import overload
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+
+SPEED_OF_LIGHT_MPS = 299_792_458.0
+BOLTZMANN_J_PER_K = 1.380649e-23
+
+
+@overload
+def from_db(value_db: float) -> float: ...
+@overload
+def from_db(value_db: FloatArray) -> FloatArray: ...
+def from_db(value_db: float | FloatArray) -> float | FloatArray:
+    """Power ratio of a decibel value."""
+    return 10.0 ** (value_db / 10.0)
+
+
+@overload
+def to_db(ratio: float) -> float: ...
+@overload
+def to_db(ratio: FloatArray) -> FloatArray: ...
+def to_db(ratio: float | FloatArray) -> float | FloatArray:
+    """Decibels of a power ratio; zero gives -inf."""
+    with np.errstate(divide="ignore"):
+        result = 10.0 * np.log10(ratio)
+    return result if isinstance(ratio, np.ndarray) else float(result)
+
+
+@overload
+def dbm_to_w(power_dbm: float) -> float: ...
+@overload
+def dbm_to_w(power_dbm: FloatArray) -> FloatArray: ...
+def dbm_to_w(power_dbm: float | FloatArray) -> float | FloatArray:
+    """Watts of a dBm value."""
+    return from_db(power_dbm - 30.0)
+
+
+def w_to_dbm(power_w: float) -> float:
+    """dBm of a power in watts."""
+    return to_db(power_w) + 30.0
+
+
+def loss_db_to_gain(loss_db: FloatArray) -> FloatArray:
+    """Amplitude gain |h| of a loss in dB."""
+    return from_db(-loss_db / 2.0)
+
+
+def thermal_noise_w(bandwidth_hz: float, noise_figure_db: float, temperature_k: float = 290.0) -> float:
+    """kTBF: thermal noise power of a receiver, per complex symbol at one symbol per hertz."""
+    return BOLTZMANN_J_PER_K * temperature_k * bandwidth_hz * from_db(noise_figure_db)
