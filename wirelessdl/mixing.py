@@ -20,10 +20,12 @@ from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.links import Links
+from wirelessdl.links import Geometry, Links
+
+_LARGE = 200  # nodes from which sparse solvers win
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +76,33 @@ def uniform_air(links: Links) -> FloatArray:
 
 
 def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
-    """Weights of what is heard that make A doubly stochastic; needs a strongly connected graph."""
-    if not links.strongly_connected():
-        raise ValueError("receiver balancing needs a strongly connected graph")
-    heard = mix(links, gain, amplitude, air=np.ones(links.nodes))
-    weight = perron_vector(heard)
-    kappa = np.min(uniform_air(links) / weight)
-    return np.asarray(kappa * weight)
+    """Weights of what is heard that make A doubly stochastic.
+
+    On a strongly connected graph every node listens. Where links of no gain break it up, only closed
+    groups, that hear nobody outside, can be balanced; the others keep their own term for this slot.
+    """
+    audible = links if gain.all() else links.where(gain > 0)
+    label = audible.components()
+    if label.max() == 0:
+        return _balanced_group(audible, gain[gain > 0], amplitude)
+    air = np.zeros(links.nodes)
+    listens_out = np.unique(label[audible.rx[label[audible.rx] != label[audible.tx]]])
+    heard = gain[gain > 0]
+    for group in np.setdiff1d(np.unique(label), listens_out):
+        member = np.flatnonzero(label == group)
+        if len(member) > 1:
+            inside = label[audible.rx] == group
+            renumber = np.cumsum(label == group) - 1
+            place = Geometry.at_rest(audible.geometry.position_m[member])
+            part = Links(renumber[audible.rx[inside]], renumber[audible.tx[inside]], place)
+            air[member] = _balanced_group(part, heard[inside], amplitude[member])
+    return air
+
+
+def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
+    """kappa p of a strongly connected group."""
+    weight = perron_vector(mix(links, gain, amplitude, air=np.ones(links.nodes)))
+    return np.asarray(np.min(uniform_air(links) / weight) * weight)
 
 
 def mixing_matrix(
@@ -107,7 +129,7 @@ def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
         return np.ones(1)
     # (A' - I) pi = 0 with pi_0 = 1 drops the redundant row; the rest is nonsingular when irreducible
     system = (csr_array(np.eye(nodes)) - weights).T.tocsc()
-    if nodes <= 200:
+    if nodes <= _LARGE:
         rest = np.linalg.solve(system[1:, 1:].toarray(), -system[1:, [0]].toarray()[:, 0])
     else:
         rest = splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
@@ -117,8 +139,16 @@ def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
 
 def spectral_gap(matrix: FloatArray | Mixing) -> float:
     """1 - |second largest eigenvalue|: how fast models agree; 0 means never."""
-    dense = matrix.dense if isinstance(matrix, Mixing) else matrix
-    modulus = np.sort(np.abs(np.linalg.eigvals(dense)))
+    weights = _sparse(matrix)
+    nodes = weights.shape[0]
+    if nodes > _LARGE:
+        try:  # a fixed start, so that the figure is the same every time
+            values = eigs(weights, k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False)
+        except ArpackNoConvergence:
+            values = np.linalg.eigvals(weights.toarray())
+    else:
+        values = np.linalg.eigvals(weights.toarray())
+    modulus = np.sort(np.abs(values))
     return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
 
 

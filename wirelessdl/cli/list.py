@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -40,17 +41,17 @@ def _table(rows: Any) -> Table:
 def _headline(text: str) -> str:
     """First line of a file's header comment or docstring."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    return first.strip().strip('#"').strip()
+    return escape(first.strip().strip('#"').strip())
 
 
 def _describe(target: Any, supplied: tuple[str, ...]) -> str:
-    summary = (inspect.getdoc(target) or "").partition("\n")[0]
+    summary = escape((inspect.getdoc(target) or "").partition("\n")[0])
     parameters = [
         name if parameter.default is parameter.empty else f"{name} = {_toml(parameter.default)}"
         for name, parameter in inspect.signature(target).parameters.items()
         if name not in supplied and parameter.kind is not parameter.VAR_KEYWORD and name not in ("args", "kwargs")
     ]
-    return f"{summary} [dim]{', '.join(parameters)}[/]" if parameters else summary
+    return f"{summary} [dim]{escape(', '.join(parameters))}[/]" if parameters else summary
 
 
 def _toml(value: Any) -> str:

@@ -45,7 +45,8 @@ def command(
     console.print(
         f"[bold]{loaded.scenario.name}[/]  seed {loaded.scenario.seed}, run {loaded.scenario.run}: "
         f"{loaded.network.nodes} nodes, {total} rounds, {loaded.privacy.protocol} protocol, "
-        f"epsilon_max {loaded.privacy.epsilon_max:g} per slot"
+        f"epsilon_max {loaded.privacy.epsilon_max:g} per slot",
+        soft_wrap=True,
     )
     from wirelessdl.sim.engine import simulate  # after the first line: torch takes a second or two
 
@@ -114,7 +115,7 @@ class _PlainLines(_Listener):
 class _Bar(_Listener):
     def __init__(self, bar: Progress, total: int):
         self._bar = bar
-        self._task = bar.add_task("", total=total, figures="building")
+        self._task = bar.add_task("", total=total, figures="")
 
     def on_round(self, round: int) -> None:
         self._bar.update(self._task, completed=round)

@@ -32,7 +32,10 @@ class Learner(Protocol):
 
 
 class Softmax:
-    """Softmax regression in closed form: dL/dW = (p - y) a', so per-sample norms are ||p - y|| ||a||."""
+    """Multinomial logistic regression.
+
+    Closed form: dL/dW = (p - y) a', so a sample's gradient has norm ||p - y|| ||a||.
+    """
 
     def __init__(self, features: int, classes: int):
         self.features, self.classes = features, classes

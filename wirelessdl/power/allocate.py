@@ -5,7 +5,7 @@ the program has two nonzeros per link instead of d. Whatever the solver returns 
 (all constraints are increasing in alpha, so shrinking alpha repairs them) and verified.
 
 `own-noise`: each sender's own noise alone meets epsilon_max, whoever listens or colludes:
-beta/alpha >= (sens theta nu / rho)^2 with the analytic nu. No program to solve.
+beta/alpha >= (sens theta nu / rho)^2 with the slot's nu. No program to solve.
 
 Without balancing theta is circular: epsilon needs theta, theta the mixing, mixing alpha. `plan_power`
 iterates to the fixed point, and monotonically where that does not settle.
@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, hstack
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import InfeasiblePowerError
-from wirelessdl.gaussian import analytic_mu, slot_epsilon
+from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.links import Links
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
 
@@ -72,7 +72,7 @@ def plan_power(
 
 
 class LinearProgram:
-    """Allocator `lp`: the plan under the scenario's objective."""
+    """Linear program (or closed form) of `power.objective`."""
 
     def __init__(self, objective: Objective = "sum"):
         self.objective: Objective = objective
@@ -141,7 +141,7 @@ def allocate_sum(problem: PowerProblem, theta: float) -> FloatArray:
 
 def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
     """Closed form: each sender hides behind its own noise, so collusion gains nothing."""
-    ratio = (problem.sensitivity * theta / (problem.rho * analytic_mu(problem.epsilon_max, problem.delta))) ** 2
+    ratio = (problem.sensitivity * theta / (problem.rho * slot_mu(problem.epsilon_max, problem.delta))) ** 2
     alpha = 1.0 / (1.0 + ratio)
     if alpha < problem.alpha_min:
         raise InfeasiblePowerError(

@@ -65,7 +65,8 @@ class PowerProblem:
 
     def rows(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Scaled constraints, per link: own[l] alpha_tx + sum over rx's links of share alpha <= 1."""
-        scale = 1.0 / self.masking[self.links.rx]
+        masking = self.masking[self.links.rx]
+        scale = np.divide(1.0, masking, out=np.zeros_like(masking), where=masking > 0)  # hears nothing: no row
         need = (self.sensitivity * theta / slot_mu(self.epsilon_max, self.delta)) ** 2
         return need * self._heard_w * scale, self.rho**2 * self._heard_w * scale
 

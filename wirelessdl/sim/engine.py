@@ -55,11 +55,13 @@ class Engine:
         self,
         world: World,
         recorder: Recorder,
+        *,
+        on_start: Callable[[], None] | None = None,
         on_round: Callable[[int], None] | None = None,
         on_evaluation: Callable[[Progress], None] | None = None,
     ):
         self.world, self.recorder = world, recorder
-        self._on_round, self._on_evaluation = on_round, on_evaluation
+        self._on_start, self._on_round, self._on_evaluation = on_start, on_round, on_evaluation
         self._hardened = world.scenario.privacy.protocol == "hardened"
         self._balanced = world.scenario.power.balance == "receiver"
         self._adaptive = world.scenario.power.schedule == "adaptive"
@@ -126,6 +128,8 @@ class Engine:
         )
         if not self._balanced:
             self.z = known.dense @ self.z
+        if round == 1 and self._on_start is not None:
+            self._on_start()
 
     def close_frame(self, round: int, now_ns: int) -> None:
         """Steps 6 to 8: the slot itself, and what is made of it."""
@@ -265,24 +269,27 @@ def simulate(
     started = time.perf_counter()
     world = build(scenario, device=device)
     section, trace = scenario.scenario, scenario.trace
-    folder = create_run_folder(Path(out), f"{section.name}-s{section.seed}-r{section.run}")
-    writer = RunWriter(folder)
     origin = provenance(
         device=str(world.learning.device),
         threads=torch.get_num_threads(),
         user_files={file.name: file.sha256 for file in world.user_files},
     )
-    writer.scenario(world.resolved.to_table())
-    writer.provenance(origin)
-    for file in world.user_files:
-        writer.user_file(file.name, file.path.read_bytes())
-    recorder = Recorder(
-        writer, frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every
-    )
-    engine = Engine(world, recorder, on_round, on_evaluation)
+    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
+
+    def start() -> None:
+        """The first frame is decided, so the scenario can run: now there is something to keep."""
+        folder = create_run_folder(Path(out), f"{section.name}-s{section.seed}-r{section.run}")
+        recorder.writer = writer = RunWriter(folder)
+        writer.scenario(world.resolved.to_table())
+        writer.provenance(origin)
+        for file in world.user_files:
+            writer.user_file(file.name, file.path.read_bytes())
+
+    engine = Engine(world, recorder, on_start=start, on_round=on_round, on_evaluation=on_evaluation)
     engine.run()
+    writer = recorder.writer
     wall_s = time.perf_counter() - started
-    run = open_run(folder)
+    run = open_run(writer.folder)
     writer.summary(summarise(engine, run, wall_s))
     writer.provenance({**origin, "finished": now(), "wall_s": wall_s})
     return run

@@ -71,8 +71,10 @@ class Progress:
 class Recorder:
     """Buffers entries and events, writes parts, keeps the sums of the summary."""
 
-    def __init__(self, writer: RunWriter, *, frame: Frame, thermal_w: float, links: str, flush_every: int):
-        self._writer, self._frame, self._thermal_w = writer, frame, thermal_w
+    writer: RunWriter  # set when the run starts; nothing is written before
+
+    def __init__(self, *, frame: Frame, thermal_w: float, links: str, flush_every: int):
+        self._frame, self._thermal_w = frame, thermal_w
         self._links, self._flush_every = links, flush_every
         self._entries: list[Entry] = []
         self._events: list[tuple[int, int, str, str]] = []
@@ -102,18 +104,18 @@ class Recorder:
         loss = fetch([entry.outcome.loss for entry in entries])
         nodes = self._nodes(entries, loss)
         self.energy_j += float(nodes["energy_j"].sum())
-        self._writer.part("nodes", nodes, last)
+        self.writer.part("nodes", nodes, last)
         traced = [n for n, entry in enumerate(entries) if self._wants_links(entry)]
         if traced:
             power = nodes["power_w"].reshape(len(entries), -1)
-            self._writer.part("links", self._link_columns([entries[n] for n in traced], power[traced]), last)
-        self._writer.part("events", _event_columns(events), last)
-        self._writer.part("rounds", self._rounds(entries, nodes), last)
+            self.writer.part("links", self._link_columns([entries[n] for n in traced], power[traced]), last)
+        self.writer.part("events", _event_columns(events), last)
+        self.writer.part("rounds", self._rounds(entries, nodes), last)
         _require_finite(entries, loss)
 
     def privacy(self, ledger: Ledger) -> None:
         """Replace the privacy table by the ledger's totals so far."""
-        self._writer.snapshot("privacy", privacy_columns(ledger))
+        self.writer.snapshot("privacy", privacy_columns(ledger))
 
     def _wants_links(self, entry: Entry) -> bool:
         return self._links == "all" or (self._links == "evaluated" and entry.outcome.accuracy is not None)

@@ -1,0 +1,74 @@
+"""Shared pieces: small scenarios, the command line in this process, worked matrices."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# one thread per worker, set before torch loads: results depend on the thread count, tests must not
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pytest
+
+from wirelessdl.cli.main import main
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.schema import Scenario
+
+ROOT = Path(__file__).parent.parent
+
+
+def tiny_table(**sections: dict) -> dict:
+    """Four nodes, two rounds, batches of eight; sections are merged over it."""
+    table = {
+        "scenario": {"name": "tiny", "seed": 3, "rounds": 2},
+        "network": {"nodes": 4},
+        "channel": {"models": [{"model": "uniform"}]},
+        "radio": {"power_dbm": 30, "thermal_noise": False},
+        "privacy": {"epsilon_max": 1.0},
+        "learning": {"batch_size": 8, "eval_every": 2},
+    }
+    for name, section in sections.items():
+        table[name] = {**table.get(name, {}), **section}
+    return table
+
+
+def tiny(**sections: dict) -> Scenario:
+    return parse_scenario(tiny_table(**sections))
+
+
+def paper_gain(nodes: int = 4) -> np.ndarray:
+    """The asymmetric worked example: h_{j->i} = .3 + .7 ((7j + 3i) mod 10)/9, gain[rx, tx]."""
+    i, j = np.mgrid[:nodes, :nodes]
+    gain = 0.3 + 0.7 * ((7 * j + 3 * i) % 10) / 9
+    np.fill_diagonal(gain, 0.0)
+    return gain
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def wirelessdl_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """The command line, run in this process from a folder of its own."""
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["wirelessdl", *arguments])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    monkeypatch.chdir(tmp_path)
+    return call

@@ -1,0 +1,129 @@
+"""Algorithm 1 in plain loops: node by node, link by link, sample by sample, from MATH sections 1 to 4.
+
+It shares with the engine only what is drawn (gains, batches, noise) and the power split; every sum,
+norm and matrix is written out here. Reads slowly, runs slowly, and is what the engine must equal.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+
+class SlowTwin:
+    def __init__(self, world):
+        self.world = world
+        self.scenario = world.scenario
+        self.K = world.nodes
+        self.m = world.learning.learner.size
+        self.x = [np.zeros(self.m) for _ in range(self.K)]
+        self.z = [[1.0 if i == j else 0.0 for j in range(self.K)] for i in range(self.K)]
+        self.carried = [(0.0, 0.0)] * self.K  # (gamma, multiplier) of the gradient in x
+        self.alpha = None
+
+    def round(self, t, time_s):
+        world, privacy, K = self.world, self.scenario.privacy, self.K
+        hardened = privacy.protocol == "hardened"
+        gain = world.links.matrix(world.channel.gain(world.links, time_s).now)
+        neighbours = [[j for j in range(K) if gain[i][j] > 0] for i in range(K)]
+        if self.alpha is None:
+            plan = world.plan(world.links, world.links.vector(gain))
+            self.alpha, self.theta = plan.alpha, plan.theta
+        alpha, P = self.alpha, world.power_w
+        gamma = world.schedule.rate(t)
+
+        sigma = []
+        for j in range(K):
+            aligned = self.carried[j][0] if self.carried[j][0] > 0 else gamma
+            sigma.append(privacy.rho * (aligned if hardened else gamma))
+        eta = self._normal(t, "noise")
+        w = [self.x[j] + math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
+
+        weight = self._air_weight(gain, neighbours)
+        thermal = self._normal(t, "thermal") if world.thermal_w > 0 else [0.0] * K
+        s, A = [], np.zeros((K, K))
+        for i in range(K):
+            d = len(neighbours[i])
+            c = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
+            y = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) * w[j] for j in neighbours[i])
+            y = y + math.sqrt(world.thermal_w) * thermal[i]
+            s.append(weight[i] * y / (c * d) + (1 - weight[i]) * w[i])
+            A[i][i] = 1 - weight[i]
+            for j in neighbours[i]:
+                A[i][j] = weight[i] * gain[i][j] * math.sqrt(alpha[j] * P[j]) / (c * d)
+
+        multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
+        epsilon = self._epsilon(gain, neighbours, sigma, gamma)
+        new = []
+        for i in range(K):
+            g = self._gradient(i, t, s[i] if hardened else self.x[i])
+            moved = s[i] - gamma * multiplier[i] * g
+            radius = self.scenario.learning.projection_radius * math.sqrt(self.m)
+            length = math.sqrt(sum(v * v for v in moved.tolist()))
+            new.append(moved if length <= radius else moved * (radius / length))
+        self.x = new
+        self.z = [[sum(A[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
+        self.carried = [(gamma, multiplier[i]) for i in range(K)]
+        return A, epsilon
+
+    def _air_weight(self, gain, neighbours):
+        """d/(d+1), or receiver balancing by power iteration."""
+        K, alpha, P = self.K, self.alpha, self.world.power_w
+        paper = [len(neighbours[i]) / (len(neighbours[i]) + 1) for i in range(K)]
+        if not self.scenario.power.balance:
+            return paper
+        share = np.zeros((K, K))
+        for i in range(K):
+            total = sum(gain[i][k] * math.sqrt(alpha[k] * P[k]) for k in neighbours[i])
+            for j in neighbours[i]:
+                share[i][j] = gain[i][j] * math.sqrt(alpha[j] * P[j]) / total
+        p = np.full(K, 1 / K)
+        for _ in range(20000):  # lazy walk: converges on periodic graphs too
+            p = 0.5 * p + 0.5 * p @ share
+        kappa = min(paper[i] / p[i] for i in range(K))
+        return [kappa * p[i] for i in range(K)]
+
+    def _epsilon(self, gain, neighbours, sigma, gamma):
+        """Theorem 1 on every link: hardened by the gradient carried, paper as printed with theta."""
+        world, privacy = self.world, self.scenario.privacy
+        alpha, P = self.alpha, world.power_w
+        factor = math.sqrt(2 * math.log(1.25 / privacy.delta))
+        epsilon = np.full((self.K, self.K), np.nan)
+        if not math.isfinite(privacy.epsilon_max):
+            return epsilon
+        for i in range(self.K):
+            masking = sum(gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2 for k in neighbours[i])
+            for j in neighbours[i]:
+                step = gamma * self.theta
+                if privacy.protocol == "hardened":
+                    step = self.carried[j][0] * self.carried[j][1]
+                shift = world.sensitivity * step * gain[i][j] * math.sqrt(alpha[j] * P[j])
+                epsilon[i][j] = shift / math.sqrt(masking) * factor
+        return epsilon
+
+    def _gradient(self, i, t, point):
+        """Clipped softmax gradient, sample by sample."""
+        learning, privacy, data = self.scenario.learning, self.scenario.privacy, self.world.data
+        hand = self.world.hands[i]
+        batch = hand[self.world.learning.draws.batch(i, t, len(hand), learning.batch_size)]
+        W = point.reshape(data.classes, data.features + 1)
+        total = np.zeros_like(W)
+        for sample in batch:
+            pixels = data.train_x[sample].reshape(-1).astype(np.float64)
+            a = np.append((pixels / data.scale - data.mean) / data.deviation, 1.0)
+            scores = W @ a
+            p = np.exp(scores - scores.max())
+            p /= p.sum()
+            p[data.train_y[sample]] -= 1.0
+            g = np.outer(p, a)
+            if privacy.clipping == "per-sample":
+                g *= min(1.0, privacy.clip_norm / np.linalg.norm(g))
+            total += g / len(batch)
+        if privacy.clipping == "batch":
+            total *= min(1.0, privacy.clip_norm / np.linalg.norm(total))
+        return total.reshape(-1)
+
+    def _normal(self, t, purpose):
+        out = torch.empty(self.K, self.m, dtype=torch.float64)
+        self.world.learning.draws.fill_normal(out, t, purpose)
+        return out.numpy()

@@ -1,0 +1,158 @@
+"""Receiver first, rows that sum to one, columns too when balanced."""
+
+import numpy as np
+import pytest
+from conftest import paper_gain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wirelessdl.leakage import link_mu
+from wirelessdl.links import Geometry, Links
+from wirelessdl.mixing import (
+    balanced_air,
+    balanced_mixing,
+    mix,
+    mixing_matrix,
+    peak_multiplier,
+    perron_vector,
+    spectral_gap,
+    uniform_air,
+)
+
+
+def graphs():
+    """Strongly connected directed graphs with random gains, from a seed."""
+
+    def draw(seed_and_nodes):
+        seed, nodes = seed_and_nodes
+        rng = np.random.default_rng(seed)
+        mask = rng.random((nodes, nodes)) < 0.3
+        ring = np.roll(np.eye(nodes, dtype=bool), 1, axis=1)  # a directed cycle keeps it connected
+        gain = np.where(mask | ring, rng.uniform(1e-6, 1.0, (nodes, nodes)), 0.0)
+        np.fill_diagonal(gain, 0.0)
+        return gain, rng.uniform(0.01, 1.0, nodes)
+
+    return st.tuples(st.integers(0, 10**6), st.integers(2, 12)).map(draw)
+
+
+def test_receiver_comes_first_everywhere():
+    """Node 0 sends to node 1 and is not answered: gain[1, 0], and nothing at [0, 1]."""
+    gain = np.zeros((3, 3))
+    gain[1, 0], gain[2, 1], gain[0, 2] = 0.5, 0.4, 0.3
+    links = Links.from_gain(gain)
+    assert list(zip(links.rx, links.tx)) == [(0, 2), (1, 0), (2, 1)]
+    sent = np.array([100.0, 10.0, 1.0])
+    np.testing.assert_allclose(gain @ sent, [0.3, 50.0, 4.0])
+    A = mixing_matrix(gain, np.ones(3), 1.0)
+    assert A[1, 0] == pytest.approx(0.5)
+    assert A[0, 1] == 0.0
+    mu = link_mu(
+        links, links.vector(gain), model_w=np.array([4.0, 1.0, 1.0]), noise_w=np.ones(3), step_sensitivity=np.ones(3)
+    )
+    np.testing.assert_allclose(mu, [1.0, 2.0, 1.0])  # only 0 -> 1 carries node 0's power
+
+
+def test_matrix_and_vector_are_inverse_views():
+    links = Links.from_gain(paper_gain())
+    values = np.arange(len(links), dtype=float)
+    np.testing.assert_array_equal(links.vector(links.matrix(values)), values)
+
+
+def test_pair_is_shared_by_both_directions_and_distances_are_right():
+    links = Links.from_mask(np.ones((3, 3), bool), Geometry.at_rest(np.array([[0, 0, 0], [3, 4, 0], [0, 0, 12.0]])))
+    index = {(int(r), int(t)): n for n, (r, t) in enumerate(zip(links.rx, links.tx))}
+    for (rx, tx), n in index.items():
+        assert links.pair[n] == links.pair[index[tx, rx]]
+    assert len(set(links.pair.tolist())) == 3
+    assert links.distance_m[index[0, 1]] == 5.0
+    assert links.distance_2d_m[index[0, 2]] == 0.0
+    assert links.distance_m[index[1, 2]] == 13.0
+
+
+@given(graphs())
+def test_rows_sum_to_one(graph):
+    gain, alpha = graph
+    A = mixing_matrix(gain, alpha, 2.0)
+    np.testing.assert_allclose(A.sum(axis=1), 1.0, atol=1e-12)
+    degree = (gain > 0).sum(axis=1)
+    np.testing.assert_allclose(np.diagonal(A), 1 / (degree + 1))
+
+
+@given(graphs())
+def test_balancing_makes_columns_sum_to_one_too(graph):
+    gain, alpha = graph
+    A = balanced_mixing(gain, alpha, 2.0)
+    degree = (gain > 0).sum(axis=1)
+    np.testing.assert_allclose(A.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(A.sum(axis=0), 1.0, atol=1e-12)
+    assert (np.diagonal(A) >= 1 / (degree + 1) - 1e-12).all()
+    assert (A >= 0).all()
+
+
+@given(graphs())
+def test_perron_vector_is_left_stationary(graph):
+    gain, alpha = graph
+    A = mixing_matrix(gain, alpha, 1.0)
+    pi = perron_vector(A)
+    np.testing.assert_allclose(pi @ A, pi, atol=1e-12)
+    assert pi.sum() == pytest.approx(1.0)
+    assert (pi > 0).all()
+
+
+@settings(max_examples=20)
+@given(graphs())
+def test_peak_multiplier_bounds_every_product(graph):
+    gain, alpha = graph
+    A = mixing_matrix(gain, alpha, 1.0)
+    theta, z = peak_multiplier(A), np.eye(len(A))
+    for _ in range(60):
+        assert (1 / np.diagonal(z)).max() <= theta * (1 + 1e-9)
+        z = A @ z
+
+
+def test_large_graphs_solve_the_same():
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random((250, 250)) < 0.05, rng.random((250, 250)), 0.0)
+    np.fill_diagonal(gain, 0.0)
+    links = Links.from_gain(gain)
+    vector = links.vector(gain)
+    A = mix(links, vector, np.ones(250), air=balanced_air(links, vector, np.ones(250)))
+    np.testing.assert_allclose(A.dense.sum(axis=0), 1.0, atol=1e-10)
+    full = np.sort(np.abs(np.linalg.eigvals(A.dense)))
+    assert spectral_gap(A) == pytest.approx(1 - full[-2], abs=1e-8)
+
+
+def test_spectral_gap_of_known_matrices():
+    assert spectral_gap(np.full((5, 5), 0.2)) == pytest.approx(1.0)
+    assert spectral_gap(np.eye(3)) == 0.0
+
+
+def test_a_node_that_hears_nothing_keeps_its_own_term():
+    links = Links.from_gain(np.array([[0, 0.0], [0.5, 0]]))
+    A = mix(links, np.array([0.5]), np.ones(2), air=uniform_air(links)).dense
+    np.testing.assert_allclose(A, [[1, 0], [0.5, 0.5]])
+
+
+def test_wrong_estimates_shrink_or_stretch_the_row_sum():
+    links = Links.from_gain(paper_gain())
+    gain = links.vector(paper_gain())
+    A = mix(links, gain, np.ones(4), air=uniform_air(links), gain_est=2 * gain)
+    np.testing.assert_allclose(A.row_sum, 0.25 + 0.75 / 2)
+
+
+def test_a_graph_broken_by_lost_links_is_still_doubly_stochastic():
+    """Node 3 hears the others but is heard by nobody: it keeps its own term, the rest stay balanced."""
+    gain = paper_gain()
+    links = Links.from_gain(gain)
+    vector = np.where(links.tx == 3, 0.0, links.vector(gain))
+    A = mix(links, vector, np.ones(4), air=balanced_air(links, vector, np.ones(4))).dense
+    np.testing.assert_allclose(A.sum(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(A.sum(axis=1), 1.0, atol=1e-12)
+    assert A[3, 3] == 1.0
+    assert (A[:3, :3] > 0).all()
+    two_islands = np.where((links.tx < 2) == (links.rx < 2), links.vector(gain), 0.0)
+    A = mix(links, two_islands, np.ones(4), air=balanced_air(links, two_islands, np.ones(4))).dense
+    np.testing.assert_allclose(A.sum(axis=0), 1.0, atol=1e-12)
+    assert (np.diagonal(A) < 1).all()
+    silence = np.zeros(len(links))
+    np.testing.assert_array_equal(balanced_air(links, silence, np.ones(4)), 0.0)

@@ -1,0 +1,86 @@
+"""The wheel carries scenarios and channel models; the schema accepts what the loader accepts."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import jsonschema
+import pytest
+from conftest import ROOT
+
+from wirelessdl.scenario.loader import bundled_scenarios
+
+
+def test_the_wheel_runs_a_bundled_scenario_outside_the_checkout(tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("wirelessdl-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-m", "wirelessdl", "run", "urban_er_k20", "--rounds", "2", "--json"]
+    street = "channel.models=[{model='channel_models/street.py:Street'}]"
+    for extra in ([], ["--set", street]):
+        done = subprocess.run(
+            [*command, *extra], cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["rounds"] == 2
+    where = subprocess.run(
+        [sys.executable, "-c", "import wirelessdl; print(wirelessdl.__file__)"],
+        cwd=elsewhere,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert where.stdout.startswith(str(tmp_path / "site"))  # or it proved nothing
+
+
+@pytest.fixture(scope="module")
+def schema():
+    done = subprocess.run([sys.executable, "-m", "wirelessdl", "schema"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", bundled_scenarios())
+def test_schema_accepts_bundled_scenarios(name, schema):
+    jsonschema.validate(tomllib.loads(bundled_scenarios()[name].read_text()), schema)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("network", "topology", {"kind": "erdos-renyi", "p": 0}),
+        ("network", "topology", {"kind": "erdos-reny", "p": 0.5}),
+        ("network", "placement", {"kind": "disc", "radius": 5}),
+        ("channel", "models", [{"model": "rician", "k": 5}]),
+        ("privacy", "epsilon_max", 0),
+        ("learning", "batchsize", 5),
+    ],
+)
+def test_schema_refuses_what_the_loader_refuses(section, key, value, schema):
+    table = tomllib.loads(bundled_scenarios()["quickstart"].read_text())
+    table[section][key] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(table, schema)
+
+
+def test_version_is_the_packages(wirelessdl_command):
+    import wirelessdl
+
+    assert wirelessdl_command("--version").out.strip() == f"wirelessdl, version {wirelessdl.__version__}"
+
+
+def test_list_and_check_speak(wirelessdl_command):
+    listed = wirelessdl_command("list").out
+    for word in ("urban_er_k20", "erdos-renyi", "log-distance", "fashion-mnist-subset", "softmax", "street.py"):
+        assert word in listed
+    checked = wirelessdl_command("check", "quickstart", "--json").out
+    assert json.loads(checked)["network"].startswith("4 nodes, full, 12 links")
+    assert "is fine" in wirelessdl_command("check", "quickstart").out

@@ -1,0 +1,5 @@
+"""`python -m wirelessdl`."""
+
+from wirelessdl.cli.main import main
+
+main()
