@@ -1,6 +1,6 @@
 """What does privacy cost? Runs the quickstart at four promises and prints the price of each.
 
-    python examples/privacy_price.py
+python examples/privacy_price.py
 """
 
 import wirelessdl

@@ -25,7 +25,8 @@ _HOMES = {
     "WirelessdlError": "wirelessdl.errors",
     "load_scenario": "wirelessdl.scenario.loader",
     "open_run": "wirelessdl.trace.run",
-    "simulate": "wirelessdl.sim.engine",
+    "resume": "wirelessdl.sim.session",
+    "simulate": "wirelessdl.sim.session",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -36,7 +37,8 @@ if _TYPE_CHECKING:
     from wirelessdl.links import Links as Links
     from wirelessdl.scenario.loader import load_scenario as load_scenario
     from wirelessdl.scenario.schema import Scenario as Scenario
-    from wirelessdl.sim.engine import simulate as simulate
+    from wirelessdl.sim.session import resume as resume
+    from wirelessdl.sim.session import simulate as simulate
     from wirelessdl.streams import Streams as Streams
     from wirelessdl.trace.run import Run as Run
     from wirelessdl.trace.run import open_run as open_run

@@ -33,6 +33,14 @@ class TrainingError(WirelessdlError):
     """Training that left the finite numbers."""
 
 
+class RunInterrupted(Exception):
+    """A run that was asked to stop and did, after a whole round, with its state kept."""
+
+    def __init__(self, folder: str, round: int):
+        super().__init__(f"stopped after round {round}; resume with: wirelessdl run --resume {folder}")
+        self.folder, self.round = folder, round
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean x?' where a known name is close, else '; known: a, b, c'."""
     names = sorted(known)

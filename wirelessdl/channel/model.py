@@ -13,6 +13,7 @@ other model's draws move.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class Chain:
             self.models.append(Named(name, f"channel.{name}.{nth}", model))
         self._streams = streams
         self._calls = 0
+        # of all each model ever returned, by its stream: a replay must come to the same
+        self.checksums = {named.stream: 0 for named in self.models}
 
     def gain(self, links: Links, time_s: float) -> Air:
         """|h| of every link at one instant. Every model is asked exactly once."""
@@ -62,6 +65,7 @@ class Chain:
         for named in self.models:
             rng = self._streams.draws(named.stream, self._calls)
             factor = _checked(named, named.model.gain(links, time_s, rng), links)
+            self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
             now = now * factor
             if not getattr(named.model, "small_scale", False):
                 mean = mean * factor

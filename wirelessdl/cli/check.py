@@ -10,7 +10,7 @@ from wirelessdl.cli.options import all_overrides, scenario_options
 
 
 @click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
-@scenario_options
+@scenario_options()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def command(
     scenario: str,

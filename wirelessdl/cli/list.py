@@ -1,6 +1,10 @@
 """`wirelessdl list`."""
 
 import inspect
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,9 +13,63 @@ from rich.markup import escape
 from rich.table import Table
 
 
-@click.command(epilog="Example: wirelessdl list")
-def command() -> None:
-    """List what scenarios can name: bundled scenarios, and every model with its parameters."""
+@click.command(epilog="Example: wirelessdl list outputs/")
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="With FOLDER: one JSON object per run.")
+def command(folder: Path | None, as_json: bool) -> None:
+    """List the runs in FOLDER and how they stand; or, without it, all that scenarios can name."""
+    if folder is None:
+        _list_names()
+    else:
+        _list_runs(folder, as_json)
+
+
+def _list_runs(folder: Path, as_json: bool) -> None:
+    from wirelessdl.trace.catalog import runs_in
+    from wirelessdl.trace.files import plain
+
+    runs = runs_in(folder)
+    if as_json:
+        for run in runs:
+            click.echo(json.dumps(plain(asdict(run))))
+        return
+    console = Console(highlight=False)
+    if not runs:
+        console.print(f"no runs in {folder}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name, justify in [("run", "left"), ("state", "left"), ("round", "right"), ("accuracy", "right")]:
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("own epsilon", justify="right", no_wrap=True)
+    table.add_column("age", justify="right", no_wrap=True)
+    table.add_column("")
+    for run in runs:
+        table.add_row(
+            run.name,
+            f"[{_COLOURS[run.state]}]{run.state}[/]",
+            f"{run.round}/{run.rounds}",
+            "" if run.accuracy is None else f"{run.accuracy:.1%}",
+            "" if run.epsilon is None else f"{run.epsilon:.3g}",
+            _age(run.started),
+            escape(run.error),
+        )
+    console.print(table)
+
+
+_COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
+
+
+def _age(started: str) -> str:
+    if not started:
+        return ""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _list_names() -> None:
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
     from wirelessdl.sim.build import PARTS, SUPPLIED
 

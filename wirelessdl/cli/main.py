@@ -11,7 +11,7 @@ from wirelessdl.errors import WirelessdlError
 _COMMANDS = {
     "run": "Run a scenario: TOML in, Parquet out.",
     "check": "Check a scenario and say what would run.",
-    "list": "List scenarios, models, channels and data sets.",
+    "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
     "schema": "Print the JSON Schema of scenarios, for editors.",
 }
 

@@ -8,11 +8,19 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def scenario_options(function: F) -> F:
+def scenario_options(*, required: bool = True) -> Callable[[F], F]:
     """SCENARIO with --set, --seed, --run, --rounds."""
+
+    def decorated(function: F) -> F:
+        return _decorate(function, required)
+
+    return decorated
+
+
+def _decorate(function: F, required: bool) -> F:
     for decorate in reversed(
         [
-            click.argument("scenario"),
+            click.argument("scenario", required=required),
             click.option(
                 "--set",
                 "overrides",

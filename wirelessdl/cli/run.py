@@ -1,62 +1,120 @@
 """`wirelessdl run`."""
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.progress import emit, listener, stopper_installed
+from wirelessdl.errors import RunInterrupted
 
 if TYPE_CHECKING:
-    from wirelessdl.sim.recorder import Progress as Evaluation
+    from wirelessdl.scenario.schema import Scenario
 
 
 @click.command(epilog="Example: wirelessdl run scenarios/urban_er_k20.toml --rounds 100 --set privacy.epsilon_max=0.5")
-@scenario_options
+@scenario_options(required=False)
 @click.option("--out", default="outputs", type=click.Path(path_type=Path), help="Parent of the run directory.")
+@click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Go on with the run in this directory.")
+@click.option("--force", is_flag=True, help="With --resume: let harmless changes pass.")
 @click.option("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per evaluation, then the summary.")
 def command(
-    scenario: str,
+    scenario: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
     rounds: int | None,
     out: Path,
+    resumed: Path | None,
+    force: bool,
     device: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run SCENARIO, a TOML file or the name of a bundled scenario, into a new directory under --out."""
-    from wirelessdl.scenario.loader import load_scenario
+    """Run SCENARIO, a TOML file or the name of a bundled scenario, into a new directory under --out.
 
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    Ctrl-C stops after the round and keeps the state; --resume goes on from there, or from the last
+    checkpoint of a run that was killed, to the same tables. --rounds extends a finished run.
+    """
+    if scenario is None and resumed is None:
+        raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
+    changes = all_overrides(overrides, seed, run_number, rounds)
     console = Console(quiet=quiet or as_json, highlight=False)
-    total = loaded.scenario.rounds
-    console.print(
-        f"[bold]{loaded.scenario.name}[/]  seed {loaded.scenario.seed}, run {loaded.scenario.run}: "
-        f"{loaded.network.nodes} nodes, {total} rounds, {loaded.privacy.protocol} protocol, "
-        f"epsilon_max {loaded.privacy.epsilon_max:g} per slot",
-        soft_wrap=True,
-    )
-    from wirelessdl.sim.engine import simulate  # after the first line: torch takes a second or two
+    start, loaded = _start(scenario, resumed, changes)
+    if start.finished:
+        console.print(f"{resumed} is finished; --rounds extends it")
+        return
+    console.print(_headline(loaded, start), soft_wrap=True)
+    from wirelessdl.sim.session import resume, simulate  # after the first line: torch takes a second or two
 
-    with _listener(console, total, as_json) as listen:
-        run = simulate(loaded, out=out, device=device, on_round=listen.on_round, on_evaluation=listen.on_evaluation)
+    with (
+        stopper_installed() as stop,
+        listener(console, done=start.done, rounds=start.rounds, as_json=as_json) as listen,
+    ):
+        hooks: dict[str, Any] = {
+            "device": device,
+            "on_round": listen.on_round,
+            "on_evaluation": listen.on_evaluation,
+            "should_stop": stop.asked,
+        }
+        try:
+            if resumed is None:
+                run = simulate(loaded, out=out, **hooks)
+            else:
+                run = resume(resumed, scenario=loaded, rounds=rounds, force=force, **hooks)
+        except RunInterrupted as interrupted:
+            listen.close()
+            click.echo(str(interrupted), err=True)
+            sys.exit(128 + stop.signal)
     if as_json:
-        _emit({"event": "summary", "path": str(run.path), **run.summary})
+        emit({"event": "summary", "path": str(run.path), **run.summary})
         return
     console.print(summary_table(run.summary))
     console.print(f"traces in {run.path}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a run begins, and where it will end."""
+
+    done: int
+    rounds: int
+    finished: bool = False
+
+
+def _start(scenario: str | None, resumed: Path | None, changes: list[str]) -> tuple[_Start, "Scenario"]:
+    """The scenario, its changes applied, and how much of it is done."""
+    from wirelessdl.scenario.loader import load_scenario
+
+    if resumed is None:
+        loaded = load_scenario(str(scenario), overrides=changes)
+        return _Start(0, loaded.scenario.rounds), loaded
+    from wirelessdl.trace.checkpoint import checkpoint_round
+    from wirelessdl.trace.run import open_run
+
+    run = open_run(resumed)  # says so when it is none
+    stored = load_scenario(resumed / "scenario.toml")
+    loaded = load_scenario(scenario or resumed / "scenario.toml", overrides=changes)
+    done, rounds = checkpoint_round(resumed), max(loaded.scenario.rounds, stored.scenario.rounds)
+    if any(change.startswith("scenario.rounds=") for change in changes):
+        rounds = loaded.scenario.rounds
+    return _Start(done, rounds, finished=bool(run.summary) and done >= rounds), loaded
+
+
+def _headline(loaded: "Scenario", start: _Start) -> str:
+    section = loaded.scenario
+    return (
+        f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {loaded.network.nodes} nodes, "
+        f"{start.rounds} rounds{f', going on after {start.done}' if start.done else ''}, "
+        f"{loaded.privacy.protocol} protocol, epsilon_max {loaded.privacy.epsilon_max:g} per slot"
+    )
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -87,68 +145,3 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_row("energy radiated", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
     return table
-
-
-class _Listener:
-    """Hears of rounds and evaluations; says nothing."""
-
-    def on_round(self, round: int) -> None: ...
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None: ...
-
-
-class _JsonLines(_Listener):
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        _emit({"event": "evaluation", **asdict(evaluation)})
-
-
-class _PlainLines(_Listener):
-    def __init__(self, console: Console):
-        self._console = console
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._console.print(
-            f"round {evaluation.round}/{evaluation.rounds}  {_figures(evaluation)}  {evaluation.time_s:.2f} s simulated"
-        )
-
-
-class _Bar(_Listener):
-    def __init__(self, bar: Progress, total: int):
-        self._bar = bar
-        self._task = bar.add_task("", total=total, figures="")
-
-    def on_round(self, round: int) -> None:
-        self._bar.update(self._task, completed=round)
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._bar.update(self._task, figures=_figures(evaluation))
-
-
-@contextmanager
-def _listener(console: Console, total: int, as_json: bool) -> Iterator[_Listener]:
-    if as_json:
-        yield _JsonLines()
-    elif console.quiet:
-        yield _Listener()
-    elif not console.is_terminal:
-        yield _PlainLines(console)
-    else:
-        columns = (
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console) as bar:
-            yield _Bar(bar, total)
-
-
-def _figures(evaluation: "Evaluation") -> str:
-    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {evaluation.epsilon_own_total:.3g}"
-
-
-def _emit(content: dict[str, Any]) -> None:
-    from wirelessdl.trace.files import plain
-
-    sys.stdout.write(json.dumps(plain(content), allow_nan=False) + "\n")
-    sys.stdout.flush()

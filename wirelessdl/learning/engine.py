@@ -107,6 +107,14 @@ class LearningEngine:
         self.x = updated
         return outcome
 
+    def state(self) -> np.ndarray:
+        """The models, `[K, m]`; all else is keyed by node and round."""
+        return self.x.cpu().numpy()
+
+    def restore(self, models: np.ndarray) -> None:
+        """Go on from remembered models."""
+        self.x = torch.as_tensor(models).to(device=self.device, dtype=self.dtype)
+
     def accuracy(self, x: Tensor) -> Tensor:
         """Share of the common test set each model gets right."""
         guess = self.learner.scores(x, self._test_x).argmax(dim=2)
@@ -152,6 +160,11 @@ class LearningEngine:
 def fetch(tensors: list[Tensor]) -> FloatArray:
     """Tensors of equal shape as one float64 array, in one transfer."""
     return torch.stack(tensors).to(device="cpu", dtype=torch.float64).numpy()
+
+
+def threads() -> int:
+    """How many threads torch computes with; sums depend on it in the last bits."""
+    return torch.get_num_threads()
 
 
 def pick_device(name: str) -> torch.device:

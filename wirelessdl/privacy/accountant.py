@@ -23,6 +23,7 @@ class Accountant(Protocol):
     """Counts releases of parallel streams."""
 
     name: str
+    total: FloatArray  # all it remembers, streams first
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
         """Charge one release to each stream named; mu = 0 costs nothing."""

@@ -8,10 +8,12 @@ Two views, two words:
   a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant
@@ -73,6 +75,26 @@ class Ledger:
     def own_total(self) -> FloatArray:
         """Proven total of every sender so far, `[K]`."""
         return self.own.epsilon(self.terms.delta)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All the ledger remembers, as arrays."""
+        return {
+            "transmissions": self.transmissions,
+            "own_total": self.own.total,
+            "own_rounds": self.own_rounds,
+            "link_pair": self.link_pair,
+            "link_total": self.link.total,
+            "link_rounds": self.link_rounds,
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a remembered state."""
+        self.transmissions[:] = state["transmissions"]
+        self.own.total[:] = state["own_total"]
+        self.own_rounds[:] = state["own_rounds"]
+        self._streams(state["link_pair"])
+        self.link.total[:] = state["link_total"]
+        self.link_rounds[:] = state["link_rounds"]
 
     def statements(self) -> list[Statement]:
         """The privacy table: one row per sender, then one per link that was ever heard."""

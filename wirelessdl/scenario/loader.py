@@ -48,12 +48,12 @@ def parse_scenario(table: dict[str, Any], *, origin: str = "scenario", folder: s
     return scenario
 
 
-def catalog_for(scenario: Scenario) -> Catalog:
+def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = ()) -> Catalog:
     """Looks for user files in the working folder, the scenario's, its parent, and among the bundled."""
     folders = [Path.cwd()]
     if scenario.folder:
         folders += [Path(scenario.folder), Path(scenario.folder).parent]
-    return Catalog(scenario.origin, (*folders, share_folder()))
+    return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders))
 
 
 def _locate(path: str | Path) -> Path:

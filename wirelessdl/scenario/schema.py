@@ -145,8 +145,10 @@ class TraceSection(Section):
         "all", description="Rounds whose links are traced: all, those with an evaluation, or none."
     )
     flush_every: Annotated[int, Field(ge=20, strict=True)] = Field(
-        50, description="Rounds buffered before a Parquet part is written."
+        100, description="Rounds buffered before a Parquet part is written."
     )
+    checkpoint_every: Count = Field(50, description="Rounds between checkpoints, from which a run can be resumed.")
+    checkpoint_minutes: Positive = Field(5.0, description="A checkpoint is written after so long at the latest.")
 
 
 class Scenario(Section):

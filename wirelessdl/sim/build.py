@@ -5,6 +5,7 @@ What needs data, graphs or gains is checked here, so that a run that starts can 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -115,9 +116,9 @@ class World:
 class _Builder:
     """Builds parts one by one and keeps their spelled-out form."""
 
-    def __init__(self, scenario: Scenario):
+    def __init__(self, scenario: Scenario, extra_folders: tuple[Path, ...]):
         self.scenario = scenario
-        self.catalog: Catalog = catalog_for(scenario)
+        self.catalog: Catalog = catalog_for(scenario, extra_folders)
         self.resolved: dict[str, Part] = {}
 
     def part(self, where: str, part: Part, **given: Any) -> Any:
@@ -129,9 +130,12 @@ class _Builder:
         return ScenarioError(f"{self.scenario.origin}: {message}")
 
 
-def build(scenario: Scenario, *, device: str = "auto") -> World:
-    """The world a scenario describes. Raises one clear line where it cannot be."""
-    builder = _Builder(scenario)
+def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = ()) -> World:
+    """The world a scenario describes. Raises one clear line where it cannot be.
+
+    extra_folders: looked through last for the user's model files.
+    """
+    builder = _Builder(scenario, extra_folders)
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes = scenario.network.nodes
 

@@ -6,19 +6,23 @@
 3. who is on air                               7. one batched gradient, step, projection
 4. the power plan, and the mixing it makes     8. z is mixed, traces are written
 Nothing reaches back: time is SimPy's, models live in the learning engine.
+
+A resumed run replays time: SimPy cannot be saved and a user's channel may hide state, so events,
+mobility and channel run again from zero, without learning or tracing, up to the round whose state was
+kept. Then models, z, ledger and sums are put in place.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import simpy
-import torch
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.learning.engine import Order, fetch
@@ -27,17 +31,23 @@ from wirelessdl.mixing import Mixing, balanced_air, mix, spectral_gap, uniform_a
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import SlotRelease
-from wirelessdl.scenario.schema import Scenario
-from wirelessdl.sim.build import World, build
+from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.medium import Medium
 from wirelessdl.sim.node import node_process
 from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot
-from wirelessdl.trace.provenance import now, provenance
-from wirelessdl.trace.run import Run, open_run
-from wirelessdl.trace.sink import RunWriter, create_run_folder
 
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The air as a frame opens: per link, |h|, its mean over fading, and the receivers' estimate."""
+
+    links: Links
+    gain: FloatArray
+    mean_gain: FloatArray
+    gain_est: FloatArray
 
 
 @dataclass
@@ -46,6 +56,15 @@ class Carried:
 
     gamma: FloatArray
     multiplier: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A state to go on from: what `Engine.state` and `Engine.checksums` gave after a round."""
+
+    round: int
+    arrays: Mapping[str, NDArray[Any]]
+    checksums: Mapping[str, int]
 
 
 class Engine:
@@ -72,10 +91,15 @@ class Engine:
         self.violations = 0
         self.time_ns = 0
         self._slot: Slot | None = None
-        self._last: tuple[FloatArray, FloatArray, float, Mixing, Mixing, float] | None = None
+        self._last: tuple[tuple[FloatArray, ...], Mixing, Mixing] | None = None
+        self._gap: tuple[Mixing, float] | None = None
+        self._replay: Replay | None = None
+        self._checksum = 0
 
-    def run(self) -> None:
-        """Move time from zero to the end of the last round."""
+    def run(self, replay: Replay | None = None) -> None:
+        """Move time from zero to the end of the last round, replaying what lies behind a kept state."""
+        self._replay = replay
+        self.recorder.silent = replay is not None
         world = self.world
         env = simpy.Environment()
         medium = Medium(env, world.nodes, world.frame)
@@ -90,49 +114,67 @@ class Engine:
 
     def open_frame(self, round: int, now_ns: int) -> None:
         """Steps 1 to 5: all that is decided before anything is sent."""
-        world, scenario = self.world, self.world.scenario
         self.recorder.event(now_ns, -1, "frame", f"round {round}")
-        links = world.links.at(world.mobility.geometry(to_s(now_ns)))
-        air = world.channel.gain(links, to_s(now_ns))
-        gain_est = world.csi.estimate(
-            links, air.now, world.power_w, world.thermal_w, world.streams.draws("radio.csi", round)
-        )
-        on_air = np.ones(world.nodes, dtype=bool)
+        seen = self._look(round, to_s(now_ns))
+        if self._replay is None or round == 1:  # a replay needs the first plan: it fixes theta
+            self.plan = self._plan(round, now_ns, seen)
+        if self._replay is None:
+            self._slot = self._decide(round, now_ns, seen)
+            if round == 1 and self._on_start is not None:
+                self._on_start()
 
-        self.plan = plan = self._plan(round, now_ns, links, gain_est, air.mean)
+    def _look(self, round: int, time_s: float) -> Seen:
+        """Steps 1 and 2: where everyone is, |h| of every link, and its estimate."""
+        world = self.world
+        links = world.links.at(world.mobility.geometry(time_s))
+        air = world.channel.gain(links, time_s)
+        rng = world.streams.draws("radio.csi", round)
+        gain_est = world.csi.estimate(links, air.now, world.power_w, world.thermal_w, rng)
+        self._checksum = crc32(gain_est.tobytes(), crc32(links.distance_m.tobytes(), self._checksum))
+        return Seen(links, air.now, air.mean, gain_est)
+
+    def _decide(self, round: int, now_ns: int, seen: Seen) -> Slot:
+        """Steps 3 to 5: who is on air, power and mixing, and what the slot will leak, written down."""
+        world, delta = self.world, self.world.scenario.privacy.delta
+        plan = self.plan
+        assert plan is not None
+        on_air = np.ones(world.nodes, dtype=bool)
         gamma = world.schedule.rate(round)
         sigma = self._sigma(gamma)
         budget_w = self._budget_w(plan.alpha, sigma)
-        mixing, known, gap = self._mixing(round, links, air.now, gain_est, np.sqrt(plan.alpha * budget_w))
+        mixing, known = self._mixing(seen, np.sqrt(plan.alpha * budget_w))
+        multiplier = self._multiplier(plan)
+        if not self._balanced:
+            self.z = known.dense @ self.z
 
-        release = self._release(round, links, air.now, plan, budget_w, sigma, gamma)
+        release = self._release(round, seen, plan, budget_w, sigma, gamma)
         self.ledger.record(release)
-        link_epsilon = slot_epsilon(release.link_mu, scenario.privacy.delta)
+        link_epsilon = slot_epsilon(release.link_mu, delta)
         self._count_violations(now_ns, round, link_epsilon)
-        self._slot = Slot(
+        return Slot(
             round=round,
-            links=links,
-            gain=air.now,
-            gain_est=gain_est,
+            links=seen.links,
+            gain=seen.gain,
+            gain_est=seen.gain_est,
             on_air=on_air,
             alpha=plan.alpha,
             budget_w=budget_w,
             sigma=sigma,
             learning_rate=gamma,
-            multiplier=self._multiplier(plan),
+            multiplier=multiplier,
             mixing=mixing,
-            spectral_gap=gap,
+            spectral_gap=self._spectral_gap(round, known),
             link_epsilon=link_epsilon,
-            own_epsilon=analytic_epsilon(release.own_mu, scenario.privacy.delta),
+            own_epsilon=analytic_epsilon(release.own_mu, delta),
             total_epsilon=self.ledger.own_total(),
         )
-        if not self._balanced:
-            self.z = known.dense @ self.z
-        if round == 1 and self._on_start is not None:
-            self._on_start()
 
     def close_frame(self, round: int, now_ns: int) -> None:
         """Steps 6 to 8: the slot itself, and what is made of it."""
+        if self._replay is not None:
+            if round == self._replay.round:
+                self._put_in_place(self._replay)
+            return
         world, slot = self.world, self._slot
         assert slot is not None
         rounds = world.scenario.scenario.rounds
@@ -156,16 +198,16 @@ class Engine:
         if self._on_round is not None:
             self._on_round(round)
 
-    def _plan(self, round: int, now_ns: int, links: Links, gain_est: FloatArray, mean_gain: FloatArray) -> PowerPlan:
+    def _plan(self, round: int, now_ns: int, seen: Seen) -> PowerPlan:
         """Static: once, from the mean gains. Adaptive: anew from this frame's estimates, theta kept."""
         if self.plan is not None and not self._adaptive:
             return self.plan
-        if self.plan is not None and np.array_equal(self.plan.problem.gain, gain_est):
+        if self.plan is not None and np.array_equal(self.plan.problem.gain, seen.gain_est):
             return self.plan
         theta = None if self.plan is None else self.plan.theta
         if self._adaptive and self.plan is None and not self._balanced:
-            theta = self.world.plan(links, mean_gain).theta
-        plan = self.world.plan(links, gain_est if self._adaptive else mean_gain, theta)
+            theta = self.world.plan(seen.links, seen.mean_gain).theta
+        plan = self.world.plan(seen.links, seen.gain_est if self._adaptive else seen.mean_gain, theta)
         if round == 1:
             detail = f"theta {plan.theta:.4g}, mean alpha {plan.alpha.mean():.4g}"
             self.recorder.event(now_ns, -1, "plan", detail)
@@ -186,26 +228,25 @@ class Engine:
         peak = np.max(alpha * radius**2 + (1.0 - alpha) * sigma**2)
         return self.world.power_w / peak
 
-    def _mixing(
-        self, round: int, links: Links, gain: FloatArray, gain_est: FloatArray, amplitude: FloatArray
-    ) -> tuple[Mixing, Mixing, float]:
-        """What the air applies, what receivers believe it applies, and the spectral gap of the latter."""
-        last = self._last
-        scale = float(amplitude.sum())
-        if (
-            last is not None
-            and scale == last[2]
-            and np.array_equal(gain, last[0])
-            and np.array_equal(gain_est, last[1])
-        ):
-            return last[3:]
+    def _mixing(self, seen: Seen, amplitude: FloatArray) -> tuple[Mixing, Mixing]:
+        """What the air applies, and what receivers believe it applies."""
+        links, gain, gain_est = seen.links, seen.gain, seen.gain_est
+        basis = (gain, gain_est, amplitude)
+        if self._last is not None and all(np.array_equal(a, b) for a, b in zip(basis, self._last[0])):
+            return self._last[1:]
         air = balanced_air(links, gain_est, amplitude) if self._balanced else uniform_air(links)
         known = mix(links, gain_est, amplitude, air=air)
         actual = known if gain is gain_est else mix(links, gain, amplitude, air=air, gain_est=gain_est)
-        wanted = links.nodes <= _GAP_EVERY_ROUND or round % self.world.scenario.learning.eval_every == 0
-        gap = spectral_gap(known) if wanted else float("nan")
-        self._last = (gain, gain_est, scale, actual, known, gap)
-        return actual, known, gap
+        self._last = (basis, actual, known)
+        return actual, known
+
+    def _spectral_gap(self, round: int, mixing: Mixing) -> float:
+        """NaN where it would cost more than it tells: large networks, between evaluations."""
+        if mixing.links.nodes > _GAP_EVERY_ROUND and round % self.world.scenario.learning.eval_every:
+            return float("nan")
+        if self._gap is None or self._gap[0] is not mixing:
+            self._gap = (mixing, spectral_gap(mixing))
+        return self._gap[1]
 
     def _multiplier(self, plan: PowerPlan) -> FloatArray:
         """K when balanced, else 1 / z_ii of the rounds before, capped at theta."""
@@ -214,14 +255,7 @@ class Engine:
         return np.minimum(1.0 / np.diagonal(self.z), plan.theta)
 
     def _release(
-        self,
-        round: int,
-        links: Links,
-        gain: FloatArray,
-        plan: PowerPlan,
-        budget_w: FloatArray,
-        sigma: FloatArray,
-        gamma: float,
+        self, round: int, seen: Seen, plan: PowerPlan, budget_w: FloatArray, sigma: FloatArray, gamma: float
     ) -> SlotRelease:
         """What this slot will leak: by the gradients carried, or on links as the paper prints it."""
         world = self.world
@@ -229,8 +263,8 @@ class Engine:
         carried = world.sensitivity * self.carried.gamma * self.carried.multiplier
         printed = np.full(world.nodes, world.sensitivity * gamma * plan.theta)
         on_links = link_mu(
-            links,
-            gain,
+            seen.links,
+            seen.gain,
             model_w=model_w,
             noise_w=noise_w,
             step_sensitivity=carried if self._hardened else printed,
@@ -239,10 +273,45 @@ class Engine:
             round=round,
             on_air=np.ones(world.nodes, dtype=bool),
             own_mu=own_mu(model_w, noise_w, carried),
-            link_rx=links.rx,
-            link_tx=links.tx,
+            link_rx=seen.links.rx,
+            link_tx=seen.links.tx,
             link_mu=on_links,
         )
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that a later process needs besides the scenario, as arrays."""
+        ledger = {f"ledger_{name}": values for name, values in self.ledger.state().items()}
+        return {
+            "x": self.world.learning.state(),
+            "z": self.z,
+            "carried_gamma": self.carried.gamma,
+            "carried_multiplier": self.carried.multiplier,
+            "counts": np.array([self.violations, self.time_ns]),
+            **ledger,
+        }
+
+    def checksums(self) -> dict[str, int]:
+        """Of everything that was drawn so far, by what drew it."""
+        return {**self.world.channel.checksums, "positions and channel estimates": self._checksum}
+
+    def _put_in_place(self, replay: Replay) -> None:
+        """End of the replay: what was drawn must be what was drawn before; then the kept state goes on."""
+        for name, checksum in self.checksums().items():
+            if replay.checksums.get(name) != checksum:
+                raise ContractError(
+                    f"{name.removeprefix('channel.').rpartition('.')[0] or name} gave other values than before the "
+                    "interruption, so the run cannot go on: a model must draw only from the rng it is handed"
+                )
+        arrays = replay.arrays
+        self.world.learning.restore(arrays["x"])
+        self.z = arrays["z"]
+        self.carried = Carried(arrays["carried_gamma"], arrays["carried_multiplier"])
+        self.violations, self.time_ns = arrays["counts"].tolist()
+        prefix = "ledger_"
+        self.ledger.restore({n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)})
+        self._replay, self.recorder.silent = None, False
+        if self._on_start is not None:
+            self._on_start()
 
     def _count_violations(self, now_ns: int, round: int, link_epsilon: FloatArray) -> None:
         over = int(np.sum(link_epsilon > self.world.scenario.privacy.epsilon_max * (1.0 + TOLERANCE)))
@@ -252,76 +321,6 @@ class Engine:
             self.recorder.event(
                 now_ns, -1, "violation", f"round {round}: {over} links above epsilon_max, {worst:.4g} at most"
             )
-
-
-def simulate(
-    scenario: Scenario,
-    *,
-    out: str | Path = "outputs",
-    device: str = "auto",
-    on_round: Callable[[int], None] | None = None,
-    on_evaluation: Callable[[Progress], None] | None = None,
-) -> Run:
-    """Run a scenario into a new directory under `out`.
-
-    on_round hears the number of every finished round, on_evaluation where the run stands.
-    """
-    started = time.perf_counter()
-    world = build(scenario, device=device)
-    section, trace = scenario.scenario, scenario.trace
-    origin = provenance(
-        device=str(world.learning.device),
-        threads=torch.get_num_threads(),
-        user_files={file.name: file.sha256 for file in world.user_files},
-    )
-    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
-
-    def start() -> None:
-        """The first frame is decided, so the scenario can run: now there is something to keep."""
-        folder = create_run_folder(Path(out), f"{section.name}-s{section.seed}-r{section.run}")
-        recorder.writer = writer = RunWriter(folder)
-        writer.scenario(world.resolved.to_table())
-        writer.provenance(origin)
-        for file in world.user_files:
-            writer.user_file(file.name, file.path.read_bytes())
-
-    engine = Engine(world, recorder, on_start=start, on_round=on_round, on_evaluation=on_evaluation)
-    engine.run()
-    writer = recorder.writer
-    wall_s = time.perf_counter() - started
-    run = open_run(writer.folder)
-    writer.summary(summarise(engine, run, wall_s))
-    writer.provenance({**origin, "finished": now(), "wall_s": wall_s})
-    return run
-
-
-def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
-    """Final figures of a run."""
-    world, last = engine.world, run.rounds.iloc[-1]
-    section, privacy = world.scenario.scenario, world.scenario.privacy
-    proven, claim = (statement.epsilon_total.max(initial=0.0) for statement in engine.ledger.statements())
-    return {
-        "scenario": section.name,
-        "seed": section.seed,
-        "run": section.run,
-        "rounds": int(last["round"]),
-        "nodes": world.nodes,
-        "accuracy_mean": float(last["accuracy_mean"]),
-        "accuracy_min": float(last["accuracy_min"]),
-        "accuracy_max": float(last["accuracy_max"]),
-        "protocol": privacy.protocol,
-        "epsilon_max": privacy.epsilon_max,
-        "delta": privacy.delta,
-        "epsilon_link_max": engine.recorder.link_epsilon_max,
-        "violations": engine.violations,
-        "epsilon_own_total": float(proven),
-        "epsilon_claim_total": float(claim),
-        "delta_total": privacy.delta_total,
-        "time_s": to_s(engine.time_ns),
-        "airtime_s": float(run.rounds["airtime_s"].sum()),
-        "energy_j": engine.recorder.energy_j,
-        "wall_s": wall_s,
-    }
 
 
 def _progress(entry: Entry, rounds: int) -> Progress:

@@ -17,6 +17,7 @@ from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.sim.clock import Frame, to_s
+from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_db
 
@@ -69,7 +70,7 @@ class Progress:
 
 
 class Recorder:
-    """Buffers entries and events, writes parts, keeps the sums of the summary."""
+    """Buffers entries and events, and writes them as parts."""
 
     writer: RunWriter  # set when the run starts; nothing is written before
 
@@ -79,16 +80,15 @@ class Recorder:
         self._entries: list[Entry] = []
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
-        self.energy_j = 0.0
-        self.link_epsilon_max = 0.0
+        self.silent = False  # while time is replayed, everything has been written already
 
     def event(self, time_ns: int, node: int, kind: str, detail: str = "") -> None:
         """Something happened at a node, or in the network (node -1)."""
-        self._events.append((time_ns, node, kind, detail))
+        if not self.silent:
+            self._events.append((time_ns, node, kind, detail))
 
     def add(self, entry: Entry) -> None:
         self._entries.append(entry)
-        self.link_epsilon_max = max(self.link_epsilon_max, float(entry.slot.link_epsilon.max(initial=0.0)))
         waited = time.monotonic() - self._flushed_at > _PATIENCE_S
         if len(self._entries) >= (_FEWEST_ROUNDS if waited else self._flush_every):
             self.flush()
@@ -100,17 +100,17 @@ class Recorder:
         self._flushed_at = time.monotonic()
         if not entries:
             return
-        last = entries[-1].slot.round
+        first, last = entries[0].slot.round, entries[-1].slot.round
         loss = fetch([entry.outcome.loss for entry in entries])
         nodes = self._nodes(entries, loss)
-        self.energy_j += float(nodes["energy_j"].sum())
-        self.writer.part("nodes", nodes, last)
-        traced = [n for n, entry in enumerate(entries) if self._wants_links(entry)]
-        if traced:
-            power = nodes["power_w"].reshape(len(entries), -1)
-            self.writer.part("links", self._link_columns([entries[n] for n in traced], power[traced]), last)
-        self.writer.part("events", _event_columns(events), last)
-        self.writer.part("rounds", self._rounds(entries, nodes), last)
+        self.writer.part("nodes", nodes, first, last)
+        if self._links != "none":
+            traced = [n for n, entry in enumerate(entries) if self._wants_links(entry)]
+            power = nodes["power_w"].reshape(len(entries), -1)[traced]
+            self.writer.part("links", self._link_columns([entries[n] for n in traced], power), first, last)
+        self.writer.part("events", _event_columns(events), first, last)
+        # last of all: what the rounds table has, every other table has too
+        self.writer.part("rounds", self._rounds(entries, nodes), first, last)
         _require_finite(entries, loss)
 
     def privacy(self, ledger: Ledger) -> None:
@@ -157,6 +157,8 @@ class Recorder:
 
     def _link_columns(self, entries: list[Entry], power_w: FloatArray) -> dict[str, Any]:
         slots = [entry.slot for entry in entries]
+        if not slots:
+            return {name: [] for name in TABLES["links"].names}
 
         def flat(get: Callable[[Slot], Any]) -> Any:
             return np.concatenate([get(slot) for slot in slots])

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         with aside.open("rb+") as handle:
             os.fsync(handle.fileno())
         aside.replace(path)
+        _sync_folder(path.parent)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
@@ -40,6 +43,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _dump(path: Path, text: str) -> None:

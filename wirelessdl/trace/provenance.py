@@ -15,7 +15,7 @@ from wirelessdl.trace.schema import VERSION
 _PACKAGES = ("numpy", "scipy", "torch", "simpy", "pandas", "pyarrow", "pydantic")
 
 
-def provenance(*, device: str, threads: int, user_files: dict[str, str]) -> dict[str, Any]:
+def provenance(*, device: str, threads: int, user_files: dict[str, str], folder: str) -> dict[str, Any]:
     """What is needed to tell whether another run must agree with this one, value for value."""
     return {
         "schema": VERSION,
@@ -30,6 +30,7 @@ def provenance(*, device: str, threads: int, user_files: dict[str, str]) -> dict
         "git": _git(),
         "command": sys.argv,
         "user_files": user_files,
+        "folder": str(Path(folder).resolve()) if folder else "",
         "started": now(),
     }
 

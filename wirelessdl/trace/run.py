@@ -8,32 +8,33 @@ Works while the run goes on: it shows what has been written so far.
 
 import json
 import tomllib
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError
+from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import TABLES
 
 
-def open_run(path: str | Path) -> "Run":
-    """The run in a directory."""
+def open_run(path: str | Path, *, strict: bool = True) -> "Run":
+    """The run in a directory. `strict=False` reads what can be read of a damaged one, with warnings."""
     folder = Path(path)
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
-    return Run(folder)
+    return Run(folder, strict=strict)
 
 
 class Run:
     """One run directory. Frames are read when asked for, and then kept."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, strict: bool = True):
+        self.path, self._strict = path, strict
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -83,12 +84,24 @@ class Run:
         schema = TABLES[name]
         if columns is not None:
             schema = pa.schema([schema.field(column) for column in columns])
-        parts = sorted((self.path / name).glob("part-*.parquet"))
-        if not parts:
-            return schema.empty_table()
-        # a file at a time: parts agree by construction, and one that does not is named
-        tables = [_read(part, columns, schema) for part in parts]
-        return pa.concat_tables(tables).unify_dictionaries()
+        parts = find_parts(self.path, name)
+        problems = [*parts.problems, *self._cut_short(name, parts)]
+        if problems and self._strict:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise TraceError(f"{problems[0]}{more}; open_run(path, strict=False) reads the rest")
+        for problem in problems:
+            warnings.warn(problem, stacklevel=2)
+        return read_parts(parts.paths, schema)
+
+    def _cut_short(self, name: str, parts: Parts) -> list[str]:
+        """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
+        if name == "privacy" or parts.problems or (name == "links" and not parts.paths):
+            return []
+        done = self.summary.get("rounds", 0)
+        end = done if name == "rounds" else max(done, find_parts(self.path, "rounds").last_round)
+        if parts.last_round >= end:
+            return []
+        return [f"{self.path / name}: rounds {parts.last_round + 1} to {end} are missing; a part was deleted"]
 
     def _frame(self, name: str) -> pd.DataFrame:
         frame: pd.DataFrame = self.table(name).to_pandas()
@@ -100,12 +113,3 @@ class Run:
             return {}
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
-
-
-def _read(part: Path, columns: list[str] | None, schema: pa.Schema) -> pa.Table:
-    try:
-        table = pq.ParquetFile(part).read(columns=columns)
-        return table.cast(schema)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise TraceError(f"{part}: cannot be read: {reason}") from error

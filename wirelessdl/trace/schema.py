@@ -8,12 +8,25 @@ VERSION = 1
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+_ROUNDS = b"wirelessdl_rounds"
 _Column = tuple[str, pa.DataType, str, str]
 
 
 def _schema(columns: Iterable[_Column]) -> pa.Schema:
     fields = [pa.field(name, kind, metadata={"unit": unit, "meaning": text}) for name, kind, unit, text in columns]
     return pa.schema(fields, metadata={"wirelessdl_schema": str(VERSION)})
+
+
+def part_schema(name: str, first_round: int, last_round: int) -> pa.Schema:
+    """Schema of one part, which says what rounds it covers, rows or not."""
+    schema = TABLES[name]
+    return schema.with_metadata({**schema.metadata, _ROUNDS: f"{first_round}-{last_round}"})
+
+
+def covered_rounds(schema: pa.Schema) -> tuple[int, int]:
+    """First and last round that a part covers."""
+    first, _, last = schema.metadata[_ROUNDS].decode().partition("-")
+    return int(first), int(last)
 
 
 TABLES: dict[str, pa.Schema] = {

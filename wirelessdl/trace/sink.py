@@ -13,7 +13,9 @@ import tomli_w
 
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.files import write_json, write_text, write_whole
-from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.schema import TABLES, part_schema
+
+MODELS = "models"  # copies of the user's files, in the run directory
 
 
 def create_run_folder(parent: Path, name: str) -> Path:
@@ -48,24 +50,36 @@ class RunWriter:
         write_json(self.folder / "summary.json", dict(content))
 
     def user_file(self, name: str, content: bytes) -> None:
-        """Keep a copy of a file of the user's that the run loaded."""
-        path = self.folder / "models" / Path(name).name
-        path.parent.mkdir(exist_ok=True)
+        """Keep a copy of a file of the user's that the run loaded, under the name the scenario gives it."""
+        path = self.folder / MODELS / name
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            path = self.folder / MODELS / Path(name).name  # an absolute name, or one that climbs out
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda aside: _dump(aside, content))
 
-    def part(self, name: str, columns: Mapping[str, Any], last_round: int) -> None:
+    def part(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         """One part of a table; columns that are masked arrays become null where masked."""
-        self._write(name, columns, f"part-{last_round:06d}.parquet")
+        self._write(name, columns, first_round, last_round)
 
     def snapshot(self, name: str, columns: Mapping[str, Any]) -> None:
         """The whole of a table, in place of what was there."""
-        self._write(name, columns, "part-000000.parquet")
+        self._write(name, columns, 0, 0)
 
-    def _write(self, name: str, columns: Mapping[str, Any], file: str) -> None:
-        schema = TABLES[name]
+    def discard_after(self, round: int) -> None:
+        """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
+        for name in TABLES:
+            for path in (self.folder / name).glob("part-*.parquet"):
+                if int(path.stem.removeprefix("part-")) > round:
+                    path.unlink()
+        for aside in (*self.folder.glob(".*"), *self.folder.glob("*/.*")):
+            if aside.is_file():
+                aside.unlink()
+        (self.folder / "summary.json").unlink(missing_ok=True)
+
+    def _write(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
+        schema = part_schema(name, first_round, last_round)
         table = pa.table([_array(columns[field.name], field.type) for field in schema], schema=schema)
-        if not table.num_rows:
-            return
+        file = f"part-{last_round:06d}.parquet"
         folder = self.folder / name
         try:
             folder.mkdir(exist_ok=True)

@@ -1,0 +1,113 @@
+"""What `wirelessdl run` shows while it runs: a bar, plain lines, JSON lines or nothing; and how it is stopped."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from wirelessdl.sim.recorder import Progress as Evaluation
+
+
+class Stopper:
+    """Turns the first Ctrl-C or SIGTERM into a wish, the second into the end."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def asked(self) -> bool:
+        return self.signal != 0
+
+    def hear(self, number: int, _: object) -> None:
+        if self.signal:
+            os._exit(128 + number)  # what is on disk is whole at every instant
+        self.signal = number
+
+
+@contextmanager
+def stopper_installed() -> Iterator[Stopper]:
+    stopper = Stopper()
+    before = {number: signal.signal(number, stopper.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopper
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Listener:
+    """Hears of rounds and evaluations; says nothing."""
+
+    def close(self) -> None: ...
+
+    def on_round(self, round: int) -> None: ...
+
+    def on_evaluation(self, evaluation: "Evaluation") -> None: ...
+
+
+class _JsonLines(Listener):
+    def on_evaluation(self, evaluation: "Evaluation") -> None:
+        emit({"event": "evaluation", **asdict(evaluation)})
+
+
+class _PlainLines(Listener):
+    def __init__(self, console: Console):
+        self._console = console
+
+    def on_evaluation(self, evaluation: "Evaluation") -> None:
+        self._console.print(
+            f"round {evaluation.round}/{evaluation.rounds}  {_figures(evaluation)}  {evaluation.time_s:.2f} s simulated"
+        )
+
+
+class _Bar(Listener):
+    def __init__(self, bar: Progress, done: int, rounds: int):
+        self._bar = bar
+        self._task = bar.add_task("", total=rounds, completed=done, figures="")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+    def on_round(self, round: int) -> None:
+        self._bar.update(self._task, completed=round)
+
+    def on_evaluation(self, evaluation: "Evaluation") -> None:
+        self._bar.update(self._task, figures=_figures(evaluation))
+
+
+@contextmanager
+def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iterator[Listener]:
+    if as_json:
+        yield _JsonLines()
+    elif console.quiet:
+        yield Listener()
+    elif not console.is_terminal:
+        yield _PlainLines(console)
+    else:
+        columns = (
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console) as bar:
+            yield _Bar(bar, done, rounds)
+
+
+def _figures(evaluation: "Evaluation") -> str:
+    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {evaluation.epsilon_own_total:.3g}"
+
+
+def emit(content: dict[str, Any]) -> None:
+    """One JSON object on a line of its own, at once."""
+    from wirelessdl.trace.files import plain
+
+    sys.stdout.write(json.dumps(plain(content), allow_nan=False) + "\n")
+    sys.stdout.flush()

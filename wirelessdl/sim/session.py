@@ -1,0 +1,241 @@
+"""A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
+from wirelessdl.learning.engine import threads
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.sim.build import World, build
+from wirelessdl.sim.clock import to_s
+from wirelessdl.sim.compare import refuse_changes
+from wirelessdl.sim.engine import Engine, Replay
+from wirelessdl.sim.recorder import Progress, Recorder
+from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
+from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.provenance import now, provenance
+from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.sink import MODELS, RunWriter, create_run_folder
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who hears of what: every round's number, evaluations, and whether to stop."""
+
+    on_round: Callable[[int], None] | None = None
+    on_evaluation: Callable[[Progress], None] | None = None
+    should_stop: Callable[[], bool] | None = None
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    out: str | Path = "outputs",
+    device: str = "auto",
+    on_round: Callable[[int], None] | None = None,
+    on_evaluation: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Run a scenario into a new directory under `out`.
+
+    on_round hears the number of every finished round, on_evaluation where the run stands. When
+    should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
+    """
+    world = build(scenario, device=device)
+    section = scenario.scenario
+    name = f"{section.name}-s{section.seed}-r{section.run}"
+    session = _Session(world, Listener(on_round, on_evaluation, should_stop))
+    session.run(lambda: create_run_folder(Path(out), name))
+    return session.result()
+
+
+def resume(
+    path: str | Path,
+    *,
+    rounds: int | None = None,
+    scenario: Scenario | None = None,
+    device: str = "auto",
+    force: bool = False,
+    on_round: Callable[[int], None] | None = None,
+    on_evaluation: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
+
+    rounds extends it. scenario, where given, must be the run's own. A change that could alter results
+    is refused; force lets those pass that only touch tracing or reproducibility. A finished run is
+    returned as it is.
+    """
+    run = open_run(path)
+    folder = run.path
+    kept = load_checkpoint(folder)
+    home = Path(run.provenance.get("folder", ""))
+    stored = parse_scenario(run.scenario, origin=f"{folder}/scenario.toml", folder=str(home))
+    wanted = _with_rounds(scenario or stored, stored, rounds)
+    if kept is not None and run.summary and kept.round >= wanted.scenario.rounds:
+        return run
+    if kept is not None and wanted.scenario.rounds < kept.round:
+        raise TraceError(f"{folder}: round {kept.round} is done; --rounds {wanted.scenario.rounds} lies behind it")
+    with RunLock(folder):
+        pass  # refuse before the seconds that building takes; taken again, for good, below
+    world = build(wanted, device=device, extra_folders=(home, home.parent, folder / MODELS))
+    session = _Session(world, Listener(on_round, on_evaluation, should_stop))
+    if kept is not None:
+        refuse_changes(folder, kept.facts["scenario"], kept.facts["origin"], world, session.origin, force=force)
+    session.run(lambda: folder, kept, resumed=[*run.provenance.get("resumed", []), now()])
+    return session.result()
+
+
+class _Session:
+    """One process's share of a run."""
+
+    def __init__(self, world: World, listener: Listener):
+        self.world, self.listener = world, listener
+        self.started = time.perf_counter()
+        self.origin = provenance(
+            device=str(world.learning.device),
+            threads=threads(),
+            user_files={file.name: file.sha256 for file in world.user_files},
+            folder=world.scenario.folder,
+        )
+        trace = world.scenario.trace
+        self.recorder = Recorder(
+            frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every
+        )
+        self.engine = Engine(
+            world,
+            self.recorder,
+            on_start=self._start,
+            on_round=self._after_round,
+            on_evaluation=listener.on_evaluation,
+        )
+        self._saved_round, self._saved_at = 0, time.monotonic()
+
+    def run(
+        self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
+    ) -> None:
+        """Run to the end, leaving word of how it ended in the directory."""
+        self._open_folder, self._kept = open_folder, kept
+        if resumed:
+            self.origin["resumed"] = resumed
+        self._lock: RunLock | None = None
+        try:
+            self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
+            self._checkpoint(self.world.scenario.scenario.rounds)
+            self._finish("done")
+        except RunInterrupted:
+            self._finish("interrupted")
+            raise
+        except KeyboardInterrupt:
+            self._finish("interrupted")
+            raise
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def result(self) -> Run:
+        return open_run(self.recorder.writer.folder)
+
+    def _start(self) -> None:
+        """The first frame is decided, so the scenario can run: now there is something to keep."""
+        folder = self._open_folder()
+        self._lock = RunLock(folder)
+        self.recorder.writer = writer = RunWriter(folder)
+        if self._kept is None:
+            discard_checkpoints(folder)
+        self._saved_round = 0 if self._kept is None else self._kept.round
+        writer.discard_after(self._saved_round)
+        writer.scenario(self.world.resolved.to_table())
+        writer.provenance({**self.origin, "state": "running"})
+        for file in self.world.user_files:
+            writer.user_file(file.name, file.path.read_bytes())
+
+    def _after_round(self, round: int) -> None:
+        trace = self.world.scenario.trace
+        if self.listener.on_round is not None:
+            self.listener.on_round(round)
+        stop = self.listener.should_stop is not None and self.listener.should_stop()
+        waited_s = time.monotonic() - self._saved_at
+        due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
+        if stop or due:
+            self._checkpoint(round)
+        if stop and round < self.world.scenario.scenario.rounds:
+            raise RunInterrupted(str(self.recorder.writer.folder), round)
+
+    def _checkpoint(self, round: int) -> None:
+        """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
+        if round == self._saved_round:
+            return
+        self.recorder.flush()
+        self.recorder.privacy(self.engine.ledger)
+        facts = {
+            "scenario": self.world.resolved.to_table(),
+            "origin": self.origin,
+            "checksums": self.engine.checksums(),
+        }
+        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, self.engine.state(), facts))
+        self._saved_round, self._saved_at = round, time.monotonic()
+
+    def _finish(self, state: str) -> None:
+        if self._lock is None:
+            return  # stopped before there was anything to keep
+        wall_s = time.perf_counter() - self.started
+        writer = self.recorder.writer
+        if state == "done":
+            writer.summary(summarise(self.engine, open_run(writer.folder), wall_s))
+        writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+
+    def _fail(self, error: BaseException) -> None:
+        """Keep what can be kept; the error itself is more important than one of these failing too."""
+        if self._lock is None:
+            return
+        try:
+            self.recorder.flush()
+            message = str(error) if isinstance(error, WirelessdlError) else repr(error)
+            self.recorder.writer.provenance({**self.origin, "state": "failed", "error": message, "finished": now()})
+        except WirelessdlError:
+            pass
+
+
+def _with_rounds(scenario: Scenario, stored: Scenario, rounds: int | None) -> Scenario:
+    """The scenario with the rounds asked for, or else the most that either one names."""
+    table = scenario.to_table()
+    most = max(scenario.scenario.rounds, stored.scenario.rounds) if rounds is None else rounds
+    table["scenario"]["rounds"] = most
+    return parse_scenario(table, origin=scenario.origin, folder=scenario.folder)
+
+
+def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
+    """Final figures of a run."""
+    world, last = engine.world, run.rounds.iloc[-1]
+    section, privacy = world.scenario.scenario, world.scenario.privacy
+    proven, claim = (statement.epsilon_total.max(initial=0.0) for statement in engine.ledger.statements())
+    return {
+        "scenario": section.name,
+        "seed": section.seed,
+        "run": section.run,
+        "rounds": int(last["round"]),
+        "nodes": world.nodes,
+        "accuracy_mean": float(last["accuracy_mean"]),
+        "accuracy_min": float(last["accuracy_min"]),
+        "accuracy_max": float(last["accuracy_max"]),
+        "protocol": privacy.protocol,
+        "epsilon_max": privacy.epsilon_max,
+        "delta": privacy.delta,
+        "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()),
+        "violations": engine.violations,
+        "epsilon_own_total": float(proven),
+        "epsilon_claim_total": float(claim),
+        "delta_total": privacy.delta_total,
+        "time_s": to_s(engine.time_ns),
+        "airtime_s": float(run.rounds["airtime_s"].sum()),
+        "energy_j": float(run.rounds["energy_j"].sum()),
+        "wall_s": wall_s,
+    }

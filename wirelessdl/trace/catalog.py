@@ -1,0 +1,91 @@
+"""The runs in a folder, and how each of them stands."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.lock import is_locked
+from wirelessdl.trace.parts import find_parts
+from wirelessdl.trace.run import Run
+
+State = Literal["running", "done", "interrupted", "failed"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One run: what it is, how far it came, how it stands."""
+
+    name: str
+    scenario: str
+    state: State
+    round: int
+    rounds: int
+    accuracy: float | None
+    epsilon: float | None
+    started: str
+    error: str
+
+
+def runs_in(folder: Path) -> list[Standing]:
+    """Every run directly under a folder, oldest first."""
+    if not folder.is_dir():
+        raise TraceError(f"{folder}: no such folder")
+    runs = [standing(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
+    return sorted(runs, key=lambda run: run.started)
+
+
+def standing(path: Path) -> Standing:
+    """How one run stands."""
+    run = Run(path, strict=False)
+    section, origin = run.scenario["scenario"], _lenient(path / "provenance.json")
+    round, accuracy, epsilon = _latest(path)
+    return Standing(
+        name=path.name,
+        scenario=section["name"],
+        state=_state(path, origin),
+        round=round,
+        rounds=section["rounds"],
+        accuracy=accuracy,
+        epsilon=epsilon,
+        started=origin.get("started", ""),
+        error=origin.get("error", ""),
+    )
+
+
+def _state(path: Path, origin: dict[str, str]) -> State:
+    if is_locked(path):
+        return "running"
+    state = origin.get("state", "interrupted")
+    if state in ("done", "failed"):
+        return "done" if state == "done" else "failed"
+    return "interrupted"  # said so, or was killed before it could
+
+
+def _latest(path: Path) -> tuple[int, float | None, float | None]:
+    """Last round, last accuracy and epsilon written; reads from the newest part backwards."""
+    round, epsilon = 0, None
+    for part in reversed(find_parts(path, "rounds").paths):
+        try:
+            table = pq.ParquetFile(part).read(columns=["round", "accuracy_mean", "epsilon_total_max"])
+        except (pa.ArrowException, OSError):
+            continue
+        if not round:
+            round, epsilon = table["round"][-1].as_py(), table["epsilon_total_max"][-1].as_py()
+        accuracy = pc.drop_null(table["accuracy_mean"])
+        if len(accuracy):
+            return round, accuracy[-1].as_py(), epsilon
+    return round, None, epsilon
+
+
+def _lenient(path: Path) -> dict[str, str]:
+    try:
+        content: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content

@@ -1,0 +1,59 @@
+"""One writer per run directory.
+
+The lock is the kernel's (flock), so it falls with the process that held it, however that ended; the
+file's text only says who it was.
+"""
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from wirelessdl.errors import TraceError
+
+_NAME = "lock"
+
+
+class RunLock:
+    """Held while a process writes a run."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / _NAME
+        try:
+            self._path.touch()
+            # open for reading only: a disk may turn read-only under a run, and must be able to
+            self._handle: IO[str] = self._path.open("r", encoding="utf-8")
+        except OSError as error:
+            raise TraceError(f"{self._path}: cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = self._handle.read().strip() or "another process"
+            self._handle.close()
+            raise TraceError(f"{folder}: is being written by {owner}; wait for it, or stop it") from None
+        self._path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+
+    def release(self) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        self._handle.close()
+
+    def __enter__(self) -> "RunLock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a living process writes this run."""
+    try:
+        with (folder / _NAME).open("r", encoding="utf-8") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
