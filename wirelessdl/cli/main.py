@@ -13,6 +13,7 @@ _COMMANDS = {
     "check": "Check a scenario and say what would run.",
     "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
     "schema": "Print the JSON Schema of scenarios, for editors.",
+    "bench": "Measure ratios side by side, and say which targets are met.",
 }
 
 

@@ -1,0 +1,1 @@
+"""Many runs: benchmarks, and later sweeps."""
