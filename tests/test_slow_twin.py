@@ -33,7 +33,7 @@ CASES = {
     "hardened, receiver balancing": {"privacy": {"epsilon_max": 1.0}, "power": {"balance": "receiver"}},
     "hardened, unbalanced, thermal noise": {
         "privacy": {"epsilon_max": 0.7},
-        "power": {"balance": False},
+        "power": {"balance": False, "multiplier": "product"},
         "radio": {"thermal_noise": True, "bandwidth_hz": 1e14},
     },
     "hardened, no privacy noise, projection at work": {

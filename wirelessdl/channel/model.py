@@ -47,12 +47,12 @@ class Air:
 class Chain:
     """Models applied in turn, each held to the contract."""
 
-    def __init__(self, models: Sequence[tuple[str, ChannelModel]], streams: Streams):
+    def __init__(self, models: Sequence[tuple[str, ChannelModel]], streams: Streams, prefix: str = "channel"):
         self.models: list[Named] = []
         for name, model in models:
             # keyed by name and occurrence, not position: a new neighbour shifts nobody's draws
             nth = sum(named.name == name for named in self.models)
-            self.models.append(Named(name, f"channel.{name}.{nth}", model))
+            self.models.append(Named(name, f"{prefix}.{name}.{nth}", model))
         self._streams = streams
         self._calls = 0
         # of all each model ever returned, by its stream: a replay must come to the same

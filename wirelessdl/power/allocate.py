@@ -1,74 +1,44 @@
-"""Solving the power problem: the paper's linear program and a collusion-proof closed form.
+"""Solving the power problem.
 
-`sum`: maximise sum alpha. One variable s_i per receiver carries the masking all its links share, so
-the program has two nonzeros per link instead of d. Whatever the solver returns is clipped, repaired
-(all constraints are increasing in alpha, so shrinking alpha repairs them) and verified.
+    sum         maximise sum alpha (the paper's linear program)
+    max-min     maximise the smallest alpha, then the sum
+    min-noise   minimise sum 1/alpha, the noise that reaches the models, by tangent cuts
+    own-noise   each sender's own noise alone meets epsilon_max, whoever listens or colludes:
+                beta/alpha >= (sens theta nu / rho)^2. Closed form, no program to solve
 
-`own-noise`: each sender's own noise alone meets epsilon_max, whoever listens or colludes:
-beta/alpha >= (sens theta nu / rho)^2 with the slot's nu. No program to solve.
+The programs are lifted: one variable s_i per receiver carries the masking that all its links share, so
+there are two nonzeros per link instead of d. Whatever the solver returns is clipped, repaired (all
+constraints are increasing in alpha, so shrinking alpha repairs them) and verified.
 
-Without balancing theta is circular: epsilon needs theta, theta the mixing, mixing alpha. `plan_power`
+Without balancing theta is circular: epsilon needs theta, theta the mixing, mixing alpha. `solve`
 iterates to the fixed point, and monotonically where that does not settle.
 """
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, eye_array, hstack, vstack
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import InfeasiblePowerError
-from wirelessdl.gaussian import slot_epsilon, slot_mu
-from wirelessdl.links import Links
-from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
+from wirelessdl.links import Geometry, Links
+from wirelessdl.power.balance import balancing_amplitudes
+from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 
-Objective = Literal["sum", "own-noise"]
+Objective: TypeAlias = Literal["sum", "max-min", "min-noise", "own-noise"]
 SETTLED = 1e-9
 STEPS = 50
+_LARGE = 300  # nodes from which the interior-point method wins
 
 
-def plan_power(
-    gain: FloatArray,
-    *,
-    links: Links | None = None,
-    power_w: FloatArray | float = 1.0,
-    rho: float,
-    sensitivity: float,
-    delta: float,
-    epsilon_max: float,
-    objective: Objective = "sum",
-    balance: Literal["receiver", False] = False,
-    thermal_w: float = 0.0,
-    alpha_min: float = 1e-3,
-    beta_min: float = 1e-6,
-    theta: float | None = None,
-) -> PowerPlan:
-    """Split every node's power so that no link leaks more than epsilon_max in a slot.
+class PowerAllocator(Protocol):
+    """What solves a power problem. theta is given once it has been found, and then kept."""
 
-    gain: |h| as dense [rx, tx], or one value per link of `links`. sensitivity: per unit
-    gamma * multiplier, 2G for batch clipping, 2C/B for per-sample. thermal_w: credited thermal noise
-    over max gamma^2. theta: bound of the multiplier; found by fixed point unless given.
-    """
-    gain = np.asarray(gain, dtype=np.float64)
-    if links is None:
-        links = Links.from_gain(gain)
-    problem = PowerProblem(
-        links=links,
-        gain=links.vector(gain) if gain.ndim == 2 else gain,
-        power_w=np.array(np.broadcast_to(np.asarray(power_w, dtype=np.float64), links.nodes)),
-        rho=rho,
-        sensitivity=sensitivity,
-        delta=delta,
-        epsilon_max=epsilon_max,
-        balance=balance == "receiver",
-        thermal_w=thermal_w,
-        alpha_min=alpha_min,
-        beta_min=beta_min,
-    )
-    return solve(problem, objective=objective, theta=theta)
+    def allocate(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan: ...
 
 
 class LinearProgram:
@@ -84,15 +54,68 @@ class LinearProgram:
 ALLOCATORS = {"lp": LinearProgram}
 
 
+def plan_power(
+    gain: FloatArray,
+    *,
+    links: Links | BoolArray | None = None,
+    power_w: FloatArray | float = 1.0,
+    rho: float,
+    sensitivity: float,
+    delta: float,
+    epsilon_max: float,
+    objective: Objective = "sum",
+    balance: Balance = False,
+    thermal_w: float = 0.0,
+    alpha_min: float = 1e-3,
+    beta_min: float = 1e-6,
+    theta: float | None = None,
+) -> PowerPlan:
+    """Split every node's power so that no link leaks more than epsilon_max in a slot.
+
+    gain: |h| as dense [rx, tx], or one value per link. links: a Links, a dense mask [rx, tx], or all
+    positive gains. sensitivity: per unit gamma * multiplier, 2G for batch clipping, 2C/B for
+    per-sample. thermal_w: credited thermal noise over max gamma^2. theta: bound of the multiplier;
+    found by fixed point unless given.
+    """
+    gain = np.asarray(gain, dtype=np.float64)
+    if not isinstance(links, Links):
+        mask = gain > 0 if links is None else np.asarray(links, dtype=bool)
+        links = Links.from_mask(mask, Geometry.at_rest(np.zeros((len(mask), 3))))
+    vector = links.vector(gain) if gain.ndim == 2 else gain
+    if vector.shape != (len(links),) or not np.isfinite(vector).all() or (vector < 0).any():
+        raise ValueError(f"gain must be a finite |h| >= 0 for each of {len(links)} links, or dense [rx, tx]")
+    _require_positive(rho=rho, sensitivity=sensitivity, epsilon_max=epsilon_max, alpha_min=alpha_min, beta_min=beta_min)
+    problem = PowerProblem(
+        links=links,
+        gain=vector,
+        power_w=np.array(np.broadcast_to(np.asarray(power_w, dtype=np.float64), links.nodes)),
+        rho=rho,
+        sensitivity=sensitivity,
+        delta=delta,
+        epsilon_max=epsilon_max,
+        balance=balance,
+        thermal_w=thermal_w,
+        alpha_min=alpha_min,
+        beta_min=beta_min,
+    )
+    return solve(problem, objective=objective, theta=theta)
+
+
 def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float | None = None) -> PowerPlan:
     """Verified plan of a problem; see `plan_power`."""
+    if problem.alpha_min >= 1.0 - problem.beta_min:
+        raise InfeasiblePowerError(
+            f"alpha_min={problem.alpha_min:g} and beta_min={problem.beta_min:g} leave no room for any split; lower them"
+        )
+    if problem.balance == "power":
+        return _power_balanced(problem, objective)
     if not problem.private:
         alpha = np.ones(problem.links.nodes)
-        return PowerPlan(problem, alpha, problem.theta(alpha) if theta is None else theta, iterations=0)
-    allocate = _ALLOCATORS[objective]
+        return PowerPlan(problem, alpha, problem.power_w, problem.theta(alpha) if theta is None else theta, 0)
+    allocate = _OBJECTIVES[objective]
     if theta is not None or problem.balance:
         bound = float(problem.links.nodes) if theta is None else theta
-        return _verified(PowerPlan(problem, allocate(problem, bound), bound, iterations=1))
+        return _verified(PowerPlan(problem, allocate(problem, bound), problem.power_w, bound, 1))
     return _verified(_fixed_point(problem, allocate))
 
 
@@ -107,54 +130,174 @@ def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float]
         theta = max(theta, found) if step > STEPS else found
     # shrink onto the larger of the two bounds, so that the promise covers both
     theta = max(theta, found)
-    return PowerPlan(problem, _repaired(problem, alpha, theta), theta, iterations=step)
+    return PowerPlan(problem, _repaired(problem, alpha, theta), problem.power_w, theta, step)
 
 
-def allocate_sum(problem: PowerProblem, theta: float) -> FloatArray:
-    """The paper's LP (eq. 8), maximising sum alpha, in lifted sparse form."""
-    problem.require_feasible(theta)
-    links, nodes = problem.links, problem.links.nodes
-    own, share = problem.rows(theta)
-    row = np.arange(len(links))
-    per_link = hstack(
-        [
-            csr_array((own, (row, links.tx)), shape=(len(links), nodes)),
-            csr_array((np.ones(len(links)), (row, links.rx)), shape=(len(links), nodes)),
-        ]
-    )
-    per_receiver = hstack([csr_array((share, (links.rx, links.tx)), shape=(nodes, nodes)), -csr_array(np.eye(nodes))])
-    result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
-        np.concatenate([-np.ones(nodes), np.zeros(nodes)]),
-        A_ub=per_link,
-        b_ub=np.ones(len(links)),
-        A_eq=per_receiver,
-        b_eq=np.zeros(nodes),
-        bounds=[(problem.alpha_min, 1.0 - problem.beta_min)] * nodes + [(0.0, None)] * nodes,
-        method="highs",
-    )
-    if result.x is None:
-        raise InfeasiblePowerError(
-            f"the power program has no answer at epsilon_max={problem.epsilon_max:g}: {result.message}"
+class _Program:
+    """The lifted constraints over [alpha, s], ready for an objective and further variables."""
+
+    def __init__(self, problem: PowerProblem, theta: float, floor: float | None = None):
+        problem.require_feasible(theta)
+        links, nodes = problem.links, problem.links.nodes
+        own, share = problem.rows(theta)
+        samples, count = own.shape
+        self.nodes, self.lifted = nodes, samples * nodes
+        row = np.arange(samples * count)
+        receiver = (np.arange(samples)[:, None] * nodes + links.rx).ravel()
+        sender = np.tile(links.tx, samples)
+        self.upper = hstack(
+            [
+                csr_array((own.ravel(), (row, sender)), shape=(len(row), nodes)),
+                csr_array((np.ones(len(row)), (row, receiver)), shape=(len(row), self.lifted)),
+            ]
         )
-    return _repaired(problem, result.x[:nodes], theta)
+        self.equal = hstack(
+            [
+                csr_array((share.ravel(), (receiver, sender)), shape=(self.lifted, nodes)),
+                -eye_array(self.lifted, format="csr"),
+            ]
+        )
+        least = problem.alpha_min if floor is None else floor
+        self.bounds: list[tuple[float, float | None]] = [(least, 1.0 - problem.beta_min)] * nodes
+        self.bounds += [(0.0, None)] * self.lifted
+        self.method = "highs-ipm" if nodes > _LARGE else "highs"
+
+    def minimise(
+        self, cost: FloatArray, extra: int = 0, rows: Any = None, most: FloatArray | None = None
+    ) -> FloatArray:
+        """Optimal [alpha, s, extra variables]; `rows x <= most` are further constraints."""
+        upper, equal = self.upper, self.equal
+        limit = np.ones(upper.shape[0])
+        if extra:
+            upper = hstack([upper, csr_array((upper.shape[0], extra))])
+            equal = hstack([equal, csr_array((equal.shape[0], extra))])
+        if rows is not None and most is not None:
+            upper, limit = vstack([upper, rows]), np.concatenate([limit, most])
+        result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+            cost,
+            A_ub=upper,
+            b_ub=limit,
+            A_eq=equal,
+            b_eq=np.zeros(equal.shape[0]),
+            bounds=self.bounds + [(0.0, None)] * extra,
+            method=self.method,
+        )
+        if result.x is None:
+            raise InfeasiblePowerError(f"the power program has no answer: {result.message}; report this with the gains")
+        return np.asarray(result.x)
+
+
+def allocate_sum(problem: PowerProblem, theta: float, floor: float | None = None) -> FloatArray:
+    """The paper's linear program (eq. 8)."""
+    program = _Program(problem, theta, floor)
+    cost = np.concatenate([-np.ones(program.nodes), np.zeros(program.lifted)])
+    return _repaired(problem, program.minimise(cost)[: program.nodes], theta)
+
+
+def allocate_max_min(problem: PowerProblem, theta: float) -> FloatArray:
+    """Raise the worst node first, then everyone."""
+    program = _Program(problem, theta)
+    nodes, width = program.nodes, program.nodes + program.lifted
+    cost = np.concatenate([np.zeros(width), [-1.0]])
+    below = hstack([-eye_array(nodes, width), csr_array(np.ones((nodes, 1)))])
+    worst = float(program.minimise(cost, extra=1, rows=below, most=np.zeros(nodes))[-1])
+    return allocate_sum(problem, theta, floor=max(worst * (1 - 1e-9), problem.alpha_min))
+
+
+def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
+    """min sum u, u_j >= 1/alpha_j by tangents: start from a grid of them, add one where the answer lies."""
+    program = _Program(problem, theta)
+    nodes, width = program.nodes, program.nodes + program.lifted
+    cost = np.concatenate([np.zeros(width), np.ones(nodes)])
+    points = [np.full(nodes, at) for at in np.geomspace(problem.alpha_min, 1.0, 12)]
+    for _ in range(60):
+        # u >= 2/a - alpha/a^2, divided by 2/a: rows of order one at any a
+        node, at = np.tile(np.arange(nodes), len(points)), np.concatenate(points)
+        row = np.arange(len(at))
+        shape = (len(at), width + nodes)
+        rows = -csr_array((0.5 / at, (row, node)), shape=shape) - csr_array((at / 2, (row, width + node)), shape=shape)
+        answer = program.minimise(cost, extra=nodes, rows=rows, most=-np.ones(len(at)))
+        alpha, lower = answer[:nodes], answer[width:].sum()
+        if np.sum(1.0 / alpha) - lower <= 1e-7 * lower:  # the solver's own tolerance
+            break
+        points.append(alpha)
+    return _repaired(problem, alpha, theta)
 
 
 def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
     """Closed form: each sender hides behind its own noise, so collusion gains nothing."""
-    ratio = (problem.sensitivity * theta / (problem.rho * slot_mu(problem.epsilon_max, problem.delta))) ** 2
-    alpha = 1.0 / (1.0 + ratio)
+    alpha = 1.0 / (1.0 + _own_ratio(problem, theta))
     if alpha < problem.alpha_min:
         raise InfeasiblePowerError(
-            f"own noise cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be {alpha:.3g}, below "
-            f"alpha_min={problem.alpha_min:g} (theta={theta:.3g}); raise epsilon_max or rho, or lower alpha_min"
+            f"own noise cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be {alpha:.3g} on every "
+            f"node, below alpha_min={problem.alpha_min:g} (theta={theta:.3g}); "
+            "raise epsilon_max or rho, or lower alpha_min"
         )
     return np.full(problem.links.nodes, min(alpha, 1.0 - problem.beta_min))
 
 
-_ALLOCATORS: dict[Objective, Callable[[PowerProblem, float], FloatArray]] = {
+def _own_ratio(problem: PowerProblem, theta: float) -> float:
+    """beta / alpha that hides a sender behind its own noise."""
+    return (problem.sensitivity * theta / (problem.rho * problem.target_mu)) ** 2
+
+
+_OBJECTIVES: dict[Objective, Callable[[PowerProblem, float], FloatArray]] = {
     "sum": allocate_sum,
+    "max-min": allocate_max_min,
+    "min-noise": allocate_min_noise,
     "own-noise": allocate_own_noise,
 }
+
+
+def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
+    """Amplitudes fixed by balance, the least noise that keeps the promise on top; else receiver balancing."""
+    amplitude, reason = balancing_amplitudes(problem.links, problem.gain)
+    if amplitude is None:
+        plan = solve(replace(problem, balance="receiver"), objective=objective)
+        return replace(plan, notes=(f"balance by receivers instead of power: {reason}",))
+    theta, model_w = float(problem.links.nodes), amplitude**2
+    noise_w = np.zeros(len(model_w)) if not problem.private else _least_noise(problem, objective, model_w, theta)
+    total_w = model_w + noise_w
+    total_w *= (problem.power_w / total_w).min()
+    alpha = model_w / (model_w + noise_w)
+    plan = PowerPlan(problem, alpha, total_w, theta, 1)
+    if not problem.private:
+        return plan
+    if alpha.min() < problem.alpha_min:
+        node = int(np.argmin(alpha))
+        raise InfeasiblePowerError(
+            f"node {node} cannot meet epsilon_max={problem.epsilon_max:g} under power balancing: alpha would be "
+            f"{alpha[node]:.3g}, below alpha_min={problem.alpha_min:g}; raise epsilon_max or rho, or lower alpha_min"
+        )
+    return _verified(plan)
+
+
+def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArray, theta: float) -> FloatArray:
+    """n: min sum n_k / w_k^2 with sum_k g_ik^2 n_k >= (sens theta nu / rho)^2 max_j g_ij^2 w_j^2 at every i."""
+    links, ratio = problem.links, _own_ratio(problem, theta)
+    if objective == "own-noise":
+        return ratio * model_w
+    floor = model_w * problem.beta_min / (1.0 - problem.beta_min)
+    blocks, needs = [], []
+    for gain in problem.gains:
+        loudest = np.zeros(links.nodes)
+        np.maximum.at(loudest, links.rx, gain**2 * model_w[links.tx])
+        need = ratio * loudest - problem.thermal_w / problem.rho**2
+        wanted = need > 0
+        # in units of each sender's own model power, and of each receiver's need: rows of order one
+        share = gain**2 * model_w[links.tx] / np.where(wanted, need, 1.0)[links.rx]
+        blocks.append(csr_array((share, (links.rx, links.tx)), shape=(links.nodes, links.nodes))[wanted])
+        needs.append(np.ones(int(wanted.sum())))
+    result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+        np.ones(links.nodes),
+        A_ub=-vstack(blocks),
+        b_ub=-np.concatenate(needs),
+        bounds=[(low, None) for low in floor / model_w],
+        method="highs-ipm" if links.nodes > _LARGE else "highs",
+    )
+    noise = np.maximum(result.x, floor / model_w)
+    short = min((float((block @ noise).min(initial=math.inf)) for block in blocks), default=math.inf)
+    return np.asarray(noise * model_w / min(1.0, short))
 
 
 def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
@@ -166,8 +309,7 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
 
 def _verified(plan: PowerPlan) -> PowerPlan:
     """The plan, once every link is seen to keep the promise at the plan's theta."""
-    problem = plan.problem
-    leak = slot_epsilon(problem.mu(plan.alpha, plan.theta), problem.delta)
+    problem, leak = plan.problem, plan.link_epsilon
     if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
         worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
         raise InfeasiblePowerError(
@@ -175,3 +317,9 @@ def _verified(plan: PowerPlan) -> PowerPlan:
             f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
         )
     return plan
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} is {value}; must be > 0")

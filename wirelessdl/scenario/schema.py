@@ -83,15 +83,34 @@ class PowerSection(Section):
     """How transmit power is split between model and DP noise."""
 
     allocator: Part = Field(Part(kind="lp"), description="What solves the split.")  # type: ignore[call-arg]
-    objective: Literal["sum", "own-noise"] = Field(
-        "sum", description="sum: the paper's LP; own-noise: each node's own noise alone meets epsilon_max."
+    objective: Literal["sum", "max-min", "min-noise", "own-noise"] = Field(
+        "sum",
+        description="sum: the paper's LP; max-min: the worst node first; min-noise: least noise on the models; "
+        "own-noise: each node's own noise alone meets epsilon_max.",
     )
-    balance: Literal["receiver", False] = Field(
+    balance: Literal["receiver", "power", False] = Field(
         "receiver",
-        description="Make the mixing doubly stochastic by weighing air against self; false: the paper.",
+        description="Make the mixing doubly stochastic: receivers weigh air against self, or senders back off; "
+        "false: the paper.",
     )
-    schedule: Literal["static", "adaptive"] = Field(
-        "static", description="Solve once from the mean gains, or anew for every frame."
+    balance_from: Literal["block", "mean"] = Field(
+        "block", description="Receiver balancing anew for every frame, or once from the mean gains."
+    )
+    multiplier: Literal["auto", "balanced", "product", "mean", "windowed"] = Field(
+        "auto",
+        description="Gradient multiplier: K when balanced, the paper's 1/z_ii, 1/pi of the mean mixing, or z in "
+        "windows. auto: balanced; unbalanced, product for the paper protocol, mean for hardened.",
+    )
+    schedule: Literal["static", "adaptive", "robust"] = Field(
+        "static",
+        description="Solve once, anew for every frame, or once for many sampled realisations of the channel.",
+    )
+    reference: Literal["mean", "first"] = Field(
+        "mean", description="Gains a static plan is made for: their mean over fading, or the first frame's."
+    )
+    samples: Count = Field(50, description="Realisations that a robust plan must hold for.")
+    csi_margin_db: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        0.0, description="Room a plan leaves below epsilon_max, for gains that were estimated."
     )
     alpha_min: Fraction = Field(1e-3, description="Least share of power for the model.")
     beta_min: Fraction = Field(1e-6, description="Least share of power for noise.")
@@ -116,6 +135,9 @@ class PrivacySection(Section):
     )
     clipping: Literal["per-sample", "batch"] = Field("per-sample", description="What is clipped.")
     clip_norm: Positive = Field(1.0, description="Gradient norm bound, C per sample or G per batch.")
+    credit_thermal: bool = Field(
+        False, description="Count thermal noise as masking on links. It is not the sender's, so nothing proves it."
+    )
     rho: Positive = Field(10.0, description="sigma / gamma: deviation of the noise per unit learning rate.")
 
 
@@ -183,6 +205,16 @@ class Scenario(Section):
             raise ValueError(
                 'privacy.clipping is "per-sample" under privacy.protocol "paper"; its sensitivity 2C/B does not hold '
                 'there: use clipping = "batch", or protocol = "hardened"'
+            )
+        if self.privacy.credit_thermal and self.radio.use_full_power:
+            raise ValueError(
+                "radio.use_full_power is true under privacy.credit_thermal; scaling transmissions up drowns the "
+                "thermal noise that is credited: set one of them to false"
+            )
+        if self.power.multiplier == "balanced" and not self.power.balance:
+            raise ValueError(
+                'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
+                'or multiplier = "auto"'
             )
         return self
 

@@ -6,7 +6,7 @@ What needs data, graphs or gains is checked here, so that a run that starts can 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import MOBILITIES, Mobility
 from wirelessdl.network.placement import PLACEMENTS
 from wirelessdl.network.topology import TOPOLOGIES, Topology, require_connected
-from wirelessdl.power.allocate import ALLOCATORS
+from wirelessdl.power.allocate import ALLOCATORS, PowerAllocator
 from wirelessdl.power.problem import PowerPlan, PowerProblem
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.scenario.loader import catalog_for
@@ -67,7 +67,7 @@ class World:
     links: Links
     channel: Chain
     csi: Csi
-    allocator: Any
+    allocator: PowerAllocator
     schedule: Schedule
     compute: ComputeTime
     data: Dataset
@@ -78,6 +78,7 @@ class World:
     thermal_w: float
     sensitivity: float
     user_files: tuple[UserFile, ...]
+    extra_folders: tuple[Path, ...] = ()
 
     @property
     def nodes(self) -> int:
@@ -93,8 +94,8 @@ class World:
         privacy = self.scenario.privacy
         return Terms(privacy.protocol, "without-replacement", privacy.clipping, privacy.delta_total)
 
-    def problem(self, links: Links, gain: FloatArray) -> PowerProblem:
-        """The power problem of these gains."""
+    def problem(self, links: Links, gain: FloatArray, samples: FloatArray | None = None) -> PowerProblem:
+        """The power problem of these gains, to hold for `samples` too."""
         power, privacy = self.scenario.power, self.scenario.privacy
         return PowerProblem(
             links=links,
@@ -104,13 +105,36 @@ class World:
             sensitivity=self.sensitivity,
             delta=privacy.delta,
             epsilon_max=privacy.epsilon_max,
-            balance=power.balance == "receiver",
+            balance=power.balance,
+            thermal_w=self.thermal_w / self.largest_rate**2 if privacy.credit_thermal else 0.0,
             alpha_min=power.alpha_min,
             beta_min=power.beta_min,
+            margin_db=power.csi_margin_db,
+            samples=samples,
         )
 
-    def plan(self, links: Links, gain: FloatArray, theta: float | None = None) -> PowerPlan:
-        return cast(PowerPlan, self.allocator.allocate(self.problem(links, gain), theta))
+    def plan(
+        self, links: Links, gain: FloatArray, theta: float | None = None, samples: FloatArray | None = None
+    ) -> PowerPlan:
+        return self.allocator.allocate(self.problem(links, gain, samples), theta)
+
+    @property
+    def largest_rate(self) -> float:
+        return max(self.schedule.rate(round) for round in range(1, self.scenario.scenario.rounds + 1))
+
+    def sample_gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
+        """Realisations of the fading around the mean gains that the run will not see, `[count, links]`.
+
+        Fresh models on streams of another name; without small-scale fading there is only the one.
+        """
+        builder = _Builder(self.scenario, self.extra_folders)
+        rows = []
+        for number in range(offset, offset + count):
+            fading = [(name, model) for name, model in _models(builder) if getattr(model, "small_scale", False)]
+            if not fading:
+                return mean_gain[None]
+            rows.append(mean_gain * Chain(fading, self.streams, prefix=f"robust.{number}").gain(links, 0.0).now)
+        return np.stack(rows)
 
 
 class _Builder:
@@ -195,15 +219,20 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         sensitivity=sensitivity(privacy.clipping, privacy.clip_norm, scenario.learning.batch_size),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
+        extra_folders=extra_folders,
     )
 
 
-def _channel(builder: _Builder, streams: Streams) -> Chain:
+def _models(builder: _Builder) -> list[tuple[str, Any]]:
     channel = builder.scenario.channel
-    models = [
+    return [
         (part.name, builder.part(f"channel.models[{n}]", part, frequency_hz=channel.frequency_hz))
         for n, part in enumerate(channel.models)
     ]
+
+
+def _channel(builder: _Builder, streams: Streams) -> Chain:
+    models = _models(builder)
     for name, model in models:
         if not hasattr(model, "gain"):
             raise builder.fail(f'channel.models names "{name}", which has no method gain(links, time_s, rng)')

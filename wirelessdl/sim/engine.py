@@ -31,9 +31,11 @@ from wirelessdl.mixing import Mixing, balanced_air, mix, spectral_gap, uniform_a
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.medium import Medium
+from wirelessdl.sim.multiplier import Rule, make_multiplier
 from wirelessdl.sim.node import node_process
 from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot
 
@@ -82,11 +84,10 @@ class Engine:
         self.world, self.recorder = world, recorder
         self._on_start, self._on_round, self._on_evaluation = on_start, on_round, on_evaluation
         self._hardened = world.scenario.privacy.protocol == "hardened"
-        self._balanced = world.scenario.power.balance == "receiver"
         self._adaptive = world.scenario.power.schedule == "adaptive"
+        self.multiplier = make_multiplier(_rule(world.scenario), world.nodes)
         self.ledger = Ledger(world.terms, world.sampling_rate)
         self.carried = Carried(np.zeros(world.nodes), np.zeros(world.nodes))
-        self.z = np.eye(world.nodes)
         self.plan: PowerPlan | None = None
         self.violations = 0
         self.time_ns = 0
@@ -115,7 +116,7 @@ class Engine:
     def open_frame(self, round: int, now_ns: int) -> None:
         """Steps 1 to 5: all that is decided before anything is sent."""
         self.recorder.event(now_ns, -1, "frame", f"round {round}")
-        seen = self._look(round, to_s(now_ns))
+        seen = self.look(round, to_s(now_ns))
         if self._replay is None or round == 1:  # a replay needs the first plan: it fixes theta
             self.plan = self._plan(round, now_ns, seen)
         if self._replay is None:
@@ -123,7 +124,7 @@ class Engine:
             if round == 1 and self._on_start is not None:
                 self._on_start()
 
-    def _look(self, round: int, time_s: float) -> Seen:
+    def look(self, round: int, time_s: float) -> Seen:
         """Steps 1 and 2: where everyone is, |h| of every link, and its estimate."""
         world = self.world
         links = world.links.at(world.mobility.geometry(time_s))
@@ -141,16 +142,14 @@ class Engine:
         on_air = np.ones(world.nodes, dtype=bool)
         gamma = world.schedule.rate(round)
         sigma = self._sigma(gamma)
-        budget_w = self._budget_w(plan.alpha, sigma)
-        mixing, known = self._mixing(seen, np.sqrt(plan.alpha * budget_w))
-        multiplier = self._multiplier(plan)
-        if not self._balanced:
-            self.z = known.dense @ self.z
+        budget_w = self._budget_w(plan, sigma)
+        mixing, known = self._mixing(seen, plan, np.sqrt(plan.alpha * budget_w))
+        multiplier = np.minimum(self.multiplier.advance(known), plan.theta)
 
         release = self._release(round, seen, plan, budget_w, sigma, gamma)
         self.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, delta)
-        self._count_violations(now_ns, round, link_epsilon)
+        violations = self._count_violations(now_ns, round, link_epsilon)
         return Slot(
             round=round,
             links=seen.links,
@@ -159,6 +158,8 @@ class Engine:
             on_air=on_air,
             alpha=plan.alpha,
             budget_w=budget_w,
+            backoff_db=plan.backoff_db,
+            violations=violations,
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
@@ -204,14 +205,24 @@ class Engine:
             return self.plan
         if self.plan is not None and np.array_equal(self.plan.problem.gain, seen.gain_est):
             return self.plan
-        theta = None if self.plan is None else self.plan.theta
-        if self._adaptive and self.plan is None and not self._balanced:
-            theta = self.world.plan(seen.links, seen.mean_gain).theta
-        plan = self.world.plan(seen.links, seen.gain_est if self._adaptive else seen.mean_gain, theta)
+        plan = self.first_plan(seen) if self.plan is None else self.plan
+        if self._adaptive:
+            theta = None if self.world.scenario.power.balance else plan.theta
+            plan = self.world.plan(seen.links, seen.gain_est, theta)
         if round == 1:
-            detail = f"theta {plan.theta:.4g}, mean alpha {plan.alpha.mean():.4g}"
-            self.recorder.event(now_ns, -1, "plan", detail)
+            self.recorder.event(now_ns, -1, "plan", f"theta {plan.theta:.4g}, mean alpha {plan.alpha.mean():.4g}")
+        if plan.notes and (self.plan is None or self.plan.notes != plan.notes):
+            self.recorder.event(now_ns, -1, "plan", "; ".join(plan.notes))
         return plan
+
+    def first_plan(self, seen: Seen) -> PowerPlan:
+        """The plan that theta comes from: for the mean gains, the first ones, or many samples."""
+        power = self.world.scenario.power
+        gain = seen.gain_est if power.reference == "first" else seen.mean_gain
+        samples = (
+            self.world.sample_gains(seen.links, seen.mean_gain, power.samples) if power.schedule == "robust" else None
+        )
+        return self.world.plan(seen.links, gain, samples=samples)
 
     def _sigma(self, gamma: float) -> FloatArray:
         """Deviation of eta: aligned with the gradient carried (hardened), or as printed, rho gamma_t."""
@@ -220,25 +231,33 @@ class Engine:
             return np.full(self.world.nodes, rho * gamma)
         return rho * np.where(self.carried.gamma > 0, self.carried.gamma, gamma)
 
-    def _budget_w(self, alpha: FloatArray, sigma: FloatArray) -> FloatArray:
-        """Power that amplitudes are measured against: the budget, or scaled up to use all of it."""
+    def _budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
+        """Power that amplitudes are measured against: the plan's, or scaled up to use all of it."""
         if not self.world.scenario.radio.use_full_power:
-            return self.world.power_w
+            return plan.power_w
         radius = self.world.scenario.learning.projection_radius
-        peak = np.max(alpha * radius**2 + (1.0 - alpha) * sigma**2)
-        return self.world.power_w / peak
+        peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
+        return plan.power_w / peak
 
-    def _mixing(self, seen: Seen, amplitude: FloatArray) -> tuple[Mixing, Mixing]:
+    def _mixing(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray) -> tuple[Mixing, Mixing]:
         """What the air applies, and what receivers believe it applies."""
         links, gain, gain_est = seen.links, seen.gain, seen.gain_est
         basis = (gain, gain_est, amplitude)
         if self._last is not None and all(np.array_equal(a, b) for a, b in zip(basis, self._last[0])):
             return self._last[1:]
-        air = balanced_air(links, gain_est, amplitude) if self._balanced else uniform_air(links)
+        air = self._air(seen, plan, amplitude)
         known = mix(links, gain_est, amplitude, air=air)
         actual = known if gain is gain_est else mix(links, gain, amplitude, air=air, gain_est=gain_est)
         self._last = (basis, actual, known)
         return actual, known
+
+    def _air(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray) -> FloatArray:
+        """How much receivers weigh what they hear: d/(d+1), or balanced for this frame or the mean."""
+        if plan.balance != "receiver":
+            return uniform_air(seen.links)
+        if self.world.scenario.power.balance_from == "block":
+            return balanced_air(seen.links, seen.gain_est, amplitude)
+        return balanced_air(seen.links, seen.mean_gain, amplitude)
 
     def _spectral_gap(self, round: int, mixing: Mixing) -> float:
         """NaN where it would cost more than it tells: large networks, between evaluations."""
@@ -247,12 +266,6 @@ class Engine:
         if self._gap is None or self._gap[0] is not mixing:
             self._gap = (mixing, spectral_gap(mixing))
         return self._gap[1]
-
-    def _multiplier(self, plan: PowerPlan) -> FloatArray:
-        """K when balanced, else 1 / z_ii of the rounds before, capped at theta."""
-        if self._balanced:
-            return np.full(self.world.nodes, float(self.world.nodes))
-        return np.minimum(1.0 / np.diagonal(self.z), plan.theta)
 
     def _release(
         self, round: int, seen: Seen, plan: PowerPlan, budget_w: FloatArray, sigma: FloatArray, gamma: float
@@ -268,6 +281,7 @@ class Engine:
             model_w=model_w,
             noise_w=noise_w,
             step_sensitivity=carried if self._hardened else printed,
+            thermal_w=world.thermal_w if world.scenario.privacy.credit_thermal else 0.0,
         )
         return SlotRelease(
             round=round,
@@ -280,14 +294,14 @@ class Engine:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that a later process needs besides the scenario, as arrays."""
-        ledger = {f"ledger_{name}": values for name, values in self.ledger.state().items()}
+        kept = {f"ledger_{name}": values for name, values in self.ledger.state().items()}
+        kept |= {f"multiplier_{name}": values for name, values in self.multiplier.state().items()}
         return {
             "x": self.world.learning.state(),
-            "z": self.z,
             "carried_gamma": self.carried.gamma,
             "carried_multiplier": self.carried.multiplier,
             "counts": np.array([self.violations, self.time_ns]),
-            **ledger,
+            **kept,
         }
 
     def checksums(self) -> dict[str, int]:
@@ -304,23 +318,35 @@ class Engine:
                 )
         arrays = replay.arrays
         self.world.learning.restore(arrays["x"])
-        self.z = arrays["z"]
         self.carried = Carried(arrays["carried_gamma"], arrays["carried_multiplier"])
         self.violations, self.time_ns = arrays["counts"].tolist()
-        prefix = "ledger_"
-        self.ledger.restore({n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)})
+        self.ledger.restore(_part(arrays, "ledger_"))
+        self.multiplier.restore(_part(arrays, "multiplier_"))
         self._replay, self.recorder.silent = None, False
         if self._on_start is not None:
             self._on_start()
 
-    def _count_violations(self, now_ns: int, round: int, link_epsilon: FloatArray) -> None:
+    def _count_violations(self, now_ns: int, round: int, link_epsilon: FloatArray) -> int:
         over = int(np.sum(link_epsilon > self.world.scenario.privacy.epsilon_max * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
             worst = float(link_epsilon.max())
-            self.recorder.event(
-                now_ns, -1, "violation", f"round {round}: {over} links above epsilon_max, {worst:.4g} at most"
-            )
+            detail = f"round {round}: {over} links above epsilon_max, {worst:.4g} at most"
+            self.recorder.event(now_ns, -1, "violation", detail)
+        return over
+
+
+def _rule(scenario: Scenario) -> Rule:
+    """Which multiplier `auto` stands for."""
+    if scenario.power.multiplier != "auto":
+        return scenario.power.multiplier
+    if scenario.power.balance:
+        return "balanced"
+    return "product" if scenario.privacy.protocol == "paper" else "mean"
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
 
 
 def _progress(entry: Entry, rounds: int) -> Progress:

@@ -36,6 +36,8 @@ class Slot:
     on_air: BoolArray
     alpha: FloatArray
     budget_w: FloatArray
+    backoff_db: FloatArray
+    violations: int
     sigma: FloatArray
     learning_rate: float
     multiplier: FloatArray
@@ -150,6 +152,7 @@ class Recorder:
             "alpha": alpha,
             "beta": 1.0 - alpha,
             "power_w": power_w,
+            "backoff_db": flat(lambda s: s.backoff_db),
             "multiplier": flat(lambda s: s.multiplier),
             "weight_sum": flat(lambda s: s.mixing.row_sum),
             "energy_j": energy_j,
@@ -199,6 +202,7 @@ class Recorder:
             "epsilon_link_max": each(lambda s: s.link_epsilon.max(initial=0.0)),
             "epsilon_own_max": each(lambda s: s.own_epsilon.max()),
             "epsilon_total_max": each(lambda s: s.total_epsilon.max()),
+            "violations": each(lambda s: s.violations),
             "active_nodes": each(lambda s: int(s.on_air.sum())),
             "spectral_gap": np.ma.masked_invalid(gap),
             "airtime_s": np.full(count, to_s(self._frame.airtime_ns)),

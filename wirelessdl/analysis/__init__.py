@@ -1,0 +1,1 @@
+"""From runs and plans to figures."""

@@ -1,0 +1,45 @@
+"""How figures look: one hand for all of them, legible in grey, safe for colour-blind readers."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # figures go to files: no screen needed
+
+import matplotlib.pyplot as plt
+
+from wirelessdl.errors import WirelessdlError
+
+BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
+HEAT = "cividis"
+_FORMATS = ("pdf", "png", "svg")
+_STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
+    "svg.fonttype": "none",
+    "savefig.dpi": 200,
+}
+
+
+def styled() -> Any:
+    """Context in which figures are drawn."""
+    return plt.rc_context(_STYLE)  # type: ignore[arg-type]
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure in the format its name asks for."""
+    if path.suffix.lstrip(".") not in _FORMATS:
+        raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in _FORMATS)}; name one")
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        plt.close(figure)

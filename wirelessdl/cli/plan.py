@@ -1,0 +1,152 @@
+"""`wirelessdl plan`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from wirelessdl.cli.options import all_overrides, scenario_options
+
+if TYPE_CHECKING:
+    from wirelessdl.sim.preview import Preview
+
+_SHADES = " .:-=+*#@"
+_MOST = 40  # nodes shown one by one
+
+
+@click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
+@scenario_options()
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw the plan into this file (.pdf, .png, .svg).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def command(
+    scenario: str,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    run_number: int | None,
+    rounds: int | None,
+    figure: Path | None,
+    as_json: bool,
+) -> None:
+    """How SCENARIO splits power, what each slot leaks, and whether it will train. Seconds; no training."""
+    from wirelessdl.scenario.loader import load_scenario
+    from wirelessdl.sim.build import build
+    from wirelessdl.sim.preview import preview
+
+    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    seen = preview(build(loaded, device="cpu"))
+    if figure is not None:
+        from wirelessdl.analysis.plan_figure import draw_plan
+
+        draw_plan(seen, loaded.scenario.name, figure)
+    if as_json:
+        from wirelessdl.trace.files import plain
+
+        click.echo(json.dumps(plain(facts(seen)), indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{loaded.scenario.name}[/]")
+    for line in seen.verdict:
+        console.print(f"  {line}", soft_wrap=True)
+    console.print()
+    console.print(_figures(seen))
+    console.print()
+    console.print(_nodes(seen))
+    if len(seen.plan.alpha) <= _MOST and seen.plan.problem.private:
+        console.print(_heat(seen))
+    if figure is not None:
+        console.print(f"figure in {figure}", soft_wrap=True)
+
+
+def facts(seen: "Preview") -> dict[str, Any]:
+    """The preview as plain values; matrices are [rx][tx]."""
+    plan = seen.plan
+    return {
+        "verdict": list(seen.verdict),
+        "theta": plan.theta,
+        "spectral_gap": plan.spectral_gap,
+        "noise_to_update": seen.noise_to_update,
+        "noise_std": seen.noise_std,
+        "thermal_std": seen.thermal_std,
+        "violation_rate": seen.violation_rate,
+        "balance": plan.balance,
+        "iterations": plan.iterations,
+        "alpha": plan.alpha.tolist(),
+        "beta": plan.beta.tolist(),
+        "power_w": plan.power_w.tolist(),
+        "backoff_db": plan.backoff_db.tolist(),
+        "pi": plan.perron.tolist(),
+        "multiplier": plan.multiplier.tolist(),
+        "node_noise_std": seen.node_noise_std.tolist(),
+        "epsilon_own": plan.epsilon_own.tolist(),
+        "epsilon": plan.epsilon.tolist(),
+    }
+
+
+def _figures(seen: "Preview") -> Table:
+    plan = seen.plan
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    pi = plan.perron
+    table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
+    table.add_row("weight in the whole", f"pi {pi.min():.3g} to {pi.max():.3g}")
+    table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
+    table.add_row(
+        "noise on the model", f"{seen.noise_std:.3g} per coordinate in round 1, {seen.noise_to_update:.3g}x the update"
+    )
+    if seen.thermal_std:
+        table.add_row("thermal noise", f"{seen.thermal_std:.3g} per coordinate and round")
+    if plan.problem.private and len(plan.link_epsilon):
+        table.add_row(
+            "one slot, any link",
+            f"epsilon {plan.link_epsilon.max():.4g} at most, promised {plan.problem.epsilon_max:g}",
+        )
+        table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
+    if seen.violation_rate is not None:
+        table.add_row("under fading", f"{seen.violation_rate:.1%} of links above epsilon_max in frames not planned for")
+    if plan.backoff_db.max() > 0.005:
+        table.add_row(
+            "back-off", f"{plan.backoff_db.min():.1f} to {plan.backoff_db.max():.1f} dB below the power budget"
+        )
+    return table
+
+
+def _nodes(seen: "Preview") -> Table:
+    plan = seen.plan
+    table = Table(box=None, pad_edge=False)
+    for name in ("node", "alpha", "", "noise", "own epsilon", "pi", "back-off"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    for node in range(min(len(plan.alpha), _MOST)):
+        filled = round(24 * plan.alpha[node])
+        table.add_row(
+            f"{node}",
+            f"{plan.alpha[node]:.3f}",
+            f"[blue]{'█' * filled}[/][yellow]{'░' * (24 - filled)}[/]",
+            f"{seen.node_noise_std[node]:.3g}",
+            f"{plan.epsilon_own[node]:.3g}",
+            f"{plan.perron[node]:.3f}",
+            f"{plan.backoff_db[node]:.1f} dB",
+        )
+    if len(plan.alpha) > _MOST:
+        table.add_row("...", f"{len(plan.alpha) - _MOST} more; --json has all")
+    return table
+
+
+def _heat(seen: "Preview") -> str:
+    plan = seen.plan
+    lines = [
+        f"\none slot, receiver down, sender across: '{_SHADES[1]}' little, '{_SHADES[-1]}' epsilon_max, blank no link"
+    ]
+    for node, row in enumerate(plan.epsilon):
+        cells = [_shade(value / plan.problem.epsilon_max) for value in row]
+        lines.append(f"{node:>4}  " + " ".join(cells))
+    return "\n".join(lines)
+
+
+def _shade(share: float) -> str:
+    if share != share:  # no link
+        return " "
+    return _SHADES[1 + min(int(share * (len(_SHADES) - 1)), len(_SHADES) - 2)]

@@ -1,0 +1,66 @@
+"""Balancing by transmit power: senders back off until columns of A sum to one, as rows do.
+
+With A[i, i] = 1/(d_i + 1) the rest of column j must sum to d_j/(d_j + 1), like the rest of row j:
+
+    M_ij = r_i g_ij w_j,   row sums = column sums = d/(d + 1),   w_j = sqrt(alpha_j P_j)
+
+(Sinkhorn scaling.) It exists exactly when the marginals can be met with every link in use, which a star,
+a path of odd length or a node with two leaves cannot: `support_margin` tests that by a linear program
+before anything is scaled. Receivers need nothing new; the price is received power.
+"""
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack, vstack
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Links
+from wirelessdl.mixing import uniform_air
+
+_STEPS = 20_000
+_CLOSE = 1e-13
+
+
+def support_margin(links: Links) -> float:
+    """Largest t with x_ij >= t on every link and the marginals met; 0 or less: no scaling exists."""
+    count, nodes = len(links), links.nodes
+    marginal = uniform_air(links)
+    one, row = np.ones(count), np.arange(count)
+    zero = csr_array((nodes, 1))
+    equal = vstack(
+        [
+            hstack([csr_array((one, (links.rx, row)), shape=(nodes, count)), zero]),
+            hstack([csr_array((one, (links.tx, row)), shape=(nodes, count)), zero]),
+        ]
+    )
+    above = hstack([-csr_array((one, (row, row)), shape=(count, count)), csr_array(np.ones((count, 1)))])
+    result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+        np.concatenate([np.zeros(count), [-1.0]]),
+        A_ub=above,
+        b_ub=np.zeros(count),
+        A_eq=equal,
+        b_eq=np.concatenate([marginal, marginal]),
+        bounds=[(None, None)] * count + [(None, 1.0)],
+        method="highs",
+    )
+    return float(result.x[-1]) if result.x is not None else -np.inf
+
+
+def balancing_amplitudes(links: Links, gain: FloatArray) -> tuple[FloatArray | None, str]:
+    """w up to a common factor, or None and the reason why there is none."""
+    if not gain.all():
+        return None, "a link has no gain"
+    if not links.degree.all() or not np.bincount(links.tx, minlength=links.nodes).all():
+        return None, "a node hears nobody or is heard by nobody"
+    if support_margin(links) <= 1e-9:
+        return None, "no transmit powers can balance this graph (its marginals need an unused link)"
+    marginal = uniform_air(links)
+    weight, receive = np.ones(links.nodes), np.ones(links.nodes)
+    for _ in range(_STEPS):
+        receive = marginal / links.sum_per_receiver(gain * weight[links.tx])
+        column = np.bincount(links.tx, weights=gain * receive[links.rx], minlength=links.nodes)
+        if np.max(np.abs(column * weight - marginal)) < _CLOSE:
+            return weight / weight.max(), ""
+        weight = marginal / column
+        weight /= weight.max()
+    return None, f"scaling did not settle in {_STEPS} steps (gains too uneven)"
