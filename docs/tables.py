@@ -29,9 +29,11 @@ A run directory is never overwritten; a second run of the same name gets `-2`, `
 
 ```text
 outputs/<scenario>-s<seed>-r<run>/
-  scenario.toml      resolved and complete: running it again gives the same tables
+  scenario.toml      resolved and complete: running it again, from where it lies, gives the same tables
   provenance.json    versions, device, threads, git, command, hashes of your model files
   models/            copies of your model files
+  checkpoint/        the newest state to go on from, and the one before
+  lock               there while a process writes the run
   rounds/ nodes/ links/ events/     Parquet parts, each whole or absent
   privacy/           totals, one snapshot
   summary.json       final figures

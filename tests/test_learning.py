@@ -82,6 +82,8 @@ def test_projection_keeps_the_inside_and_shortens_the_outside():
 
 def test_consensus_distance_of_two_opposite_models():
     assert consensus_distance(torch.tensor([[3.0, 0.0], [-3.0, 0.0]])) == 3.0
+    four = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    assert consensus_distance(four) == pytest.approx(2.0**0.5)  # root of the mean square, not the mean
 
 
 def test_draws_depend_on_node_and_round_alone():

@@ -11,7 +11,9 @@ from conftest import tiny, tiny_table
 import wirelessdl
 from wirelessdl.errors import TraceError, TrainingError
 from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy import AmplifiedAccountant
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario, parse_scenario
+from wirelessdl.sim.build import build
 from wirelessdl.sim.clock import Frame, to_ns
 from wirelessdl.trace.schema import TABLES
 
@@ -45,8 +47,8 @@ def test_another_run_has_other_draws_in_the_same_world(tmp_path):
     assert (first.links["gain"] != other.links["gain"]).mean() > 0.99
     assert first.nodes[["x_m", "y_m"]].equals(other.nodes[["x_m", "y_m"]])
     assert (first.nodes["loss"] != other.nodes["loss"]).mean() > 0.7  # softmax starts at ln 10 either way
-    same_world = [wirelessdl.sim.build.build(tiny(**FADING)).hands for _ in range(2)]
-    assert all((a == b).all() for a, b in zip(*same_world))
+    hands = [build(tiny(**{**FADING, "scenario": {"rounds": 25, "run": number}})).hands for number in (1, 2)]
+    assert all((a == b).all() for a, b in zip(*hands))
 
 
 def test_another_seed_is_another_world(tmp_path):
@@ -99,6 +101,98 @@ def test_figures_of_the_tables_agree_with_each_other(tmp_path):
     assert run.summary["accuracy_mean"] == run.rounds["accuracy_mean"].iloc[-1]
 
 
+PHYSICS = {
+    **FADING,
+    "radio": {"power_dbm": 23, "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 16}, "use_full_power": True},
+    "privacy": {"epsilon_max": 0.6, "delta": 1e-4, "delta_total": 1e-6},
+}
+
+
+def test_physical_columns_follow_from_their_definitions(tmp_path):
+    run = wirelessdl.simulate(tiny(**PHYSICS), out=tmp_path)
+    world = build(tiny(**PHYSICS))
+    power_w, m = 10 ** (23 / 10 - 3), world.learning.learner.size
+    node, rounds = run.nodes, run.rounds.set_index("round")
+    sigma = rounds["noise_std"].loc[node["round"]].to_numpy()
+    # round 1 sends x = 0: noise alone, scaled so that the loudest possible sender would reach the budget
+    first = node["round"] == 1
+    peak = (node["alpha"] * 0.5**2 + node["beta"] * sigma**2)[first].max()
+    np.testing.assert_allclose(node["power_w"][first], power_w * (node["beta"] * sigma**2)[first] / peak)
+    assert (node["power_w"] <= power_w * (1 + 1e-6)).all()  # models on the ball's edge, in float32
+    pilot_j, payload_s = power_w * 16 / 1e6, np.ceil(m / 2) / 1e6
+    np.testing.assert_allclose(node["energy_j"], node["power_w"] * payload_s + pilot_j)
+    np.testing.assert_allclose(rounds["airtime_s"], 5 * 16 / 1e6 + payload_s + 2e-5)
+    assert run.summary["energy_j"] == pytest.approx(node["energy_j"].sum())
+    sender = run.links.merge(node[["round", "node", "power_w"]], left_on=["round", "tx"], right_on=["round", "node"])
+    thermal_w = 1.380649e-23 * 290 * 1e6 * 10**0.7
+    snr = 10 * np.log10(sender["gain"] ** 2 * sender["power_w"] / thermal_w)
+    np.testing.assert_allclose(sender["snr_db"], snr)
+
+
+def test_spectral_gap_is_that_of_the_mixing(tmp_path):
+    perfect = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
+    run = wirelessdl.simulate(tiny(**perfect), out=tmp_path)
+    for round in (1, 13, 25):
+        A = np.zeros((5, 5))
+        for link in run.links.query("round == @round").itertuples():
+            A[link.rx, link.tx] = link.weight
+        A[np.diag_indices(5)] = 1 - A.sum(axis=1)
+        second = np.sort(np.abs(np.linalg.eigvals(A)))[-2]
+        assert run.rounds["spectral_gap"].iloc[round - 1] == pytest.approx(1 - second, abs=1e-9)
+
+
+def test_totals_use_each_nodes_own_rate_and_the_total_delta(tmp_path):
+    static = {**PHYSICS, "channel": {"models": [{"model": "uniform"}]}, "power": {"objective": "own-noise"}}
+    run = wirelessdl.simulate(tiny(**static), out=tmp_path)
+    world = build(tiny(**static))
+    q = np.array([8 / len(hand) for hand in world.hands])
+    assert len(np.unique(q)) > 1
+    node = run.nodes.query("round == 2").set_index("node")
+    mu = (2 / 8) * 5 * np.sqrt(node["alpha"] / node["beta"]).to_numpy() / 10  # sens K sqrt(alpha/beta) / rho
+    expected = AmplifiedAccountant(q)
+    for _ in range(24):
+        expected.record(np.arange(5), mu)
+    own = run.privacy.query("view == 'own'")
+    np.testing.assert_allclose(own["epsilon_total"], expected.epsilon(1e-6), rtol=1e-6)
+    assert set(run.privacy["delta"]) == {1e-6}
+
+
+def test_accuracy_is_of_what_was_received_when_hardened_and_of_the_update_on_paper(tmp_path):
+    """One huge step takes x far from s: the two score differently."""
+    for protocol, clipping in (("hardened", "per-sample"), ("paper", "batch")):
+        scenario = tiny(
+            scenario={"rounds": 1},
+            privacy={"protocol": protocol, "clipping": clipping, "epsilon_max": float("inf")},
+            power={"balance": False},
+            learning={"eval_every": 1, "batch_size": 64},
+        )
+        run = wirelessdl.simulate(scenario, out=tmp_path)
+        untrained = run.summary["accuracy_mean"] == pytest.approx(0.1, abs=1e-6)  # x_1 = 0 guesses one class
+        assert untrained == (protocol == "hardened")
+
+
+def test_multipliers_never_exceed_the_plans_theta(tmp_path):
+    unbalanced = {**FADING, "power": {"balance": False, "multiplier": "product", "schedule": "adaptive"}}
+    run = wirelessdl.simulate(tiny(**unbalanced), out=tmp_path)
+    theta = float(run.events.query("kind == 'plan'")["detail"].iloc[0].split()[1].rstrip(","))
+    assert run.nodes["multiplier"].max() <= theta * (1 + 1e-3)
+    assert run.nodes["multiplier"].max() > 5.0
+
+
+def test_receivers_balance_by_what_they_estimate(tmp_path):
+    """The estimated weights are doubly stochastic; the true ones, in the table, are not."""
+    run = wirelessdl.simulate(tiny(**{**PHYSICS, "power": {"objective": "own-noise"}}), out=tmp_path)
+    link = run.links.query("round == 9")
+    scale = link["weight"] / link["gain"]
+    believed = np.zeros((5, 5))
+    believed[link["rx"], link["tx"]] = scale * link["gain_est"]
+    columns = believed.sum(axis=0) + (1 - believed.sum(axis=1))
+    np.testing.assert_allclose(columns, 1.0, atol=1e-9)
+    actual = np.zeros((5, 5))
+    actual[link["rx"], link["tx"]] = link["weight"]
+    assert np.abs(actual.sum(axis=0) + (1 - believed.sum(axis=1)) - 1.0).max() > 1e-4
+
+
 def test_perfect_csi_gives_rows_that_sum_to_one(tmp_path):
     perfect = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
     run = wirelessdl.simulate(tiny(**perfect), out=tmp_path)
@@ -120,7 +214,7 @@ def test_adaptive_plans_keep_the_promise_and_static_ones_say_where_they_do_not(t
 
 
 def test_simulated_time_is_computing_plus_air_or_the_longer_of_both(tmp_path):
-    frame = Frame.of(parameters=7850, pilots=4, bandwidth_hz=1e6, guard_s=1e-5)
+    frame = Frame.of(parameters=7850, nodes=4, pilots=1, bandwidth_hz=1e6, guard_s=1e-5)
     assert (frame.pilot_ns, frame.payload_ns, frame.guard_ns) == (4_000, 3_925_000, 10_000)
     air = frame.airtime_ns / 1e9
     hardened = wirelessdl.simulate(tiny(time={"compute": {"kind": "constant", "seconds": 0.5}}), out=tmp_path)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,111 @@ def test_a_checkpoint_holds_no_pickle_and_its_version():
     assert json.dumps(kept.facts)
 
 
+@pytest.mark.usefixtures("here")
+def test_changes_are_refused_before_the_first_checkpoint_too():
+    run = interrupted(20)
+    shutil.rmtree(run / "checkpoint")
+    with pytest.raises(TraceError, match=r"privacy.epsilon_max was 1.0, is 4.0; scenario.seed was 3, is 9"):
+        wirelessdl.resume(run, overrides=["privacy.epsilon_max=4.0", "scenario.seed=9"])
+    Path("drift.py").write_text(HIDDEN_STATE.replace("0.9", "0.8"))
+    with pytest.raises(TraceError, match=r"user_files.drift.py was"):
+        wirelessdl.resume(run)
+
+
+def test_two_damaged_checkpoints_do_not_start_over_unasked(whole):
+    run = interrupted(60)
+    for path in (run / "checkpoint").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(TraceError, match="no checkpoint in it can be read; remove the folder to start the run over"):
+        wirelessdl.resume(run)
+    assert len(wirelessdl.open_run(run).rounds) == 60
+    shutil.rmtree(run / "checkpoint")
+    assert_same_tables(wirelessdl.resume(run).path, whole)
+
+
+@pytest.mark.parametrize(
+    ("key", "source"),
+    [
+        ("time.compute", "class Odd:\n  def duration_s(self, node, round):\n    return random.random() / 1000\n"),
+        (
+            "learning.partition",
+            "class Odd:\n  def split(self, labels, nodes, rng):\n"
+            "    return np.array_split(np.random.default_rng().permutation(len(labels)), nodes)\n",
+        ),
+        (
+            "network.topology",
+            "class Odd:\n  def links(self, geometry, snr_db, rng):\n    mask = np.ones((5, 5), bool)\n"
+            "    a, b = random.sample(range(5), 2)\n    mask[a, b] = False\n"
+            "    return Links.from_mask(mask, geometry)\n",
+        ),
+    ],
+)
+def test_other_parts_that_are_not_deterministic_are_named(key, source, here):
+    (here / "odd.py").write_text(f"import random\nimport numpy as np\nfrom wirelessdl import Links\n{source}")
+    section, _, name = key.partition(".")
+    table = tomllib.loads((here / "tiny.toml").read_text())
+    table.setdefault(section, {})[name] = "odd.py:Odd"
+    (here / "tiny.toml").write_text(tomli_w.dumps(table))
+    run = interrupted(20)
+    for _ in range(10):  # a random graph may come out the same
+        stop = StopAt(21)
+        with pytest.raises((ContractError, RunInterrupted)) as caught:
+            wirelessdl.resume(run, on_round=stop.on_round, should_stop=stop.should_stop)
+        if caught.type is ContractError:
+            break
+        shutil.rmtree(run)
+        run = interrupted(20)
+    assert str(caught.value).startswith(f"{key} gave other values")
+
+
+@pytest.mark.usefixtures("here")
+def test_extending_repeats_no_event():
+    """Paper protocol with a long guard: gradients end while the last frame's guard still runs."""
+    table = tiny_table(
+        scenario={"rounds": 30},
+        radio={"power_dbm": 30, "thermal_noise": False, "guard_s": 0.01},
+        privacy={"protocol": "paper", "clipping": "batch"},
+        power={"balance": False, "alpha_min": 1e-6},
+        time={"compute": {"kind": "constant", "seconds": 0.018}},
+    )
+    Path("tiny.toml").write_text(tomli_w.dumps(table))
+    short = wirelessdl.simulate(load_scenario("tiny.toml"))
+    long = wirelessdl.simulate(load_scenario("tiny.toml", overrides=["scenario.rounds=36"]), out="long")
+    assert_same_tables(wirelessdl.resume(short.path, rounds=36).path, long.path)
+
+
+@pytest.mark.usefixtures("here")
+def test_resume_looks_at_the_parts_it_keeps():
+    run = interrupted(60)
+    (run / "rounds" / "notes.txt").write_text("mine")
+    with pytest.raises(TraceError, match=r"notes.txt: foreign file.*the run cannot go on"):
+        wirelessdl.resume(run)
+    (run / "rounds" / "notes.txt").unlink()
+    (run / "nodes" / "part-000030.parquet").unlink()
+    with pytest.raises(TraceError, match=r"nodes: rounds 26 to 30 are missing"):
+        wirelessdl.resume(run)
+
+
+def test_a_run_of_an_absolute_model_path_resumes_from_its_copy(here):
+    table = tomllib.loads((here / "tiny.toml").read_text())
+    table["channel"]["models"][2]["model"] = f"{here}/drift.py:Drift"
+    (here / "tiny.toml").write_text(tomli_w.dumps(table))
+    run = interrupted(20)
+    (here / "drift.py").unlink()
+    assert wirelessdl.resume(run).summary["rounds"] == 100
+
+
+@pytest.mark.usefixtures("here")
+def test_wall_clock_and_origin_span_all_sessions():
+    run = interrupted(60)
+    before = wirelessdl.open_run(run).provenance
+    after = wirelessdl.resume(run)
+    assert after.summary["wall_s"] > before["wall_s"]
+    assert {key: after.provenance[key] for key in ("started", "folder", "command")} == {
+        key: before[key] for key in ("started", "folder", "command")
+    }
+
+
 def test_a_checkpoint_of_another_version_is_refused(here, monkeypatch):
     monkeypatch.setattr("wirelessdl.trace.checkpoint.VERSION", 0)
     run = interrupted(20)
@@ -441,6 +547,36 @@ def test_a_deleted_part_is_named(last, missing, whole):
         _ = wirelessdl.open_run(whole).links
     with pytest.warns(UserWarning, match="missing"):
         assert len(wirelessdl.open_run(whole, strict=False).links)
+
+
+def test_a_deleted_table_a_copied_part_and_damaged_pages_are_named(whole):
+    shutil.copy(whole / "events" / "part-000025.parquet", whole / "events" / "part-000101.parquet")
+    with pytest.raises(TraceError, match=r"part-000101.parquet: covers rounds 1 to 25 again; a part was copied"):
+        _ = wirelessdl.open_run(whole).events
+    shutil.rmtree(whole / "privacy")
+    with pytest.raises(TraceError, match="privacy: is missing; it was deleted"):
+        _ = wirelessdl.open_run(whole).privacy
+    shutil.rmtree(whole / "links")
+    with pytest.raises(TraceError, match="links: rounds 1 to 100 are missing"):
+        _ = wirelessdl.open_run(whole).links
+    part = whole / "nodes" / "part-000025.parquet"
+    content = bytearray(part.read_bytes())
+    content[20:1500] = b"\xff" * 1480  # pages, not the footer
+    part.write_bytes(content)
+    with pytest.raises(TraceError, match=r"part-000025.parquet: cannot be read"):
+        _ = wirelessdl.open_run(whole).nodes
+    with pytest.warns(UserWarning, match="part-000025"):
+        assert wirelessdl.open_run(whole, strict=False).nodes["round"].min() == 26
+
+
+def test_odd_run_folders_are_one_line_each(whole, wirelessdl_command, here):
+    os.chdir(here)
+    (whole / "provenance.json").write_text("[]")
+    assert "holds no JSON object" in wirelessdl_command("run", "--resume", str(whole), "--rounds", "120").err
+    (whole / "scenario.toml").write_text("[scenario")
+    listed = wirelessdl_command("list", str(whole.parent)).out
+    assert "unreadable" in listed
+    assert wirelessdl_command("run", "--resume", str(whole)).code == 2
 
 
 def test_a_foreign_part_is_named(whole):

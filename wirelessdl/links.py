@@ -57,10 +57,6 @@ class Links:
         """The same links with the nodes elsewhere."""
         return self if geometry is self.geometry else Links(self.rx, self.tx, geometry)
 
-    def among(self, on_air: BoolArray) -> "Links":
-        """Only the links whose sender is on air."""
-        return self if on_air.all() else self.where(on_air[self.tx])
-
     def where(self, keep: BoolArray) -> "Links":
         """Only the links that `keep` marks."""
         return Links(self.rx[keep], self.tx[keep], self.geometry)

@@ -15,13 +15,17 @@ from wirelessdl.links import Links
 
 
 class Csi(Protocol):
+    symbols: int  # pilot symbols of each sender; senders take turns
+
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
     ) -> FloatArray: ...
 
 
 class Perfect:
-    """Receivers know |h|."""
+    """Receivers know |h|; one pilot symbol each is sent all the same."""
+
+    symbols = 1
 
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator

@@ -20,6 +20,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
+from wirelessdl.scenario.part import told
 from wirelessdl.streams import Streams
 
 
@@ -64,7 +65,7 @@ class Chain:
         now, mean = np.ones(len(links)), np.ones(len(links))
         for named in self.models:
             rng = self._streams.draws(named.stream, self._calls)
-            factor = _checked(named, named.model.gain(links, time_s, rng), links)
+            factor = _checked(named, _asked(named, links, time_s, rng), links)
             self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
             now = now * factor
             if not getattr(named.model, "small_scale", False):
@@ -80,9 +81,20 @@ class Chain:
         return total
 
 
+def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) -> object:
+    try:
+        return named.model.gain(links, time_s, rng)
+    except Exception as error:
+        if ":" in named.name:
+            raise ContractError(f"{named.name}.gain raised {told(error)}") from error
+        raise
+
+
 def _checked(named: Named, gain: object, links: Links) -> FloatArray:
     where = f"{named.name}.gain" if ":" in named.name else f"channel model {named.name}"
     try:
+        if np.asarray(gain).dtype.kind == "c":
+            raise ContractError(f"{where} returned complex numbers, expected amplitudes: return abs(h)")
         values = np.asarray(gain, dtype=np.float64)
     except (TypeError, ValueError):
         raise ContractError(f"{where} returned {type(gain).__name__}, expected one |h| per link") from None

@@ -20,13 +20,18 @@ def command(
     rounds: int | None,
     as_json: bool,
 ) -> None:
-    """Check SCENARIO whole, parts and data included, and say what would run. Nothing is written."""
+    """Check SCENARIO whole, parts, data, gains and power plan included, and say what would run. Nothing is written."""
     from wirelessdl.scenario.loader import load_scenario
     from wirelessdl.sim.build import build
-    from wirelessdl.sim.describe import describe
+    from wirelessdl.sim.describe import cautions, describe
+    from wirelessdl.sim.preview import preview
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
-    facts = describe(build(loaded, device="cpu"))
+    world = build(loaded, device="cpu")
+    facts = describe(world)
+    facts["verdict"] = "; ".join(preview(world).verdict)
+    for number, caution in enumerate(cautions(world)):
+        facts["caution" if not number else f"caution {number + 1}"] = caution
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return

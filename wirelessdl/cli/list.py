@@ -15,11 +15,13 @@ from rich.table import Table
 
 @click.command(epilog="Example: wirelessdl list outputs/")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="With FOLDER: one JSON object per run.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="JSON instead of tables: one object per run, or one of all names."
+)
 def command(folder: Path | None, as_json: bool) -> None:
     """List the runs in FOLDER and how they stand; or, without it, all that scenarios can name."""
     if folder is None:
-        _list_names()
+        _list_names_as_json() if as_json else _list_names()
     else:
         _list_runs(folder, as_json)
 
@@ -38,14 +40,21 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         console.print(f"no runs in {folder}")
         return
     table = Table(box=None, pad_edge=False)
-    for name, justify in [("run", "left"), ("state", "left"), ("round", "right"), ("accuracy", "right")]:
+    for name, justify in [
+        ("run", "left"),
+        ("scenario", "left"),
+        ("state", "left"),
+        ("round", "right"),
+        ("accuracy", "right"),
+    ]:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("own epsilon", justify="right", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
     table.add_column("")
     for run in runs:
         table.add_row(
-            run.name,
+            escape(run.name),
+            escape(run.scenario),
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
@@ -56,17 +65,28 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     console.print(table)
 
 
-_COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
+_COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
 
 
 def _age(started: str) -> str:
     if not started:
         return ""
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
+    except (TypeError, ValueError):  # somebody edited it
+        return ""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _list_names_as_json() -> None:
+    from wirelessdl.scenario.loader import bundled_scenarios
+    from wirelessdl.sim.build import PARTS
+
+    names = {"scenarios": list(bundled_scenarios()), **{key: list(known) for key, known in PARTS.items()}}
+    click.echo(json.dumps(names, indent=2))
 
 
 def _list_names() -> None:

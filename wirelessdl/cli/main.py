@@ -60,5 +60,5 @@ def main() -> None:
     try:
         cli()
     except WirelessdlError as error:
-        click.echo(f"{type(error).__name__}: {error}", err=True)
+        click.echo(f"{type(error).__name__}: {' '.join(str(error).splitlines())}", err=True)
         sys.exit(2)

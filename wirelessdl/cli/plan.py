@@ -91,26 +91,22 @@ def _figures(seen: "Preview") -> Table:
     table.add_column(style="dim")
     table.add_column()
     pi = plan.perron
+    promised = plan.problem.epsilon_max
+    backoff = plan.backoff_db
     table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
     table.add_row("weight in the whole", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
-    table.add_row(
-        "noise on the model", f"{seen.noise_std:.3g} per coordinate in round 1, {seen.noise_to_update:.3g}x the update"
-    )
+    ratio = f"{seen.noise_to_update:.3g}x the update"
+    table.add_row("noise on the model", f"{seen.noise_std:.3g} per coordinate in round 1, {ratio}")
     if seen.thermal_std:
         table.add_row("thermal noise", f"{seen.thermal_std:.3g} per coordinate and round")
     if plan.problem.private and len(plan.link_epsilon):
-        table.add_row(
-            "one slot, any link",
-            f"epsilon {plan.link_epsilon.max():.4g} at most, promised {plan.problem.epsilon_max:g}",
-        )
+        table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, promised {promised:g}")
         table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
     if seen.violation_rate is not None:
         table.add_row("under fading", f"{seen.violation_rate:.1%} of links above epsilon_max in frames not planned for")
-    if plan.backoff_db.max() > 0.005:
-        table.add_row(
-            "back-off", f"{plan.backoff_db.min():.1f} to {plan.backoff_db.max():.1f} dB below the power budget"
-        )
+    if backoff.max() > 0.005:
+        table.add_row("back-off", f"{backoff.min():.1f} to {backoff.max():.1f} dB below the power budget")
     return table
 
 
@@ -137,9 +133,7 @@ def _nodes(seen: "Preview") -> Table:
 
 def _heat(seen: "Preview") -> str:
     plan = seen.plan
-    lines = [
-        f"\none slot, receiver down, sender across: '{_SHADES[1]}' little, '{_SHADES[-1]}' epsilon_max, blank no link"
-    ]
+    lines = [f"\none slot, receiver down, sender across ('{_SHADES[1]}' little to '{_SHADES[-1]}' epsilon_max)"]
     for node, row in enumerate(plan.epsilon):
         cells = [_shade(value / plan.problem.epsilon_max) for value in row]
         lines.append(f"{node:>4}  " + " ".join(cells))

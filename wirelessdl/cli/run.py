@@ -1,7 +1,6 @@
 """`wirelessdl run`."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,18 +44,33 @@ def command(
     """
     if scenario is None and resumed is None:
         raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
+    if force and resumed is None:
+        raise click.UsageError("--force goes with --resume")
     changes = all_overrides(overrides, seed, run_number, rounds)
     console = Console(quiet=quiet or as_json, highlight=False)
-    start, loaded = _start(scenario, resumed, changes)
-    if start.finished:
-        console.print(f"{resumed} is finished; --rounds extends it")
-        return
-    console.print(_headline(loaded, start), soft_wrap=True)
+    from wirelessdl.scenario.loader import load_scenario
+
+    loaded = None if scenario is None else load_scenario(scenario, overrides=changes)
+    done = 0
+    if resumed is not None:
+        from wirelessdl.sim.resumption import resumption
+
+        going = resumption(resumed, scenario=loaded, overrides=() if loaded else changes)
+        shown, done = going.scenario, going.done
+        if going.finished:
+            console.print(f"{resumed} is finished; --rounds extends it", markup=False, soft_wrap=True)
+            if as_json:
+                emit({"event": "summary", "path": str(resumed), **going.run.summary})
+            return
+    else:
+        assert loaded is not None
+        shown = loaded
+    console.print(_headline(shown, done), soft_wrap=True)
     from wirelessdl.sim.session import resume, simulate  # after the first line: torch takes a second or two
 
     with (
         stopper_installed() as stop,
-        listener(console, done=start.done, rounds=start.rounds, as_json=as_json) as listen,
+        listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
     ):
         hooks: dict[str, Any] = {
             "device": device,
@@ -66,9 +80,9 @@ def command(
         }
         try:
             if resumed is None:
-                run = simulate(loaded, out=out, **hooks)
+                run = simulate(shown, out=out, **hooks)
             else:
-                run = resume(resumed, scenario=loaded, rounds=rounds, force=force, **hooks)
+                run = resume(resumed, scenario=loaded, overrides=() if loaded else changes, force=force, **hooks)
         except RunInterrupted as interrupted:
             listen.close()
             click.echo(str(interrupted), err=True)
@@ -77,42 +91,14 @@ def command(
         emit({"event": "summary", "path": str(run.path), **run.summary})
         return
     console.print(summary_table(run.summary))
-    console.print(f"traces in {run.path}", soft_wrap=True)
+    console.print(f"traces in {run.path}", soft_wrap=True, markup=False)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """Where a run begins, and where it will end."""
-
-    done: int
-    rounds: int
-    finished: bool = False
-
-
-def _start(scenario: str | None, resumed: Path | None, changes: list[str]) -> tuple[_Start, "Scenario"]:
-    """The scenario, its changes applied, and how much of it is done."""
-    from wirelessdl.scenario.loader import load_scenario
-
-    if resumed is None:
-        loaded = load_scenario(str(scenario), overrides=changes)
-        return _Start(0, loaded.scenario.rounds), loaded
-    from wirelessdl.trace.checkpoint import checkpoint_round
-    from wirelessdl.trace.run import open_run
-
-    run = open_run(resumed)  # says so when it is none
-    stored = load_scenario(resumed / "scenario.toml")
-    loaded = load_scenario(scenario or resumed / "scenario.toml", overrides=changes)
-    done, rounds = checkpoint_round(resumed), max(loaded.scenario.rounds, stored.scenario.rounds)
-    if any(change.startswith("scenario.rounds=") for change in changes):
-        rounds = loaded.scenario.rounds
-    return _Start(done, rounds, finished=bool(run.summary) and done >= rounds), loaded
-
-
-def _headline(loaded: "Scenario", start: _Start) -> str:
+def _headline(loaded: "Scenario", done: int) -> str:
     section = loaded.scenario
     return (
         f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {loaded.network.nodes} nodes, "
-        f"{start.rounds} rounds{f', going on after {start.done}' if start.done else ''}, "
+        f"{section.rounds} rounds{f', going on after {done}' if done else ''}, "
         f"{loaded.privacy.protocol} protocol, epsilon_max {loaded.privacy.epsilon_max:g} per slot"
     )
 
@@ -144,4 +130,6 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
     table.add_row("energy radiated", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
+    for caution in summary["cautions"]:
+        table.add_row("[yellow]caution[/]", caution)
     return table

@@ -73,4 +73,10 @@ def _survival() -> Iterator[Contest]:
     return contests()
 
 
-SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"survival": _survival}
+def _power() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_power import contests
+
+    return contests()
+
+
+SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"power": _power, "survival": _survival}

@@ -1,4 +1,4 @@
-"""What surviving costs: checkpoints, and the replay of time when a run is resumed."""
+"""What surviving costs: checkpoints."""
 
 import tempfile
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Batches come from a counter-based generator whose counter is (node, round). Noise comes from torch,
 one generator reseeded per node and round: three times as fast. Torch's CPU generator takes 32 seed
-bits, so seeds are a bijection of (round, node), never a hash that could collide.
+bits, so seeds are a bijection of (round, node, purpose), never a hash that could collide.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from wirelessdl.arrays import IntArray
 from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
+_PURPOSES = ("noise", "thermal")
 
 
 class NodeDraws:
@@ -23,7 +24,7 @@ class NodeDraws:
         self._numpy = np.random.Generator(self._bits)
         self._state = self._bits.state
         self._torch = torch.Generator(device=device)
-        self._base = {purpose: streams.word(f"learning.{purpose}") for purpose in ("noise", "thermal")}
+        self._base = streams.word("learning.noise")
 
     def batch(self, node: int, round: int, samples: int, size: int) -> IntArray:
         """`size` of `samples` without replacement."""
@@ -34,7 +35,8 @@ class NodeDraws:
     def fill_normal(self, out: torch.Tensor, round: int, purpose: str) -> None:
         """Fill `out[K, m]` with standard normal numbers, row by row."""
         for node in range(len(out)):
-            self._torch.manual_seed(_scramble(self._base[purpose] + round * self._nodes + node))
+            key = (round * self._nodes + node) * len(_PURPOSES) + _PURPOSES.index(purpose)
+            self._torch.manual_seed(_scramble(self._base + key))
             out[node].normal_(generator=self._torch)
 
 

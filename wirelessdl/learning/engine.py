@@ -5,6 +5,7 @@ answers with `Outcome`, tensors that nobody waits for until they are traced.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -172,9 +173,11 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
+        if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+            raise ValueError(name)
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, ValueError):
         raise ScenarioError(f'--device is "{name}"; not available here: use auto, cpu, cuda, cuda:N or mps') from None
     return device
 

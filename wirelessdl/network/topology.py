@@ -1,7 +1,7 @@
 """Who hears whom.
 
-A topology gives the links of a geometry. It is drawn once, from the world's stream, unless its class
-says `dynamic = True`. Graphs must be strongly connected: every model must reach every node.
+A topology gives the links of a geometry, drawn once from the world's stream. Graphs must be strongly
+connected: every model must reach every node.
 """
 
 import math

@@ -120,17 +120,32 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
 
 
 def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float], FloatArray]) -> PowerPlan:
-    """theta <- theta(A(alpha(theta))) from K; after STEPS unsettled steps theta may only grow."""
-    theta = float(problem.links.nodes)
+    """theta <- theta(A(alpha(theta))) from K, until it settles or theta covers what its plan needs.
+
+    A step may overshoot to a theta that no split can meet, while a smaller one serves: then halfway back.
+    After STEPS theta may only grow.
+    """
+    theta, least, ceiling = float(problem.links.nodes), 0.0, math.inf
     for step in range(1, 4 * STEPS + 1):
-        alpha = allocate(problem, theta)
-        found = problem.theta(alpha)
-        if abs(found - theta) <= SETTLED * theta or (step > STEPS and found <= theta):
-            break
-        theta = max(theta, found) if step > STEPS else found
-    # shrink onto the larger of the two bounds, so that the promise covers both
-    theta = max(theta, found)
-    return PowerPlan(problem, _repaired(problem, alpha, theta), problem.power_w, theta, step)
+        try:
+            alpha = allocate(problem, theta)
+        except InfeasiblePowerError:
+            if least == 0.0 or theta - least <= SETTLED * theta:
+                raise
+            ceiling, theta = theta, (least + theta) / 2
+            continue
+        found, least = problem.theta(alpha), theta
+        covered = found <= theta and (step > STEPS or math.isfinite(ceiling))
+        if covered or abs(found - theta) <= SETTLED * theta:
+            # shrink onto the larger of the two bounds, so that the promise covers both
+            theta = max(theta, found)
+            return PowerPlan(problem, _repaired(problem, alpha, theta), problem.power_w, theta, step)
+        further = max(theta, found) if step > STEPS or math.isfinite(ceiling) else found
+        theta = further if further < ceiling else (theta + ceiling) / 2
+    raise InfeasiblePowerError(
+        f"no theta settles at epsilon_max={problem.epsilon_max:g} ({theta:.3g} after {step} steps); "
+        'use balance = "receiver", or raise epsilon_max'
+    )
 
 
 class _Program:

@@ -50,7 +50,6 @@ class Ledger:
     def __init__(self, terms: Terms, q: FloatArray):
         self.terms = terms
         self.nodes = len(q)
-        self.transmissions = np.zeros(self.nodes, dtype=np.int64)
         self.own: Accountant
         if terms.protocol == "hardened":
             self.own = AmplifiedAccountant(q)
@@ -66,7 +65,6 @@ class Ledger:
 
     def record(self, release: SlotRelease) -> None:
         """Write one slot down; called before anything is sent."""
-        self.transmissions += release.on_air
         sender = np.flatnonzero(release.on_air)
         self._charge(self.own, self.own_rounds, sender, release.own_mu[sender])
         stream = self._streams(release.link_rx * self.nodes + release.link_tx)
@@ -79,7 +77,6 @@ class Ledger:
     def state(self) -> dict[str, NDArray[Any]]:
         """All the ledger remembers, as arrays."""
         return {
-            "transmissions": self.transmissions,
             "own_total": self.own.total,
             "own_rounds": self.own_rounds,
             "link_pair": self.link_pair,
@@ -89,7 +86,6 @@ class Ledger:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to a remembered state."""
-        self.transmissions[:] = state["transmissions"]
         self.own.total[:] = state["own_total"]
         self.own_rounds[:] = state["own_rounds"]
         self._streams(state["link_pair"])

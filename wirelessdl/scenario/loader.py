@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest
 from wirelessdl.scenario.messages import rule
+from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.part import Catalog, Part
 from wirelessdl.scenario.schema import Scenario
 
@@ -33,7 +34,7 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenari
     file = _locate(path)
     table = _read(file)
     for override in overrides:
-        _apply(table, override)
+        apply_override(table, override)
     return parse_scenario(table, origin=_shown(path, file), folder=str(file.parent))
 
 
@@ -52,7 +53,8 @@ def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = ()) -> Cat
     """Looks for user files in the working folder, the scenario's, its parent, and among the bundled."""
     folders = [Path.cwd()]
     if scenario.folder:
-        folders += [Path(scenario.folder), Path(scenario.folder).parent]
+        home = Path(scenario.folder)
+        folders += [home, home.parent, home / "models"]  # the last: a run directory keeps copies there
     return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders))
 
 
@@ -81,47 +83,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise ScenarioError(f"{file}: not a text file in UTF-8") from None
     except OSError as error:
         raise ScenarioError(f"{file}: cannot be read: {error.strerror}") from None
-
-
-def _apply(table: dict[str, Any], override: str) -> None:
-    """Set one dotted key. List entries are numbers; changing a part's kind drops its old parameters."""
-    key, equals, text = override.partition("=")
-    path = key.strip().split(".")
-    if not equals or len(path) < 2 or not all(path):
-        raise ScenarioError(f'--set {override}: must be section.key=value, as in "scenario.rounds=100"')
-    place: Any = table
-    for step in path[:-1]:
-        place = _enter(place, step, override)
-    value, last = _value(text.strip()), path[-1]
-    if isinstance(place, list):
-        _enter(place, last, override)
-        place[int(last)] = value
-    elif last in ("kind", "model") and place.get(last, value) != value and len(path) > 2:
-        place.clear()
-        place[last] = value
-    else:
-        place[last] = value
-
-
-def _enter(place: Any, step: str, override: str) -> Any:
-    if isinstance(place, list):
-        if not step.isdigit() or int(step) >= len(place):
-            raise ScenarioError(f"--set {override}: {step} is no entry of a list of {len(place)}; count from 0")
-        return place[int(step)]
-    child = place.setdefault(step, {})
-    if isinstance(child, str):  # a part written as its bare name
-        child = place[step] = {"kind": child}
-    if not isinstance(child, dict | list):
-        raise ScenarioError(f"--set {override}: {step} is a value, not a section")
-    return child
-
-
-def _value(text: str) -> Any:
-    """A TOML value; anything else is a text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:

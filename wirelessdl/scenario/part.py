@@ -10,6 +10,7 @@ and checks the parameters against its `__init__` signature: one rule for both.
 import hashlib
 import importlib.util
 import inspect
+import math
 import sys
 import traceback
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.errors import ScenarioError, nearest
 from wirelessdl.scenario.messages import explain
+
+_TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
 
 
 class Part(BaseModel):
@@ -46,6 +49,11 @@ class Part(BaseModel):
         if not isinstance(name, str):
             raise ValueError(f"must name its {cls.key}")
         return {"name": name, "parameters": table}
+
+    @property
+    def yours(self) -> bool:
+        """Whether it names a class in a file of the user's."""
+        return ":" in self.name
 
     @model_serializer
     def to_table(self) -> dict[str, Any]:
@@ -87,17 +95,24 @@ class Catalog:
         known: built-in classes by name. given: what the simulator supplies where the class asks for it.
         """
         target = self.find(where, part, known)
+        if not inspect.isclass(target):
+            raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
         parameters = self._parameters(where, part, target, given)
         supplied = {name: value for name, value in given.items() if name in _accepted(target)}
         try:
             built = target(**parameters, **supplied)
-        except (ValueError, TypeError) as error:
-            raise ScenarioError(f"{self.origin}: {where}.{error}") from error
-        return built, type(part)(**{part.key: part.name, **parameters})
+        except Exception as error:
+            if part.yours:
+                raise ScenarioError(f"{self.origin}: {where}: {part.name} raised {told(error)}") from error
+            if isinstance(error, ValueError):
+                raise ScenarioError(f"{self.origin}: {where}.{error}") from error
+            raise
+        kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
+        return built, type(part)(**{part.key: part.name, **kept})
 
     def find(self, where: str, part: Part, known: Mapping[str, Any]) -> Any:
         """The class that a part names."""
-        if ":" in part.name:
+        if part.yours:
             return self._from_file(where, part)
         if part.name not in known:
             key = f"{where}.{part.key}"
@@ -106,7 +121,7 @@ class Catalog:
 
     def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         accepted = {name: p for name, p in _accepted(target).items() if name not in given}
-        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+        hints = _hints(target)
         for name in part.parameters:
             if name not in accepted:
                 hint = nearest(name, accepted) or f"; {part.name} takes no parameters"
@@ -120,6 +135,8 @@ class Catalog:
                     values[name] = parameter.default
                 continue
             value = part.parameters[name]
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ScenarioError(f"{self.origin}: {where}.{name} is {value}; must be a finite number")
             try:
                 values[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
             except ValidationError as error:
@@ -128,7 +145,9 @@ class Catalog:
 
     def _from_file(self, where: str, part: Part) -> Any:
         file_name, _, class_name = part.name.rpartition(":")
-        path = next((p for folder in self.folders if (p := folder / file_name).is_file()), None)
+        # a run's copy of a file with an absolute name lies under its bare name
+        places = [folder / name for name in dict.fromkeys((file_name, Path(file_name).name)) for folder in self.folders]
+        path = next((place for place in places if place.is_file()), None)
         key = f"{self.origin}: {where}.{part.key}"
         if path is None:
             looked = ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
@@ -162,6 +181,23 @@ class Catalog:
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
+
+
+def told(error: BaseException) -> str:
+    """An error of the user's code in half a line: type, words, and the line it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}{where}" if words else f"{type(error).__name__}{where}"
+
+
+def _hints(target: Any) -> dict[str, Any]:
+    """Type hints of a class's constructor, as far as they can be resolved."""
+    try:
+        return get_type_hints(target.__init__, include_extras=True)
+    except Exception:  # an annotation that only a type checker understands
+        return {}
 
 
 def _accepted(target: Any) -> dict[str, inspect.Parameter]:

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, mod
 
 from wirelessdl.scenario.part import Model, Part
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
-Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+# bounds keep products and powers of any two of them within what a float can hold
+Positive = Annotated[FiniteFloat, Field(gt=0, ge=1e-18, le=1e18)]
+Fraction = Annotated[FiniteFloat, Field(ge=1e-30, lt=1)]
+Count = Annotated[int, Field(ge=1)]
 
 
 def _rule(text: str) -> dict[str, Any]:
@@ -21,30 +22,32 @@ def _rule(text: str) -> dict[str, Any]:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class ScenarioSection(Section):
     """Which run this is."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$",
-        json_schema_extra=_rule("must be letters, digits, '_', '-' or '.': it names the run directory"),
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$",
+        json_schema_extra=_rule("must be at most 100 letters, digits, '_', '-' or '.': it names the run directory"),
         description="Name of the scenario and of its run directories.",
     )
     description: str = Field("", description="What the scenario shows, for people.")
-    seed: Annotated[int, Field(ge=0, strict=True)] = Field(
+    seed: Annotated[int, Field(ge=0)] = Field(
         0, description="The world: placement, topology, partition, initial weights."
     )
     run: Count = Field(1, description="The draws: fading, batches, noise, faults.")
-    rounds: Count = Field(description="Communication rounds.")
+    rounds: Annotated[int, Field(ge=1, le=999_999)] = Field(
+        json_schema_extra=_rule("must be an integer from 1 to 999999"), description="Communication rounds."
+    )
 
 
 class NetworkSection(Section):
     """Who hears whom, and where they are."""
 
-    nodes: Annotated[int, Field(ge=2, strict=True)] = Field(
-        json_schema_extra=_rule("must be an integer >= 2: a node alone has nobody to talk to"),
+    nodes: Annotated[int, Field(ge=2, le=20_000)] = Field(
+        json_schema_extra=_rule("must be an integer from 2 to 20000: a node alone has nobody to talk to"),
         description="Number of nodes K.",
     )
     topology: Part = Field(Part(kind="full"), description="Which links exist.")  # type: ignore[call-arg]
@@ -62,17 +65,16 @@ class ChannelSection(Section):
 class RadioSection(Section):
     """Transmitter, receiver, frame."""
 
-    power_dbm: FiniteFloat = Field(23.0, description="Transmit power budget of every node.")
+    power_dbm: Annotated[FiniteFloat, Field(ge=-200, le=200)] = Field(
+        23.0, description="Transmit power budget of every node."
+    )
     bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per hertz and second.")
-    noise_figure_db: Annotated[FiniteFloat, Field(ge=0)] = Field(7.0, description="Receiver noise figure.")
+    noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: no).")
     duplex: Literal["full"] = Field("full", description="Nodes send and receive at once.")
     csi: Part = Field(Part(kind="perfect"), description="How receivers learn |h|.")  # type: ignore[call-arg]
-    pilot_symbols: Annotated[int, Field(ge=0, strict=True)] = Field(
-        0, description="Symbols of the pilot slot; at least one per node is always sent."
-    )
-    guard_s: Annotated[FiniteFloat, Field(ge=0)] = Field(1e-5, description="Silence after each slot.")
+    guard_s: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(1e-5, description="Silence after each slot.")
     use_full_power: bool = Field(
         False,
         description="Scale all transmissions by one known factor so that emission may reach the budget.",
@@ -123,7 +125,7 @@ class PrivacySection(Section):
         "hardened", description="Gradient at the received mix (provable), or at the own model (as printed)."
     )
     epsilon_max: float = Field(
-        gt=0,
+        ge=1e-9,
         json_schema_extra=_rule("must be > 0, or inf for no privacy noise"),
         description="Most that a link may leak in one slot.",
     )
@@ -149,7 +151,11 @@ class LearningSection(Section):
     partition: Part = Field(Part(kind="iid"), description="How data falls to nodes.")  # type: ignore[call-arg]
     batch_size: Count = Field(64, description="Samples per node and round, without replacement.")
     learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
-    projection_radius: Positive = Field(0.5, description="Radius of the feasible ball over sqrt(m).")
+    projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(
+        0.5,
+        json_schema_extra=_rule("must be > 0 and <= 1, so that models stay within the power budget"),
+        description="Radius of the feasible ball over sqrt(m).",
+    )
     dtype: Literal["float32", "float64"] = Field("float32", description="Precision of models.")
     eval_every: Count = Field(10, description="Rounds between evaluations on the common test set.")
 
@@ -166,10 +172,12 @@ class TraceSection(Section):
     links: Literal["all", "evaluated", "none"] = Field(
         "all", description="Rounds whose links are traced: all, those with an evaluation, or none."
     )
-    flush_every: Annotated[int, Field(ge=20, strict=True)] = Field(
-        100, description="Rounds buffered before a Parquet part is written."
+    flush_every: Annotated[int, Field(ge=20)] = Field(
+        50, description="Rounds buffered before a Parquet part is written."
     )
-    checkpoint_every: Count = Field(50, description="Rounds between checkpoints, from which a run can be resumed.")
+    checkpoint_every: Annotated[int, Field(ge=20)] = Field(
+        50, description="Rounds between checkpoints, from which a run can be resumed."
+    )
     checkpoint_minutes: Positive = Field(5.0, description="A checkpoint is written after so long at the latest.")
 
 
@@ -210,6 +218,11 @@ class Scenario(Section):
             raise ValueError(
                 "radio.use_full_power is true under privacy.credit_thermal; scaling transmissions up drowns the "
                 "thermal noise that is credited: set one of them to false"
+            )
+        if self.power.alpha_min >= 1.0 - self.power.beta_min:
+            raise ValueError(
+                f"power.alpha_min is {self.power.alpha_min:g}; must be below 1 - power.beta_min, which is "
+                f"{1.0 - self.power.beta_min:g}: lower either"
             )
         if self.power.multiplier == "balanced" and not self.power.balance:
             raise ValueError(

@@ -1,9 +1,10 @@
 """From a scenario to the things that will move: every part found, checked and wired.
 
-What needs data, graphs or gains is checked here, so that a run that starts can finish.
+What needs data or graphs is checked here; gains and the power plan when the first frame opens.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.catalog import CHANNELS
 from wirelessdl.channel.csi import CSI, Csi
 from wirelessdl.channel.model import Chain
-from wirelessdl.errors import ScenarioError
+from wirelessdl.errors import ContractError, InfeasiblePowerError, ScenarioError
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import DATASETS, Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
@@ -29,7 +30,7 @@ from wirelessdl.power.allocate import ALLOCATORS, PowerAllocator
 from wirelessdl.power.problem import PowerPlan, PowerProblem
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.scenario.loader import catalog_for
-from wirelessdl.scenario.part import Catalog, Part, UserFile
+from wirelessdl.scenario.part import Catalog, Part, UserFile, told
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.clock import Frame
 from wirelessdl.sim.node import COMPUTE_TIMES, ComputeTime
@@ -49,6 +50,21 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "learning.partition": PARTITIONS,
     "learning.learning_rate": SCHEDULES,
     "time.compute": COMPUTE_TIMES,
+}
+
+# the method by which each part is used
+METHODS = {
+    "network.topology": "links",
+    "network.placement": "positions",
+    "network.mobility": "geometry",
+    "channel.models": "gain",
+    "radio.csi": "estimate",
+    "power.allocator": "allocate",
+    "learning.dataset": "load",
+    "learning.model": "gradient",
+    "learning.partition": "split",
+    "learning.learning_rate": "rate",
+    "time.compute": "duration_s",
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
@@ -116,7 +132,10 @@ class World:
     def plan(
         self, links: Links, gain: FloatArray, theta: float | None = None, samples: FloatArray | None = None
     ) -> PowerPlan:
-        return self.allocator.allocate(self.problem(links, gain, samples), theta)
+        try:
+            return self.allocator.allocate(self.problem(links, gain, samples), theta)
+        except InfeasiblePowerError as error:
+            raise InfeasiblePowerError(f"{self.scenario.origin}: {error}") from error
 
     @property
     def largest_rate(self) -> float:
@@ -148,7 +167,21 @@ class _Builder:
     def part(self, where: str, part: Part, **given: Any) -> Any:
         registry = where.partition("[")[0]
         built, self.resolved[where] = self.catalog.build(where, part, PARTS[registry], **given)
+        method = METHODS[registry]
+        if not callable(getattr(built, method, None)):
+            raise self.fail(f'{where}.{part.key} is "{part.name}"; the class needs a method {method}(...)')
         return built
+
+    def ask(self, where: str, part: Part, question: Callable[[], Any]) -> Any:
+        """What a part answers; a ValueError of a built-in names its key, any error of the user's is told."""
+        try:
+            return question()
+        except Exception as error:
+            if part.yours:
+                raise ContractError(f"{self.scenario.origin}: {where}: {part.name} raised {told(error)}") from error
+            if isinstance(error, ValueError):
+                raise self.fail(f"{where}.{error}") from error
+            raise
 
     def fail(self, message: object) -> ScenarioError:
         return ScenarioError(f"{self.scenario.origin}: {message}")
@@ -164,17 +197,18 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     nodes = scenario.network.nodes
 
     placement = builder.part("network.placement", scenario.network.placement)
-    start_m = placement.positions(nodes, streams.world("network.placement"))
+    start_m = _positions(builder, placement, nodes, streams)
     mobility = builder.part("network.mobility", scenario.network.mobility, start_m=start_m)
     channel = _channel(builder, streams)
     topology = builder.part("network.topology", scenario.network.topology)
     links = _links(builder, topology, mobility.geometry(0.0), channel, streams)
 
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
-    _check_rho(builder, schedule)
+    _check_rates(builder, schedule)
     data, hands = _data(builder, streams)
     learner = builder.part("learning.model", scenario.learning.model, features=data.features, classes=data.classes)
     privacy, radio = scenario.privacy, scenario.radio
+    csi = builder.part("radio.csi", radio.csi)
     learning = LearningEngine(
         learner,
         data,
@@ -197,7 +231,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         topology=topology,
         links=links,
         channel=channel,
-        csi=builder.part("radio.csi", radio.csi),
+        csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
         schedule=schedule,
         compute=builder.part("time.compute", scenario.time.compute),
@@ -206,7 +240,8 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         learning=learning,
         frame=Frame.of(
             parameters=learner.size,
-            pilots=max(radio.pilot_symbols, nodes),
+            nodes=nodes,
+            pilots=csi.symbols,
             bandwidth_hz=radio.bandwidth_hz,
             guard_s=radio.guard_s,
         ),
@@ -233,9 +268,6 @@ def _models(builder: _Builder) -> list[tuple[str, Any]]:
 
 def _channel(builder: _Builder, streams: Streams) -> Chain:
     models = _models(builder)
-    for name, model in models:
-        if not hasattr(model, "gain"):
-            raise builder.fail(f'channel.models names "{name}", which has no method gain(links, time_s, rng)')
     return Chain(models, streams)
 
 
@@ -246,17 +278,41 @@ def _links(builder: _Builder, topology: Topology, geometry: Geometry, channel: C
     def snr_db(candidates: Links) -> FloatArray:
         return radio.power_dbm - noise_dbm - channel.loss_db(candidates)
 
-    try:
+    part = builder.scenario.network.topology
+
+    def draw() -> Links:
         links = topology.links(geometry, snr_db, streams.world("network.topology"))
+        if not isinstance(links, Links):
+            raise TypeError(f"links() returned {type(links).__name__}, expected a wirelessdl.Links")
         require_connected(links)
-    except ValueError as error:
-        raise builder.fail(f"network.topology.{error}") from error
-    return links
+        return links
+
+    drawn: Links = builder.ask("network.topology", part, draw)
+    return drawn
 
 
-def _check_rho(builder: _Builder, schedule: Schedule) -> None:
+def _positions(builder: _Builder, placement: Any, nodes: int, streams: Streams) -> FloatArray:
+    def place() -> FloatArray:
+        start_m = np.asarray(placement.positions(nodes, streams.world("network.placement")), dtype=np.float64)
+        if start_m.shape != (nodes, 3) or not np.isfinite(start_m).all():
+            raise TypeError(f"positions() returned shape {start_m.shape}, expected finite metres of shape {(nodes, 3)}")
+        return start_m
+
+    placed: FloatArray = builder.ask("network.placement", builder.scenario.network.placement, place)
+    return placed
+
+
+def _check_rates(builder: _Builder, schedule: Schedule) -> None:
+    """Learning rates must be positive numbers, and rho times the largest must leave noise within the budget."""
     rounds, rho = builder.scenario.scenario.rounds, builder.scenario.privacy.rho
-    largest = max(schedule.rate(round) for round in range(1, rounds + 1))
+    part = builder.scenario.learning.learning_rate
+    rates = builder.ask(
+        "learning.learning_rate", part, lambda: [float(schedule.rate(round)) for round in range(1, rounds + 1)]
+    )
+    for round, rate in enumerate(rates, start=1):
+        if not (math.isfinite(rate) and rate > 0):
+            raise builder.fail(f"learning.learning_rate is {rate} in round {round}; must be a finite number > 0")
+    largest = max(rates)
     if rho * largest > 1.0 + 1e-12:
         raise builder.fail(
             f"privacy.rho is {rho:g}; rho times the largest learning rate is {rho * largest:.3g}, must be <= 1 so "
@@ -266,12 +322,26 @@ def _check_rho(builder: _Builder, schedule: Schedule) -> None:
 
 def _data(builder: _Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]:
     learning, nodes = builder.scenario.learning, builder.scenario.network.nodes
-    data: Dataset = builder.part("learning.dataset", learning.dataset).load()
+    source = builder.part("learning.dataset", learning.dataset)
+    data: Dataset = builder.ask("learning.dataset", learning.dataset, source.load)
     partition = builder.part("learning.partition", learning.partition)
-    try:
-        hands = partition.split(data.train_y, nodes, streams.world("learning.partition"))
-    except ValueError as error:
-        raise builder.fail(f"learning.partition.{error}") from error
+    hands: list[IntArray] = builder.ask(
+        "learning.partition",
+        learning.partition,
+        lambda: [
+            np.asarray(hand, dtype=np.int64)
+            for hand in partition.split(data.train_y, nodes, streams.world("learning.partition"))
+        ],
+    )
+    if len(hands) != nodes:
+        raise builder.fail(f"learning.partition gave {len(hands)} hands, expected one for each of {nodes} nodes")
+    for node, hand in enumerate(hands):
+        inside = len(hand) == 0 or (hand.min() >= 0 and hand.max() < len(data.train_y))
+        if not inside or len(np.unique(hand)) < len(hand):
+            raise builder.fail(
+                f"learning.partition gave node {node} a sample twice or one that does not exist; "
+                "epsilon protects samples, so each must be there once"
+            )
     fewest = min(range(nodes), key=lambda node: len(hands[node]))
     if len(hands[fewest]) < learning.batch_size:
         raise builder.fail(

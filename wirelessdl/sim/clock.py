@@ -20,14 +20,16 @@ class Frame:
     """Durations of one round's slots."""
 
     pilot_ns: int
+    own_pilot_ns: int  # of it, each node's own turn
     payload_ns: int
     guard_ns: int
 
     @staticmethod
-    def of(*, parameters: int, pilots: int, bandwidth_hz: float, guard_s: float) -> "Frame":
-        """Two real coordinates per complex symbol, one symbol per hertz and second."""
+    def of(*, parameters: int, nodes: int, pilots: int, bandwidth_hz: float, guard_s: float) -> "Frame":
+        """Two real coordinates per complex symbol, one symbol per hertz and second; pilots one node at a time."""
         symbols = math.ceil(parameters / 2)
-        return Frame(to_ns(pilots / bandwidth_hz), to_ns(symbols / bandwidth_hz), to_ns(guard_s))
+        own_pilot_ns = to_ns(pilots / bandwidth_hz)
+        return Frame(nodes * own_pilot_ns, own_pilot_ns, to_ns(symbols / bandwidth_hz), to_ns(guard_s))
 
     @property
     def airtime_ns(self) -> int:

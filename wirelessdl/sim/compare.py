@@ -23,7 +23,8 @@ def refuse_changes(
     force: bool,
 ) -> None:
     """Raise with the differing keys, unless they are harmless and forced."""
-    kept = {**dict(_leaves(scenario)), **dict(_leaves(_circumstances(origin)))}
+    # both through JSON's eyes: infinities are texts there
+    kept = {**dict(_leaves(plain(dict(scenario)))), **dict(_leaves(_circumstances(origin)))}
     wanted = {**dict(_leaves(plain(world.resolved.to_table()))), **dict(_leaves(_circumstances(now)))}
     changed = [key for key in sorted({*kept, *wanted}) if key not in _FREE and kept.get(key) != wanted.get(key)]
     serious = [key for key in changed if not key.startswith(_HARMLESS)]
@@ -42,6 +43,8 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            yield from _leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

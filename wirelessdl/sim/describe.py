@@ -16,7 +16,7 @@ def describe(world: World) -> dict[str, str]:
     q = world.sampling_rate
     chain = " + ".join(part.name for part in scenario.channel.models)
     thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
-    facts = {
+    return {
         "network": (
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
             f"{degree.min()} to {degree.max()} neighbours, {distance.min():.0f} to {distance.max():.0f} m apart"
@@ -43,10 +43,20 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def cautions(world: World) -> list[str]:
+    """What is allowed but weakens what epsilon means."""
+    privacy = world.scenario.privacy
+    sizes = [len(hand) for hand in world.hands]
     fewest = int(np.argmin(sizes))
-    if privacy.delta_total >= 1.0 / sizes[fewest]:
-        facts["warning"] = (
-            f"privacy.delta_total is {privacy.delta_total:g}; not below 1/n, {1 / sizes[fewest]:.2g} of node {fewest}: "
-            "such a delta allows a sample to be published outright"
-        )
-    return facts
+    found = []
+    for key, delta in (("delta", privacy.delta), ("delta_total", privacy.delta_total)):
+        if np.isfinite(privacy.epsilon_max) and delta >= 1.0 / sizes[fewest]:
+            found.append(
+                f"privacy.{key} is {delta:g}; not below 1/n, {1 / sizes[fewest]:.2g} for node {fewest}: "
+                "such a delta allows a sample to be published outright"
+            )
+    if privacy.credit_thermal:
+        found.append("privacy.credit_thermal counts receiver noise as masking: a better receiver hears more")
+    return found

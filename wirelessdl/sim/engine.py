@@ -95,7 +95,13 @@ class Engine:
         self._last: tuple[tuple[FloatArray, ...], Mixing, Mixing] | None = None
         self._gap: tuple[Mixing, float] | None = None
         self._replay: Replay | None = None
-        self._checksum = 0
+        self._checksums = {
+            "network.topology": crc32(np.concatenate([world.links.rx, world.links.tx]).tobytes()),
+            "learning.partition": crc32(np.concatenate(world.hands).tobytes()),
+            "time.compute": 0,
+            "network.mobility": 0,
+            "radio.csi": 0,
+        }
 
     def run(self, replay: Replay | None = None) -> None:
         """Move time from zero to the end of the last round, replaying what lies behind a kept state."""
@@ -110,11 +116,10 @@ class Engine:
             )
         rounds = world.scenario.scenario.rounds
         env.run(until=env.process(medium.process(rounds, self)))
-        self.recorder.flush()
-        self.recorder.privacy(self.ledger)
 
     def open_frame(self, round: int, now_ns: int) -> None:
         """Steps 1 to 5: all that is decided before anything is sent."""
+        self._note("time.compute", np.array(now_ns))
         self.recorder.event(now_ns, -1, "frame", f"round {round}")
         seen = self.look(round, to_s(now_ns))
         if self._replay is None or round == 1:  # a replay needs the first plan: it fixes theta
@@ -131,7 +136,8 @@ class Engine:
         air = world.channel.gain(links, time_s)
         rng = world.streams.draws("radio.csi", round)
         gain_est = world.csi.estimate(links, air.now, world.power_w, world.thermal_w, rng)
-        self._checksum = crc32(gain_est.tobytes(), crc32(links.distance_m.tobytes(), self._checksum))
+        self._note("network.mobility", links.geometry.position_m)
+        self._note("radio.csi", gain_est)
         return Seen(links, air.now, air.mean, gain_est)
 
     def _decide(self, round: int, now_ns: int, seen: Seen) -> Slot:
@@ -158,6 +164,7 @@ class Engine:
             on_air=on_air,
             alpha=plan.alpha,
             budget_w=budget_w,
+            pilot_w=world.power_w,
             backoff_db=plan.backoff_db,
             violations=violations,
             sigma=sigma,
@@ -305,16 +312,26 @@ class Engine:
         }
 
     def checksums(self) -> dict[str, int]:
-        """Of everything that was drawn so far, by what drew it."""
-        return {**self.world.channel.checksums, "positions and channel estimates": self._checksum}
+        """Of everything that was drawn so far, by what drew it; causes before what they affect."""
+        first = {name: self._checksums[name] for name in ("network.topology", "learning.partition", "time.compute")}
+        return {
+            **first,
+            "network.mobility": self._checksums["network.mobility"],
+            **self.world.channel.checksums,
+            "radio.csi": self._checksums["radio.csi"],
+        }
+
+    def _note(self, name: str, values: NDArray[Any]) -> None:
+        self._checksums[name] = crc32(values.tobytes(), self._checksums[name])
 
     def _put_in_place(self, replay: Replay) -> None:
         """End of the replay: what was drawn must be what was drawn before; then the kept state goes on."""
         for name, checksum in self.checksums().items():
             if replay.checksums.get(name) != checksum:
+                shown = name.removeprefix("channel.").rpartition(".")[0] if name.startswith("channel.") else name
                 raise ContractError(
-                    f"{name.removeprefix('channel.').rpartition('.')[0] or name} gave other values than before the "
-                    "interruption, so the run cannot go on: a model must draw only from the rng it is handed"
+                    f"{shown} gave other values than before the interruption, so the run cannot go on: "
+                    "a model must draw only from the rng it is handed"
                 )
         arrays = replay.arrays
         self.world.learning.restore(arrays["x"])

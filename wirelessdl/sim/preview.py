@@ -35,7 +35,7 @@ class Preview:
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
-    violation_rate: float | None  # of links in frames the plan has not seen; None where it sees every frame
+    violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
 
 
@@ -68,9 +68,11 @@ def noise_to_update(world: World, plan: PowerPlan) -> float:
     return float(plan.noise_per_step * np.sqrt(world.learning.learner.size) / update)
 
 
-def _violation_rate(world: World, plan: PowerPlan, seen: Seen) -> float:
-    """Share of links above epsilon_max over fresh realisations."""
+def _violation_rate(world: World, plan: PowerPlan, seen: Seen) -> float | None:
+    """Share of links above epsilon_max over fresh realisations; None without fading."""
     fresh = world.sample_gains(seen.links, seen.mean_gain, _FRESH, offset=world.scenario.power.samples)
+    if len(fresh) == 1:
+        return None
     over = slot_epsilon(
         replace(plan.problem, samples=fresh).mu(plan.alpha, plan.power_w, plan.theta), plan.problem.delta
     )
@@ -103,7 +105,7 @@ def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
         node = int(np.argmax(plan.epsilon_own))
         yield (
             f"node {node} hides behind others: alone, or against listeners who join forces, its slot leaks "
-            f'{plan.epsilon_own[node]:.3g}; objective = "own-noise" would make it {privacy.epsilon_max:g}'
+            f'{plan.epsilon_own[node]:.3g}; objective = "own-noise" would keep it within {privacy.epsilon_max:g}'
         )
     if privacy.credit_thermal:
         yield "thermal noise is credited on links: a better receiver than assumed hears more than epsilon says"

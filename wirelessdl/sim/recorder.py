@@ -36,6 +36,7 @@ class Slot:
     on_air: BoolArray
     alpha: FloatArray
     budget_w: FloatArray
+    pilot_w: FloatArray
     backoff_db: FloatArray
     violations: int
     sigma: FloatArray
@@ -135,9 +136,9 @@ class Recorder:
             flat(lambda s: s.budget_w),
             flat(lambda s: s.on_air),
         )
-        sigma = flat(lambda s: s.sigma)
+        sigma, pilot_w = flat(lambda s: s.sigma), flat(lambda s: s.pilot_w)
         power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
-        energy_j = power_w * to_s(self._frame.payload_ns) + on_air * budget_w * to_s(self._frame.pilot_ns)
+        energy_j = power_w * to_s(self._frame.payload_ns) + on_air * pilot_w * to_s(self._frame.own_pilot_ns)
         return {
             "round": np.repeat([slot.round for slot in slots], count),
             "node": np.tile(np.arange(count), len(slots)),

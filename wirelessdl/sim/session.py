@@ -1,21 +1,23 @@
 """A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
+from wirelessdl.errors import RunInterrupted, WirelessdlError
 from wirelessdl.learning.engine import threads
-from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.build import World, build
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.compare import refuse_changes
+from wirelessdl.sim.describe import cautions
 from wirelessdl.sim.engine import Engine, Replay
 from wirelessdl.sim.recorder import Progress, Recorder
+from wirelessdl.sim.resumption import require_whole, resumption
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
+from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import now, provenance
 from wirelessdl.trace.run import Run, open_run
@@ -23,7 +25,7 @@ from wirelessdl.trace.sink import MODELS, RunWriter, create_run_folder
 
 
 @dataclass(frozen=True)
-class Listener:
+class Hooks:
     """Who hears of what: every round's number, evaluations, and whether to stop."""
 
     on_round: Callable[[int], None] | None = None
@@ -48,7 +50,7 @@ def simulate(
     world = build(scenario, device=device)
     section = scenario.scenario
     name = f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Listener(on_round, on_evaluation, should_stop))
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop))
     session.run(lambda: create_run_folder(Path(out), name))
     return session.result()
 
@@ -58,6 +60,7 @@ def resume(
     *,
     rounds: int | None = None,
     scenario: Scenario | None = None,
+    overrides: Sequence[str] = (),
     device: str = "auto",
     force: bool = False,
     on_round: Callable[[int], None] | None = None,
@@ -66,36 +69,34 @@ def resume(
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
 
-    rounds extends it. scenario, where given, must be the run's own. A change that could alter results
-    is refused; force lets those pass that only touch tracing or reproducibility. A finished run is
-    returned as it is.
+    rounds extends it. scenario and overrides, where given, must leave it the run it was: a change that
+    could alter results is refused; force lets those pass that only touch tracing or reproducibility. A
+    finished run is returned as it is.
     """
-    run = open_run(path)
-    folder = run.path
-    kept = load_checkpoint(folder)
-    home = Path(run.provenance.get("folder", ""))
-    stored = parse_scenario(run.scenario, origin=f"{folder}/scenario.toml", folder=str(home))
-    wanted = _with_rounds(scenario or stored, stored, rounds)
-    if kept is not None and run.summary and kept.round >= wanted.scenario.rounds:
+    going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds)
+    run, folder = going.run, going.run.path
+    if going.finished:
         return run
-    if kept is not None and wanted.scenario.rounds < kept.round:
-        raise TraceError(f"{folder}: round {kept.round} is done; --rounds {wanted.scenario.rounds} lies behind it")
-    with RunLock(folder):
-        pass  # refuse before the seconds that building takes; taken again, for good, below
-    world = build(wanted, device=device, extra_folders=(home, home.parent, folder / MODELS))
-    session = _Session(world, Listener(on_round, on_evaluation, should_stop))
-    if kept is not None:
-        refuse_changes(folder, kept.facts["scenario"], kept.facts["origin"], world, session.origin, force=force)
-    session.run(lambda: folder, kept, resumed=[*run.provenance.get("resumed", []), now()])
+    with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
+        kept = load_checkpoint(folder)
+        require_whole(run, kept.round if kept is not None else 0)
+    world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop))
+    before = run.provenance
+    facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
+    refuse_changes(folder, facts["scenario"], facts["origin"], world, session.origin, force=force)
+    for key in ("started", "command", "folder"):  # where the run comes from does not change
+        session.origin[key] = before.get(key, session.origin[key])
+    session.run(lambda: folder, kept, resumed=[*before.get("resumed", []), now()])
     return session.result()
 
 
 class _Session:
     """One process's share of a run."""
 
-    def __init__(self, world: World, listener: Listener):
-        self.world, self.listener = world, listener
-        self.started = time.perf_counter()
+    def __init__(self, world: World, hooks: Hooks):
+        self.world, self.hooks = world, hooks
+        self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
             threads=threads(),
@@ -111,7 +112,7 @@ class _Session:
             self.recorder,
             on_start=self._start,
             on_round=self._after_round,
-            on_evaluation=listener.on_evaluation,
+            on_evaluation=hooks.on_evaluation,
         )
         self._saved_round, self._saved_at = 0, time.monotonic()
 
@@ -120,12 +121,12 @@ class _Session:
     ) -> None:
         """Run to the end, leaving word of how it ended in the directory."""
         self._open_folder, self._kept = open_folder, kept
+        self.earlier_s = kept.facts.get("wall_s", 0.0) if kept is not None else 0.0
         if resumed:
             self.origin["resumed"] = resumed
         self._lock: RunLock | None = None
         try:
             self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
-            self._checkpoint(self.world.scenario.scenario.rounds)
             self._finish("done")
         except RunInterrupted:
             self._finish("interrupted")
@@ -159,14 +160,15 @@ class _Session:
 
     def _after_round(self, round: int) -> None:
         trace = self.world.scenario.trace
-        if self.listener.on_round is not None:
-            self.listener.on_round(round)
-        stop = self.listener.should_stop is not None and self.listener.should_stop()
+        if self.hooks.on_round is not None:
+            self.hooks.on_round(round)
+        stop = self.hooks.should_stop is not None and self.hooks.should_stop()
         waited_s = time.monotonic() - self._saved_at
         due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
-        if stop or due:
+        last = round == self.world.scenario.scenario.rounds
+        if stop or due or last:
             self._checkpoint(round)
-        if stop and round < self.world.scenario.scenario.rounds:
+        if stop and not last:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
 
     def _checkpoint(self, round: int) -> None:
@@ -179,6 +181,7 @@ class _Session:
             "scenario": self.world.resolved.to_table(),
             "origin": self.origin,
             "checksums": self.engine.checksums(),
+            "wall_s": self._wall_s(),
         }
         save_checkpoint(self.recorder.writer.folder, Checkpoint(round, self.engine.state(), facts))
         self._saved_round, self._saved_at = round, time.monotonic()
@@ -186,11 +189,15 @@ class _Session:
     def _finish(self, state: str) -> None:
         if self._lock is None:
             return  # stopped before there was anything to keep
-        wall_s = time.perf_counter() - self.started
+        wall_s = self._wall_s()
         writer = self.recorder.writer
         if state == "done":
             writer.summary(summarise(self.engine, open_run(writer.folder), wall_s))
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+
+    def _wall_s(self) -> float:
+        """Seconds that all processes together spent on the run."""
+        return self.earlier_s + time.perf_counter() - self.started
 
     def _fail(self, error: BaseException) -> None:
         """Keep what can be kept; the error itself is more important than one of these failing too."""
@@ -202,14 +209,6 @@ class _Session:
             self.recorder.writer.provenance({**self.origin, "state": "failed", "error": message, "finished": now()})
         except WirelessdlError:
             pass
-
-
-def _with_rounds(scenario: Scenario, stored: Scenario, rounds: int | None) -> Scenario:
-    """The scenario with the rounds asked for, or else the most that either one names."""
-    table = scenario.to_table()
-    most = max(scenario.scenario.rounds, stored.scenario.rounds) if rounds is None else rounds
-    table["scenario"]["rounds"] = most
-    return parse_scenario(table, origin=scenario.origin, folder=scenario.folder)
 
 
 def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
@@ -238,4 +237,5 @@ def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
         "airtime_s": float(run.rounds["airtime_s"].sum()),
         "energy_j": float(run.rounds["energy_j"].sum()),
         "wall_s": wall_s,
+        "cautions": cautions(world),
     }

@@ -14,7 +14,7 @@ from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run
 
-State = Literal["running", "done", "interrupted", "failed"]
+State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,17 @@ class Standing:
 def runs_in(folder: Path) -> list[Standing]:
     """Every run directly under a folder, oldest first."""
     if not folder.is_dir():
-        raise TraceError(f"{folder}: no such folder")
-    runs = [standing(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
-    return sorted(runs, key=lambda run: run.started)
+        raise TraceError(f"{folder}: {'is a file, not a folder of runs' if folder.exists() else 'no such folder'}")
+    runs = [_standing_or_not(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
+    return sorted(runs, key=lambda run: str(run.started))
+
+
+def _standing_or_not(path: Path) -> Standing:
+    """One bad run must not hide the others."""
+    try:
+        return standing(path)
+    except (TraceError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return Standing(path.name, "", "unreadable", 0, 0, None, None, "", str(error))
 
 
 def standing(path: Path) -> Standing:
@@ -88,4 +96,4 @@ def _lenient(path: Path) -> dict[str, str]:
         content: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return content
+    return content if isinstance(content, dict) else {}

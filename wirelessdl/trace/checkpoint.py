@@ -45,19 +45,23 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
-    """The newest checkpoint that can be read; None where there is none."""
+    """The newest checkpoint that can be read; None where there never was one."""
     for path in reversed(_files(run)):
         try:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
+            facts = json.loads(arrays.pop(_FACTS).tobytes().decode())
         except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError):
             continue
-        facts = json.loads(arrays.pop(_FACTS).tobytes().decode())
         if facts["schema"] != VERSION:
             raise TraceError(
                 f"{path}: checkpoint of schema {facts['schema']}, this version reads {VERSION}; start the run anew"
             )
         return Checkpoint(facts["round"], arrays, facts)
+    if _files(run):
+        raise TraceError(
+            f"{run / _FOLDER}: no checkpoint in it can be read; remove the folder to start the run over from round 1"
+        )
     return None
 
 
@@ -74,7 +78,8 @@ def discard_checkpoints(run: Path) -> None:
 
 
 def _files(run: Path) -> list[Path]:
-    return sorted((run / _FOLDER).glob("round-*.npz"))
+    found = (run / _FOLDER).glob("round-*.npz")
+    return sorted(path for path in found if path.stem.removeprefix("round-").isdecimal())
 
 
 def _dump(path: Path, arrays: Mapping[str, NDArray[Any]], facts: NDArray[np.uint8]) -> None:

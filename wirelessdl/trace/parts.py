@@ -25,8 +25,8 @@ class Parts:
     last_round: int
 
 
-def find_parts(run: Path, name: str) -> Parts:
-    """The parts of one table of a run."""
+def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
+    """The parts of one table of a run, up to a round."""
     paths, problems, damaged = [], [], False
     expected = 1
     folder = run / name
@@ -35,6 +35,8 @@ def find_parts(run: Path, name: str) -> Parts:
             continue  # being written
         if not _NAME.fullmatch(path.name):
             problems.append(f"{path}: foreign file; move it out of the table's folder")
+            continue
+        if last_round is not None and int(path.stem.removeprefix("part-")) > last_round:
             continue
         try:
             schema = pq.read_schema(path)
@@ -46,7 +48,14 @@ def find_parts(run: Path, name: str) -> Parts:
         if not schema.equals(TABLES[name]):
             problems.append(f"{path}: has other columns than the {name} table of this version")
             continue
-        first, last = covered_rounds(schema)
+        try:
+            first, last = covered_rounds(schema)
+        except (KeyError, TypeError, ValueError):
+            problems.append(f"{path}: was not written by wirelessdl")
+            continue
+        if last and first < expected:
+            problems.append(f"{path}: covers rounds {first} to {last} again; a part was copied")
+            continue
         if first > expected and not damaged:
             problems.append(f"{folder}: rounds {expected} to {first - 1} are missing; a part was deleted")
         expected, damaged = last + 1, False
@@ -54,9 +63,12 @@ def find_parts(run: Path, name: str) -> Parts:
     return Parts(paths, problems, expected - 1)
 
 
-def read_parts(paths: list[Path], schema: pa.Schema) -> pa.Table:
-    """The given columns of all parts, in order."""
-    if not paths:
-        return schema.empty_table()
-    tables = [pq.ParquetFile(path).read(columns=schema.names).cast(schema) for path in paths]
-    return pa.concat_tables(tables).unify_dictionaries()
+def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+    """The given columns of all parts, in order, and a line for each part whose data cannot be read."""
+    tables, problems = [schema.empty_table()], []
+    for path in paths:
+        try:
+            tables.append(pq.ParquetFile(path).read(columns=schema.names).cast(schema))
+        except (pa.ArrowException, OSError) as error:
+            problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
+    return pa.concat_tables(tables).unify_dictionaries(), problems

@@ -77,7 +77,11 @@ class Run:
     @property
     def scenario(self) -> dict[str, Any]:
         """The resolved scenario as nested tables."""
-        return tomllib.loads((self.path / "scenario.toml").read_text(encoding="utf-8"))
+        path = self.path / "scenario.toml"
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TraceError(f"{path}: cannot be read: {error}") from None
 
     def table(self, name: str, columns: list[str] | None = None) -> pa.Table:
         """One table as Arrow, its field metadata with unit and meaning."""
@@ -86,18 +90,22 @@ class Run:
             schema = pa.schema([schema.field(column) for column in columns])
         parts = find_parts(self.path, name)
         problems = [*parts.problems, *self._cut_short(name, parts)]
+        table, damaged = read_parts(parts.paths, schema)
+        problems += damaged
         if problems and self._strict:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise TraceError(f"{problems[0]}{more}; open_run(path, strict=False) reads the rest")
         for problem in problems:
             warnings.warn(problem, stacklevel=2)
-        return read_parts(parts.paths, schema)
+        return table
 
     def _cut_short(self, name: str, parts: Parts) -> list[str]:
         """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
-        if name == "privacy" or parts.problems or (name == "links" and not parts.paths):
+        if parts.problems or (name == "links" and self.scenario["trace"]["links"] == "none"):
             return []
         done = self.summary.get("rounds", 0)
+        if name == "privacy":
+            return [f"{self.path / name}: is missing; it was deleted"] if done and not parts.paths else []
         end = done if name == "rounds" else max(done, find_parts(self.path, "rounds").last_round)
         if parts.last_round >= end:
             return []
@@ -111,5 +119,10 @@ class Run:
         path = self.path / name
         if not path.is_file():
             return {}
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TraceError(f"{path}: cannot be read: {error}") from None
+        if not isinstance(content, dict):
+            raise TraceError(f"{path}: holds no JSON object")
         return content

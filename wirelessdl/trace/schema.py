@@ -34,11 +34,21 @@ TABLES: dict[str, pa.Schema] = {
         [
             ("round", _I, "", "round t, from 1"),
             ("time_s", _F, "s", "simulated time at the end of the payload slot"),
-            ("accuracy_mean", _F, "", "test accuracy, mean over nodes; null without evaluation"),
+            (
+                "accuracy_mean",
+                _F,
+                "",
+                "test accuracy, mean over nodes, of s (hardened) or the updated x (paper); null without evaluation",
+            ),
             ("accuracy_min", _F, "", "test accuracy of the worst node"),
             ("accuracy_max", _F, "", "test accuracy of the best node"),
             ("loss_mean", _F, "nat", "mini-batch loss where the gradient was taken, mean over nodes"),
-            ("consensus_distance", _F, "", "root mean square distance of models from their mean"),
+            (
+                "consensus_distance",
+                _F,
+                "",
+                "root mean square distance from their mean of the models judged",
+            ),
             ("learning_rate", _F, "", "gamma_t"),
             ("noise_std", _F, "", "sigma, deviation of eta in this slot's transmissions (largest node)"),
             ("epsilon_link_max", _F, "", "largest one-slot epsilon of a link (Theorem 1)"),

@@ -69,7 +69,8 @@ class RunWriter:
         """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
         for name in TABLES:
             for path in (self.folder / name).glob("part-*.parquet"):
-                if int(path.stem.removeprefix("part-")) > round:
+                number = path.stem.removeprefix("part-")
+                if number.isdecimal() and int(number) > round:
                     path.unlink()
         for aside in (*self.folder.glob(".*"), *self.folder.glob("*/.*")):
             if aside.is_file():
