@@ -76,7 +76,8 @@ def test_rates_and_orders_out_of_range_are_refused(q, order):
 
 def release(round, own, links):
     rx, tx, mu = (np.array(v) for v in zip(*links))
-    return SlotRelease(round, np.array(own) >= 0, np.maximum(own, 0.0), rx, tx, mu.astype(float))
+    carried = np.ones(len(own))
+    return SlotRelease(round, np.array(own) >= 0, carried, carried, np.maximum(own, 0.0), rx, tx, mu.astype(float))
 
 
 def test_ledger_counts_links_that_come_and_go():
@@ -90,9 +91,8 @@ def test_ledger_counts_links_that_come_and_go():
     assert own.epsilon_total[2] == 0.0
     pairs = {(int(rx), int(tx)): int(n) for rx, tx, n in zip(link.rx, link.tx, link.rounds)}
     assert pairs == {(0, 1): 1, (1, 0): 2, (2, 0): 1}
-    expected = AmplifiedAccountant(np.array([0.2]))
-    expected.record(np.array([0]), np.array([0.3]))
-    assert link.epsilon_total[0] == expected.epsilon(1e-5)[0]
+    exact = total_epsilon(1 / 0.3, 0.2, 1, delta=1e-5, accountant="paper")
+    assert exact <= link.epsilon_total[0] <= 1.05 * exact  # nu rounded down by at most 2%, fewer orders
 
 
 def test_paper_protocol_proves_only_without_amplification():

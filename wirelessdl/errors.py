@@ -29,6 +29,10 @@ class TraceError(WirelessdlError):
     """A run directory that cannot be written or read."""
 
 
+class UnsoundError(WirelessdlError):
+    """An epsilon asked of an accountant that cannot prove it."""
+
+
 class TrainingError(WirelessdlError):
     """Training that left the finite numbers."""
 

@@ -102,7 +102,7 @@ def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iter
 
 
 def _figures(evaluation: "Evaluation") -> str:
-    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {evaluation.epsilon_own_total:.3g}"
+    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon <= {evaluation.epsilon_own_total:.3g}"
 
 
 def emit(content: dict[str, Any]) -> None:

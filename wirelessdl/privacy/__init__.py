@@ -1,9 +1,11 @@
 """What left the antenna, and how it is counted."""
 
-from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant, total_epsilon
+from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
+from wirelessdl.privacy.combinations import valid_accountants
 from wirelessdl.privacy.ledger import Ledger, Statement, Terms
 from wirelessdl.privacy.rdp import subsampled_rdp
 from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.privacy.totals import calibrate, total_epsilon
 
 __all__ = [
     "AmplifiedAccountant",
@@ -12,6 +14,8 @@ __all__ = [
     "SlotRelease",
     "Statement",
     "Terms",
+    "calibrate",
     "subsampled_rdp",
     "total_epsilon",
+    "valid_accountants",
 ]

@@ -1,13 +1,17 @@
-"""The ledger: every slot's release, kept as running totals per sender and per link.
+"""The ledger: every slot's release, kept as running totals and counts per sender and per link.
 
 Two views, two words:
 - `own`, status `proven`: each sender behind its own noise alone, against everyone together. Hardened:
-  amplified by subsampling (`paper` accountant, a valid bound); paper protocol: `gdp`, no amplification,
-  since the gradient is taken at a point without noise.
+  amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap); paper
+  protocol: `gdp`, no amplification, since the gradient is taken at a point without noise.
 - `link`, status `claim`: the paper's sum over slots of what one receiver hears in each. It is right for
   a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
+
+Noise multipliers are rounded down to a grid of 1% and counted per cell, so that totals can be composed
+exactly at the end, whatever fading, outage or changing plans did to them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,9 +19,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant, grid_cell, grid_nu
+from wirelessdl.privacy.pld import compose
 from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.privacy.tally import Tally
+
+_BEYOND = 200.0  # an epsilon of this size promises nothing; its exact value is not worth composing
 
 
 @dataclass(frozen=True)
@@ -49,38 +58,81 @@ class Ledger:
 
     def __init__(self, terms: Terms, q: FloatArray):
         self.terms = terms
-        self.nodes = len(q)
+        self.nodes, self._q = len(q), q
         self.own: Accountant
         if terms.protocol == "hardened":
             self.own = AmplifiedAccountant(q)
         else:
             self.own = GaussianAccountant(self.nodes)
         self.own_rounds = np.zeros(self.nodes, dtype=np.int64)
+        self.cells: list[dict[int, int]] = [{} for _ in range(self.nodes)]  # releases per grid cell of nu
+        self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
         # links come and go: a pair becomes a stream when it is first heard
-        self.link = AmplifiedAccountant(q[:0], rates=q)
+        self.link = Tally()
         self.link_pair = np.zeros(0, dtype=np.int64)
         self.link_rounds = np.zeros(0, dtype=np.int64)
-        self._q = q
         self._stream = np.full(self.nodes**2, -1, dtype=np.int32)
 
     def record(self, release: SlotRelease) -> None:
         """Write one slot down; called before anything is sent."""
         sender = np.flatnonzero(release.on_air)
         self._charge(self.own, self.own_rounds, sender, release.own_mu[sender])
+        for node, cell in zip(sender.tolist(), self._cells(release.own_mu[sender]).tolist()):
+            if release.own_mu[node] > 0:
+                self.cells[node][cell] = self.cells[node].get(cell, 0) + 1
         stream = self._streams(release.link_rx * self.nodes + release.link_tx)
         self._charge(self.link, self.link_rounds, stream, release.link_mu)
 
-    def own_total(self) -> FloatArray:
-        """Proven total of every sender so far, `[K]`."""
+    def own_bound(self) -> FloatArray:
+        """Proven total of every sender so far, `[K]`: cheap, and loose when amplified."""
         return self.own.epsilon(self.terms.delta)
+
+    def own_total(self) -> FloatArray:
+        """Proven total of every sender so far, `[K]`, as tight as we can prove it."""
+        bound = self.own_bound()
+        if self.terms.protocol == "paper":
+            return bound
+        return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
+
+    def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
+        """Which senders would exceed a total budget by one more release."""
+        over = self.own.after(own_mu, self.terms.delta) > budget
+        if self.terms.protocol == "hardened":
+            for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
+                cell = int(self._cells(own_mu[node : node + 1])[0])
+                more = {**self.cells[node], cell: self.cells[node].get(cell, 0) + 1}
+                bound = float(self.own.after(own_mu, self.terms.delta)[node])
+                over[node] = self._composed(node, more, bound) > budget
+        return np.asarray(over)
+
+    def _composed(self, node: int, cells: Mapping[int, int], bound: float) -> float:
+        """Exact composition of one sender's releases; the bound where that is out of reach."""
+        if not cells or -1 in cells or not bound < _BEYOND:
+            return bound
+        key = (float(self._q[node]), tuple(sorted(cells.items())))
+        if key not in self._exact:
+            nu = grid_nu(np.array(list(cells)))
+            counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
+            gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
+            least = min(bound, analytic_epsilon(gdp, self.terms.delta))
+            self._exact[key] = min(least, compose(counts, self.terms.delta, bound=least, points=1 << 15))
+        return self._exact[key]
+
+    @staticmethod
+    def _cells(mu: FloatArray) -> IntArray:
+        with np.errstate(divide="ignore"):
+            return grid_cell(np.where(mu > 0, 1.0 / np.where(mu > 0, mu, 1.0), np.inf))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All the ledger remembers, as arrays."""
         return {
             "own_total": self.own.total,
             "own_rounds": self.own_rounds,
+            "own_cells": np.array(
+                [(node, cell, n) for node, held in enumerate(self.cells) for cell, n in held.items()], dtype=np.int64
+            ).reshape(-1, 3),
             "link_pair": self.link_pair,
-            "link_total": self.link.total,
+            "link_tally": self.link.state(),
             "link_rounds": self.link_rounds,
         }
 
@@ -88,26 +140,34 @@ class Ledger:
         """Go back to a remembered state."""
         self.own.total[:] = state["own_total"]
         self.own_rounds[:] = state["own_rounds"]
+        self.cells = [{} for _ in range(self.nodes)]
+        for node, cell, count in state["own_cells"].tolist():
+            self.cells[node][cell] = count
         self._streams(state["link_pair"])
-        self.link.total[:] = state["link_total"]
+        self.link.restore(state["link_tally"])
         self.link_rounds[:] = state["link_rounds"]
 
-    def statements(self) -> list[Statement]:
-        """The privacy table: one row per sender, then one per link that was ever heard."""
-        everyone = np.arange(self.nodes)
+    def statements(self, *, exact: bool = True) -> list[Statement]:
+        """The privacy table: one row per sender, then one per link that was ever heard.
+
+        exact=False keeps to running bounds where the exact total would take its time.
+        """
+        amplified = self.terms.protocol == "hardened"
+        name = "gdp" if not amplified else "pld" if exact else "paper"
         own = Statement(
-            "own",
-            "proven",
-            self.own.name,
-            everyone,
-            np.full(self.nodes, -1),
-            self.own_rounds,
-            self.own_total(),
+            view="own",
+            status="proven",
+            accountant=name,
+            tx=np.arange(self.nodes),
+            rx=np.full(self.nodes, -1),
+            rounds=self.own_rounds,
+            epsilon_total=self.own_total() if exact else self.own_bound(),
         )
         order = np.argsort(self.link_pair)
-        pair, total = self.link_pair[order], self.link.epsilon(self.terms.delta)[order]
-        tx, rx = pair % self.nodes, pair // self.nodes
-        return [own, Statement("link", "claim", self.link.name, tx, rx, self.link_rounds[order], total)]
+        rx, tx = np.divmod(self.link_pair[order], self.nodes)
+        total = self.link.totals(self._q[self.link_pair % self.nodes], self.terms.delta)[order]
+        link = Statement("link", "claim", self.link.name, tx, rx, self.link_rounds[order], total)
+        return [own, link]
 
     def _streams(self, pair: IntArray) -> IntArray:
         """Stream of each ordered pair, new ones added."""
@@ -116,10 +176,9 @@ class Ledger:
             self._stream[new] = len(self.link_pair) + np.arange(len(new))
             self.link_pair = np.concatenate([self.link_pair, new])
             self.link_rounds = np.concatenate([self.link_rounds, np.zeros_like(new)])
-            self.link.extend(self._q[new % self.nodes])
         return self._stream[pair].astype(np.int64)
 
     @staticmethod
-    def _charge(accountant: Accountant, rounds: IntArray, stream: IntArray, mu: FloatArray) -> None:
+    def _charge(accountant: Accountant | Tally, rounds: IntArray, stream: IntArray, mu: FloatArray) -> None:
         accountant.record(stream, mu)
         rounds[stream] += mu > 0

@@ -12,10 +12,16 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class SlotRelease:
-    """One slot: `own_mu[K]` per sender behind its own noise, `link_mu` per link behind all it hears."""
+    """One slot, one frozen record for all its transmissions.
+
+    `own_mu[K]` per sender behind its own noise, `link_mu` per link behind all its receiver hears;
+    `gamma[K]` and `multiplier[K]` of the gradient each sender's model carries, 0 for none.
+    """
 
     round: int
     on_air: BoolArray
+    gamma: FloatArray
+    multiplier: FloatArray
     own_mu: FloatArray
     link_rx: IntArray
     link_tx: IntArray

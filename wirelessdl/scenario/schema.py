@@ -4,6 +4,7 @@ Pydantic checks single keys and what sections say about each other; what needs d
 is checked when the world is built.
 """
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
@@ -134,6 +135,12 @@ class PrivacySection(Section):
     )
     delta_total: Fraction = Field(
         1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of totals over the run."
+    )
+    budget_total: float = Field(
+        math.inf,
+        gt=0,
+        json_schema_extra=_rule("must be > 0, or inf for no budget"),
+        description="A node falls silent before its own proven total would exceed this; inf for no budget.",
     )
     clipping: Literal["per-sample", "batch"] = Field("per-sample", description="What is clipped.")
     clip_norm: Positive = Field(1.0, description="Gradient norm bound, C per sample or G per batch.")

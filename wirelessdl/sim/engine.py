@@ -21,7 +21,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.leakage import link_mu, own_mu
@@ -50,6 +50,13 @@ class Seen:
     gain: FloatArray
     mean_gain: FloatArray
     gain_est: FloatArray
+
+    def among(self, on_air: BoolArray) -> "Seen":
+        """Only what is heard of the senders on air."""
+        if on_air.all():
+            return self
+        keep = on_air[self.links.tx]
+        return Seen(self.links.where(keep), self.gain[keep], self.mean_gain[keep], self.gain_est[keep])
 
 
 @dataclass
@@ -90,6 +97,7 @@ class Engine:
         self.carried = Carried(np.zeros(world.nodes), np.zeros(world.nodes))
         self.plan: PowerPlan | None = None
         self.violations = 0
+        self.silent = np.zeros(world.nodes, dtype=bool)
         self.time_ns = 0
         self._slot: Slot | None = None
         self._last: tuple[tuple[FloatArray, ...], Mixing, Mixing] | None = None
@@ -122,12 +130,13 @@ class Engine:
         self._note("time.compute", np.array(now_ns))
         self.recorder.event(now_ns, -1, "frame", f"round {round}")
         seen = self.look(round, to_s(now_ns))
-        if self._replay is None or round == 1:  # a replay needs the first plan: it fixes theta
-            self.plan = self._plan(round, now_ns, seen)
-        if self._replay is None:
-            self._slot = self._decide(round, now_ns, seen)
-            if round == 1 and self._on_start is not None:
-                self._on_start()
+        if self._replay is not None:
+            if round == 1:  # the first plan fixes theta, and a static plan is the first
+                self.plan = self._plan(round, now_ns, seen)
+            return
+        self._slot = self._decide(round, now_ns, seen)
+        if round == 1 and self._on_start is not None:
+            self._on_start()
 
     def look(self, round: int, time_s: float) -> Seen:
         """Steps 1 and 2: where everyone is, |h| of every link, and its estimate."""
@@ -143,16 +152,14 @@ class Engine:
     def _decide(self, round: int, now_ns: int, seen: Seen) -> Slot:
         """Steps 3 to 5: who is on air, power and mixing, and what the slot will leak, written down."""
         world, delta = self.world, self.world.scenario.privacy.delta
-        plan = self.plan
-        assert plan is not None
-        on_air = np.ones(world.nodes, dtype=bool)
         gamma = world.schedule.rate(round)
         sigma = self._sigma(gamma)
+        on_air, seen, plan = self._take_air(round, now_ns, seen, sigma)
         budget_w = self._budget_w(plan, sigma)
         mixing, known = self._mixing(seen, plan, np.sqrt(plan.alpha * budget_w))
         multiplier = np.minimum(self.multiplier.advance(known), plan.theta)
 
-        release = self._release(round, seen, plan, budget_w, sigma, gamma)
+        release = self._release(round, on_air, seen, plan, budget_w, sigma, gamma)
         self.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, delta)
         violations = self._count_violations(now_ns, round, link_epsilon)
@@ -174,8 +181,37 @@ class Engine:
             spectral_gap=self._spectral_gap(round, known),
             link_epsilon=link_epsilon,
             own_epsilon=analytic_epsilon(release.own_mu, delta),
-            total_epsilon=self.ledger.own_total(),
+            total_epsilon=self.ledger.own_bound(),
         )
+
+    def _take_air(self, round: int, now_ns: int, seen: Seen, sigma: FloatArray) -> tuple[BoolArray, Seen, PowerPlan]:
+        """Who sends, what is heard of them, and the plan for it.
+
+        A sender whose own total would exceed the budget stays silent. Silence changes what the others need
+        of their plan, so this repeats until nobody else falls silent. It looks at nothing that depends on
+        data, so the silence itself tells nothing.
+        """
+        budget = self.world.scenario.privacy.budget_total
+        on_air = np.ones(self.world.nodes, dtype=bool)
+        while True:
+            heard = seen.among(on_air)
+            self.plan = plan = self._plan(round, now_ns, heard)
+            if not np.isfinite(budget):
+                break
+            mu = np.where(on_air, self._own_mu(plan, sigma), 0.0)
+            spent = on_air & self.ledger.exhausted(mu, budget)
+            if not spent.any():
+                break
+            on_air = on_air & ~spent
+        for node in np.flatnonzero(~on_air & ~self.silent):
+            self.recorder.event(now_ns, int(node), "budget", f"own total would exceed {budget:g}: silent from here on")
+        self.silent = ~on_air
+        return on_air, heard, plan
+
+    def _own_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
+        """What each transmission would leak behind its own noise, by the gradient it carries."""
+        carried = self.world.sensitivity * self.carried.gamma * self.carried.multiplier
+        return own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * sigma**2, carried)
 
     def close_frame(self, round: int, now_ns: int) -> None:
         """Steps 6 to 8: the slot itself, and what is made of it."""
@@ -191,13 +227,17 @@ class Engine:
             Order(
                 round=round,
                 weights=slot.mixing.dense,
-                noise_scale=np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
+                noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
                 thermal_scale=np.sqrt(world.thermal_w) * slot.mixing.scale,
-                step=slot.learning_rate * slot.multiplier,
+                step=slot.on_air * slot.learning_rate * slot.multiplier,
                 evaluate=evaluate,
             )
         )
-        self.carried = Carried(np.full(world.nodes, slot.learning_rate), slot.multiplier)
+        # who stayed silent took no step, and still carries what it carried
+        self.carried = Carried(
+            np.where(slot.on_air, slot.learning_rate, self.carried.gamma),
+            np.where(slot.on_air, slot.multiplier, self.carried.multiplier),
+        )
         self.time_ns = now_ns
         entry = Entry(slot, now_ns, outcome)
         self.recorder.add(entry)
@@ -210,7 +250,7 @@ class Engine:
         """Static: once, from the mean gains. Adaptive: anew from this frame's estimates, theta kept."""
         if self.plan is not None and not self._adaptive:
             return self.plan
-        if self.plan is not None and np.array_equal(self.plan.problem.gain, seen.gain_est):
+        if self.plan is not None and (not len(seen.links) or np.array_equal(self.plan.problem.gain, seen.gain_est)):
             return self.plan
         plan = self.first_plan(seen) if self.plan is None else self.plan
         if self._adaptive:
@@ -275,7 +315,14 @@ class Engine:
         return self._gap[1]
 
     def _release(
-        self, round: int, seen: Seen, plan: PowerPlan, budget_w: FloatArray, sigma: FloatArray, gamma: float
+        self,
+        round: int,
+        on_air: BoolArray,
+        seen: Seen,
+        plan: PowerPlan,
+        budget_w: FloatArray,
+        sigma: FloatArray,
+        gamma: float,
     ) -> SlotRelease:
         """What this slot will leak: by the gradients carried, or on links as the paper prints it."""
         world = self.world
@@ -292,8 +339,10 @@ class Engine:
         )
         return SlotRelease(
             round=round,
-            on_air=np.ones(world.nodes, dtype=bool),
-            own_mu=own_mu(model_w, noise_w, carried),
+            on_air=on_air,
+            gamma=self.carried.gamma,
+            multiplier=self.carried.multiplier,
+            own_mu=np.where(on_air, own_mu(model_w, noise_w, carried), 0.0),
             link_rx=seen.links.rx,
             link_tx=seen.links.tx,
             link_mu=on_links,
@@ -308,6 +357,7 @@ class Engine:
             "carried_gamma": self.carried.gamma,
             "carried_multiplier": self.carried.multiplier,
             "counts": np.array([self.violations, self.time_ns]),
+            "silent": self.silent,
             **kept,
         }
 
@@ -337,6 +387,7 @@ class Engine:
         self.world.learning.restore(arrays["x"])
         self.carried = Carried(arrays["carried_gamma"], arrays["carried_multiplier"])
         self.violations, self.time_ns = arrays["counts"].tolist()
+        self.silent = arrays["silent"]
         self.ledger.restore(_part(arrays, "ledger_"))
         self.multiplier.restore(_part(arrays, "multiplier_"))
         self._replay, self.recorder.silent = None, False

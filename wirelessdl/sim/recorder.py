@@ -116,9 +116,9 @@ class Recorder:
         self.writer.part("rounds", self._rounds(entries, nodes), first, last)
         _require_finite(entries, loss)
 
-    def privacy(self, ledger: Ledger) -> None:
-        """Replace the privacy table by the ledger's totals so far."""
-        self.writer.snapshot("privacy", privacy_columns(ledger))
+    def privacy(self, ledger: Ledger, *, exact: bool) -> None:
+        """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
+        self.writer.snapshot("privacy", privacy_columns(ledger, exact=exact))
 
     def _wants_links(self, entry: Entry) -> bool:
         return self._links == "all" or (self._links == "evaluated" and entry.outcome.accuracy is not None)
@@ -211,9 +211,9 @@ class Recorder:
         }
 
 
-def privacy_columns(ledger: Ledger) -> dict[str, Any]:
+def privacy_columns(ledger: Ledger, *, exact: bool = True) -> dict[str, Any]:
     """The ledger's totals as the privacy table."""
-    statements, terms = ledger.statements(), ledger.terms
+    statements, terms = ledger.statements(exact=exact), ledger.terms
     sizes = [len(statement.tx) for statement in statements]
     rx = np.concatenate([statement.rx for statement in statements])
 

@@ -176,7 +176,7 @@ class _Session:
         if round == self._saved_round:
             return
         self.recorder.flush()
-        self.recorder.privacy(self.engine.ledger)
+        self.recorder.privacy(self.engine.ledger, exact=round == self.world.scenario.scenario.rounds)
         facts = {
             "scenario": self.world.resolved.to_table(),
             "origin": self.origin,

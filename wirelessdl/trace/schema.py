@@ -53,7 +53,12 @@ TABLES: dict[str, pa.Schema] = {
             ("noise_std", _F, "", "sigma, deviation of eta in this slot's transmissions (largest node)"),
             ("epsilon_link_max", _F, "", "largest one-slot epsilon of a link (Theorem 1)"),
             ("epsilon_own_max", _F, "", "largest one-slot epsilon of a sender behind its own noise alone"),
-            ("epsilon_total_max", _F, "", "largest proven own-noise total of a sender up to this slot"),
+            (
+                "epsilon_total_max",
+                _F,
+                "",
+                "largest proven own-noise total so far, by a cheap bound (see privacy)",
+            ),
             ("violations", _I, "", "links whose one-slot epsilon exceeds epsilon_max"),
             ("active_nodes", _I, "", "nodes on air"),
             ("spectral_gap", _F, "", "1 - |second eigenvalue| of the mixing; null where not computed"),

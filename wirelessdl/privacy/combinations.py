@@ -1,0 +1,55 @@
+"""Which accountant may count which releases, and with what noise multiplier.
+
+nu is noise deviation over replace-one sensitivity (2C/B per sample, 2G per batch). Adding or removing a
+sample moves a per-sample clipped sum half as far, so the same noise counts twice there. What the table
+does not hold has no proof behind it, and is refused.
+"""
+
+from typing import Literal, TypeAlias
+
+from wirelessdl.errors import UnsoundError
+
+Accountant: TypeAlias = Literal["paper", "rdp", "pld", "gdp"]
+Sampler: TypeAlias = Literal["without-replacement", "poisson", "full-batch", "shuffled"]
+Adjacency: TypeAlias = Literal["replace-one", "add-remove"]
+Clipping: TypeAlias = Literal["per-sample", "batch"]
+
+ACCOUNTANTS: tuple[Accountant, ...] = ("paper", "rdp", "pld", "gdp")
+
+# (sampler, adjacency, clipping) -> accountant -> factor of nu
+_VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {
+    ("without-replacement", "replace-one", "per-sample"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("without-replacement", "replace-one", "batch"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("poisson", "replace-one", "per-sample"): {"paper": 1, "pld": 2, "gdp": 1},
+    ("poisson", "replace-one", "batch"): {"paper": 1, "pld": 1, "gdp": 1},
+    ("poisson", "add-remove", "per-sample"): {"paper": 2, "rdp": 2, "pld": 2, "gdp": 2},
+    ("poisson", "add-remove", "batch"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("full-batch", "replace-one", "per-sample"): {"gdp": 1},
+    ("full-batch", "replace-one", "batch"): {"gdp": 1},
+    ("full-batch", "add-remove", "per-sample"): {"gdp": 2},
+    ("shuffled", "replace-one", "per-sample"): {"gdp": 1},  # rounds are epochs
+    ("shuffled", "replace-one", "batch"): {"gdp": 1},
+}
+
+
+def valid_accountants(sampler: Sampler, adjacency: Adjacency, clipping: Clipping) -> tuple[Accountant, ...]:
+    """The accountants that may count such releases, tightest last but for `gdp`."""
+    return tuple(_VALID.get((sampler, adjacency, clipping), {}))
+
+
+def noise_factor(accountant: Accountant, sampler: Sampler, adjacency: Adjacency, clipping: Clipping) -> float:
+    """What nu is multiplied by before this accountant sees it; raises where it proves nothing."""
+    factors = _VALID.get((sampler, adjacency, clipping), {})
+    if accountant not in ACCOUNTANTS:
+        raise UnsoundError(f"no accountant {accountant!r}; known: {', '.join(ACCOUNTANTS)}")
+    if accountant not in factors:
+        what = f"{sampler} sampling, {adjacency} neighbours and {clipping} clipping"
+        remedy = f"valid there: {', '.join(factors)}" if factors else f"nothing is; {_remedy(sampler)}"
+        raise UnsoundError(f"{accountant} proves nothing for {what}; {remedy}")
+    return factors[accountant]
+
+
+def _remedy(sampler: Sampler) -> str:
+    if sampler == "without-replacement":
+        return "use replace-one neighbours, or poisson sampling"
+    return "use replace-one neighbours"

@@ -1,0 +1,93 @@
+"""Privacy loss distribution of a Gaussian release on a batch drawn without replacement.
+
+The privacy profile of the subsampled release (Balle, Barthe and Gaboardi 2018, replace-one):
+
+    delta'(e') = q delta_Gauss(e),    exp(e') = 1 + q (exp(e) - 1),    e >= 0
+
+and it is symmetric: delta'(-e') = 1 - exp(-e') (1 - delta'(e')). Between grid points the profile, as a
+function of exp(e'), is replaced by its chords (Doroshenko et al. 2022), which lie above it: what is
+composed is never less than the truth. Composition is multiplication of Fourier transforms.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.gaussian import log_delta
+
+_TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
+
+
+def profile(epsilon: FloatArray, q: float, nu: float) -> FloatArray:
+    """delta'(e') of one release, for e' of either sign."""
+    size = np.abs(epsilon)
+    with np.errstate(divide="ignore"):
+        # exp(e) = 1 + (exp(e') - 1)/q
+        inner = np.log1p(np.expm1(size) / q)
+    inner = np.maximum(inner, 1e-300)
+    upper = q * np.exp(log_delta(inner, np.full_like(inner, 1.0 / nu)))
+    return np.where(epsilon >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
+
+
+def loss_masses(grid: FloatArray, q: float, nu: float) -> tuple[FloatArray, float]:
+    """Probability of each privacy loss on a grid, and of an infinite one, by the chords of the profile."""
+    ratio = np.exp(grid)
+    height = profile(grid, q, nu)
+    slope = np.diff(height) / np.diff(ratio)
+    # left of the grid the curve falls like 1 - ratio from 1; right of it, it is flat at the tail's height
+    left = (height[0] - 1.0) / ratio[0]
+    jump = np.diff(np.concatenate([[left], slope, [0.0]]))
+    mass = np.maximum(jump, 0.0) * ratio
+    infinite = float(height[-1])
+    return mass, max(infinite, 1.0 - float(mass.sum()))
+
+
+def compose(counts: Mapping[tuple[float, float], int], delta: float, *, bound: float, points: int = 1 << 16) -> float:
+    """Epsilon of releases `(q, nu) -> how many`; bound: an epsilon known to be enough at this delta."""
+    if not counts:
+        return 0.0
+    reach = max(_support(q, nu, delta / sum(counts.values())) for q, nu in counts)
+    half = max(1.5 * bound, 4.0 * reach)  # loss range kept; what falls outside is beyond the bound's tail
+    step = 2.0 * half / points
+    steps = math.ceil(reach / step)
+    grid = step * np.arange(-steps, steps + 1, dtype=np.float64)
+    length = next_fast_len(points + 2 * steps, real=True)
+    spectrum = np.zeros(length // 2 + 1, dtype=np.complex128)
+    finite = 0.0
+    for (q, nu), count in counts.items():
+        mass, infinite = loss_masses(grid, q, nu)
+        spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
+        finite += count * math.log1p(-infinite)
+    total = np.roll(irfft(np.exp(spectrum), length), length // 2)
+    loss = step * (np.arange(length, dtype=np.float64) - length // 2)
+    return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite), delta)
+
+
+def _support(q: float, nu: float, delta: float) -> float:
+    """Loss beyond which a release's tail is negligible against delta."""
+    mu = 1.0 / nu
+    gaussian = mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL * delta))
+    return math.log1p(q * math.expm1(min(gaussian, 700.0)))
+
+
+def _epsilon(mass: FloatArray, loss: FloatArray, infinite: float, delta: float) -> float:
+    """Smallest epsilon with sum over larger losses of mass (1 - exp(epsilon - loss)) + infinite <= delta."""
+    if infinite >= delta:
+        return math.inf
+    positive = loss > 0
+    mass, loss = mass[positive], loss[positive]
+    # delta at every grid loss, from the right: tail mass minus e^loss times tail of mass e^-loss
+    tail = np.cumsum(mass[::-1])[::-1]
+    weighted = np.cumsum((mass * np.exp(-loss))[::-1])[::-1]
+    at_zero = tail[0] - weighted[0] + infinite
+    if at_zero <= delta:
+        return 0.0
+    spent = tail - np.exp(loss) * weighted + infinite
+    first = int(np.argmax(spent <= delta))
+    if spent[first] > delta:
+        return math.inf
+    # between grid points delta is tail - e^eps weighted with the sums of the right one: solve for eps
+    return float(math.log((tail[first] + infinite - delta) / weighted[first]))

@@ -1,0 +1,159 @@
+"""Totals of equal releases, and what noise or how many rounds meet a target.
+
+`paper` is Theorem 9 over all orders 2..1024; `rdp` and the Poisson cases of `pld` are dp-accounting's;
+`pld` without replacement is ours (`wirelessdl.privacy.pld`); `gdp` counts without amplification. Mind
+that dp-accounting's REPLACE_ONE takes noise over C/B in its PLD and over 2C/B in its RDP accountant.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from wirelessdl.errors import UnsoundError
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor
+from wirelessdl.privacy.pld import compose
+from wirelessdl.privacy.rdp import ALL_ORDERS, subsampled_rdp
+
+_MOST_ROUNDS = 10**7
+
+
+def total_epsilon(
+    noise_multiplier: float,
+    q: float,
+    rounds: int,
+    *,
+    delta: float,
+    accountant: Accountant,
+    sampler: Sampler = "without-replacement",
+    adjacency: Adjacency = "replace-one",
+    clipping: Clipping = "per-sample",
+) -> float:
+    """Epsilon of `rounds` charged releases with noise multiplier nu, the noise over replace-one sensitivity."""
+    nu = noise_multiplier * noise_factor(accountant, sampler, adjacency, clipping)
+    _check(noise_multiplier, q, rounds, delta)
+    if rounds == 0:
+        return 0.0
+    if nu == 0:
+        return math.inf
+    if accountant == "gdp" or q == 1.0:
+        return analytic_epsilon(math.sqrt(rounds) / nu, delta)
+    if accountant == "paper":
+        return _paper(nu, q, rounds, delta)
+    if accountant == "rdp":
+        return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
+    if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
+        return _dp_accounting_pld(nu, q, rounds, delta, replace=adjacency == "replace-one")
+    bound = min(_paper(nu, q, rounds, delta), analytic_epsilon(math.sqrt(rounds) / nu, delta))
+    return min(bound, compose({(q, nu): rounds}, delta, bound=bound))
+
+
+def calibrate(
+    target_epsilon: float,
+    *,
+    q: float,
+    delta: float,
+    accountant: Accountant,
+    rounds: int | None = None,
+    noise_multiplier: float | None = None,
+    sampler: Sampler = "without-replacement",
+    adjacency: Adjacency = "replace-one",
+    clipping: Clipping = "per-sample",
+) -> float:
+    """The least noise multiplier that `rounds` releases need for a target, or the most rounds a multiplier allows."""
+    if not target_epsilon > 0:
+        raise ValueError(f"target_epsilon is {target_epsilon}; must be > 0")
+    if (rounds is None) == (noise_multiplier is None):
+        raise ValueError("give rounds to find the noise multiplier, or noise_multiplier to find the rounds")
+    terms: dict[str, Any] = {
+        "delta": delta,
+        "accountant": accountant,
+        "sampler": sampler,
+        "adjacency": adjacency,
+        "clipping": clipping,
+    }
+    if rounds is not None:
+        return _least_noise(target_epsilon, q, rounds, terms)
+    assert noise_multiplier is not None
+    return _most_rounds(target_epsilon, q, noise_multiplier, terms)
+
+
+def _least_noise(target: float, q: float, rounds: int, terms: dict[str, Any]) -> float:
+    def excess(log_nu: float) -> float:
+        total = total_epsilon(math.exp(log_nu), q, rounds, **terms)
+        return (min(total, 1e9) - target) / target
+
+    low, high = math.log(1e-2), math.log(10.0)
+    while excess(high) > 0:
+        high += 1.0
+        if high > math.log(1e6):
+            least = total_epsilon(1e6, q, rounds, **terms)
+            raise UnsoundError(
+                f"{terms['accountant']} cannot prove epsilon {target:g} for {rounds} rounds at q={q:g}: even a noise "
+                f"multiplier of a million leaves {least:.3g}; use another accountant, fewer rounds or a smaller q"
+            )
+    while excess(low) < 0:
+        low -= 1.0
+    found = math.exp(brentq(excess, low, high, xtol=1e-6))
+    while total_epsilon(found, q, rounds, **terms) > target:  # the root may lie a hair on the wrong side
+        found *= 1 + 1e-6
+    return found
+
+
+def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> int:
+    if total_epsilon(nu, q, 1, **terms) > target:
+        return 0
+    low, high = 1, 2
+    while high < _MOST_ROUNDS and total_epsilon(nu, q, high, **terms) <= target:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if total_epsilon(nu, q, middle, **terms) <= target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _paper(nu: float, q: float, rounds: int, delta: float) -> float:
+    rdp = subsampled_rdp(ALL_ORDERS, q, nu)
+    return float(np.min(rounds * rdp + math.log(1 / delta) / (ALL_ORDERS - 1)))
+
+
+def _dp_accounting_rdp(nu: float, q: float, rounds: int, delta: float, *, poisson: bool) -> float:
+    import dp_accounting as dp
+    from dp_accounting.rdp import RdpAccountant
+
+    release = dp.GaussianDpEvent(nu)
+    if poisson:
+        relation, event = dp.NeighboringRelation.ADD_OR_REMOVE_ONE, dp.PoissonSampledDpEvent(q, release)
+    else:
+        size = 10**9  # the accountant only looks at the ratio
+        relation = dp.NeighboringRelation.REPLACE_ONE
+        event = dp.SampledWithoutReplacementDpEvent(size, math.ceil(q * size), release)
+    accountant = RdpAccountant(neighboring_relation=relation)
+    accountant.compose(event, rounds)
+    return float(accountant.get_epsilon(delta))
+
+
+def _dp_accounting_pld(nu: float, q: float, rounds: int, delta: float, *, replace: bool) -> float:
+    import dp_accounting as dp
+    from dp_accounting.pld import PLDAccountant
+
+    relation = dp.NeighboringRelation.REPLACE_ONE if replace else dp.NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = PLDAccountant(relation)
+    accountant.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(nu)), rounds)
+    return float(accountant.get_epsilon(delta))
+
+
+def _check(nu: float, q: float, rounds: int, delta: float) -> None:
+    if not 0 < q <= 1:
+        raise ValueError(f"q is {q}; must be in (0, 1]")
+    if not nu >= 0:
+        raise ValueError(f"noise_multiplier is {nu}; must be >= 0")
+    if rounds < 0:
+        raise ValueError(f"rounds is {rounds}; must be >= 0")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; must be in (0, 1)")
