@@ -11,7 +11,7 @@ from conftest import tiny, tiny_table
 import wirelessdl
 from wirelessdl.errors import TraceError, TrainingError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy import AmplifiedAccountant
+from wirelessdl.privacy import total_epsilon
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario, parse_scenario
 from wirelessdl.sim.build import build
 from wirelessdl.sim.clock import Frame, to_ns
@@ -94,7 +94,8 @@ def test_figures_of_the_tables_agree_with_each_other(tmp_path):
     np.testing.assert_allclose(run.nodes["alpha"] + run.nodes["beta"], 1.0)
     assert run.rounds["epsilon_total_max"].is_monotonic_increasing
     own = run.privacy.query("view == 'own'")["epsilon_total"].max()
-    assert run.rounds["epsilon_total_max"].iloc[-1] == own == run.summary["epsilon_own_total"]
+    assert own == run.summary["epsilon_own_total"]
+    assert run.rounds["epsilon_total_max"].iloc[-1] >= own  # a cheaper, looser bound on the way
     weight = run.links.groupby(["round", "rx"])["weight"].sum()
     node = run.nodes.set_index(["round", "node"])["weight_sum"]
     assert (node.to_numpy() > weight.to_numpy()).all()
@@ -149,11 +150,10 @@ def test_totals_use_each_nodes_own_rate_and_the_total_delta(tmp_path):
     assert len(np.unique(q)) > 1
     node = run.nodes.query("round == 2").set_index("node")
     mu = (2 / 8) * 5 * np.sqrt(node["alpha"] / node["beta"]).to_numpy() / 10  # sens K sqrt(alpha/beta) / rho
-    expected = AmplifiedAccountant(q)
-    for _ in range(24):
-        expected.record(np.arange(5), mu)
-    own = run.privacy.query("view == 'own'")
-    np.testing.assert_allclose(own["epsilon_total"], expected.epsilon(1e-6), rtol=1e-6)
+    exact = np.array([total_epsilon(1 / m, r, 24, delta=1e-6, accountant="pld") for m, r in zip(mu, q)])
+    own = run.privacy.query("view == 'own'")["epsilon_total"].to_numpy()
+    assert (own >= exact * (1 - 1e-3)).all()
+    assert (own <= exact * 1.04).all()  # nu is rounded down by at most 1%
     assert set(run.privacy["delta"]) == {1e-6}
 
 

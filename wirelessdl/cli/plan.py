@@ -1,6 +1,7 @@
 """`wirelessdl plan`."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,32 @@ _MOST = 40  # nodes shown one by one
 
 
 @click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
-@scenario_options()
+@scenario_options(required=False)
+@click.option("--audit", type=click.Path(path_type=Path), help="Audit a run: what a receiver's whole view reveals.")
+@click.option("--receiver", type=int, help="With --audit: which receiver (default: the one that hears most).")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw the plan into this file (.pdf, .png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(
-    scenario: str,
+    scenario: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
     rounds: int | None,
+    audit: Path | None,
+    receiver: int | None,
     figure: Path | None,
     as_json: bool,
 ) -> None:
-    """How SCENARIO splits power, what each slot leaks, and whether it will train. Seconds; no training."""
+    """How SCENARIO splits power, what each slot leaks, and whether it will train. Seconds; no training.
+
+    --audit RUN instead looks back at a finished run: what the receiver's whole transcript reveals about each
+    sender it hears, attained by an example, against the paper's sum over slots and the proven bound.
+    """
+    if audit is not None:
+        _audit(audit, receiver, as_json)
+        return
+    if scenario is None:
+        raise click.UsageError("name a SCENARIO, or a run to --audit")
     from wirelessdl.scenario.loader import load_scenario
     from wirelessdl.sim.build import build
     from wirelessdl.sim.preview import preview
@@ -60,6 +74,27 @@ def command(
         console.print(f"figure in {figure}", soft_wrap=True)
 
 
+def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
+    from wirelessdl.analysis.audit import audit_run
+    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.run import open_run
+
+    found = audit_run(open_run(path), receiver)
+    if as_json:
+        click.echo(json.dumps(plain([asdict(audit) for audit in found]), indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("receiver", "sender", "audit >=", "proven <=", "sum over slots", ""):
+        table.add_column(name, justify="left" if not name else "right")
+    for one in found:
+        beyond = "masking does not add up" if one.attained > one.claimed * (1 + 1e-9) else ""
+        figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.claimed))
+        table.add_row(str(one.rx), str(one.tx), *figures, beyond)
+    console = Console(highlight=False)
+    console.print(f"epsilon over {found[0].rounds} rounds, without amplification, receivers without thermal noise")
+    console.print(table)
+
+
 def facts(seen: "Preview") -> dict[str, Any]:
     """The preview as plain values; matrices are [rx][tx]."""
     plan = seen.plan
@@ -71,6 +106,7 @@ def facts(seen: "Preview") -> dict[str, Any]:
         "noise_std": seen.noise_std,
         "thermal_std": seen.thermal_std,
         "violation_rate": seen.violation_rate,
+        "epsilon_own_total": seen.forecast,
         "balance": plan.balance,
         "iterations": plan.iterations,
         "alpha": plan.alpha.tolist(),
@@ -103,6 +139,9 @@ def _figures(seen: "Preview") -> Table:
     if plan.problem.private and len(plan.link_epsilon):
         table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, promised {promised:g}")
         table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
+    if plan.problem.private:
+        totals = ", ".join(f"{value:.3g} ({name})" for name, value in sorted(seen.forecast.items(), key=lambda t: t[1]))
+        table.add_row("whole run, own noise", f"epsilon {totals}")
     if seen.violation_rate is not None:
         table.add_row("under fading", f"{seen.violation_rate:.1%} of links above epsilon_max in frames not planned for")
     if backoff.max() > 0.005:

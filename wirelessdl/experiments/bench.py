@@ -73,10 +73,16 @@ def _survival() -> Iterator[Contest]:
     return contests()
 
 
+def _privacy() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_privacy import contests
+
+    return contests()
+
+
 def _power() -> Iterator[Contest]:
     from wirelessdl.experiments.bench_power import contests
 
     return contests()
 
 
-SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"power": _power, "survival": _survival}
+SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"power": _power, "privacy": _privacy, "survival": _survival}

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant, grid_cell, grid_nu
-from wirelessdl.privacy.pld import compose
+from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.release import SlotRelease
 from wirelessdl.privacy.tally import Tally
-
-_BEYOND = 200.0  # an epsilon of this size promises nothing; its exact value is not worth composing
+from wirelessdl.privacy.totals import calibrate
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,8 @@ class Ledger:
             self.own = GaussianAccountant(self.nodes)
         self.own_rounds = np.zeros(self.nodes, dtype=np.int64)
         self.cells: list[dict[int, int]] = [{} for _ in range(self.nodes)]  # releases per grid cell of nu
-        self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
+        self._room: dict[tuple[float, int, float], int] = {}
+        self._exact: dict[tuple[float, tuple[tuple[int, int], ...], int], float] = {}
         # links come and go: a pair becomes a stream when it is first heard
         self.link = Tally()
         self.link_pair = np.zeros(0, dtype=np.int64)
@@ -100,22 +100,35 @@ class Ledger:
         if self.terms.protocol == "hardened":
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
                 cell = int(self._cells(own_mu[node : node + 1])[0])
-                more = {**self.cells[node], cell: self.cells[node].get(cell, 0) + 1}
-                bound = float(self.own.after(own_mu, self.terms.delta)[node])
-                over[node] = self._composed(node, more, bound) > budget
+                over[node] = not self._fits(node, cell, budget)
         return np.asarray(over)
 
-    def _composed(self, node: int, cells: Mapping[int, int], bound: float) -> float:
+    def _fits(self, node: int, cell: int, budget: float) -> bool:
+        """Whether one more release in a cell keeps a sender's exact total within the budget."""
+        held = self.cells[node]
+        if cell < 0:
+            return False
+        if set(held) - {cell}:
+            return self._composed(node, {**held, cell: held.get(cell, 0) + 1}, BEYOND / 2, points=1 << 13) <= budget
+        # all releases alike: how many fit is worked out once
+        key = (float(self._q[node]), cell, budget)
+        if key not in self._room:
+            nu = float(grid_nu(np.array(cell)))
+            terms = {"delta": self.terms.delta, "accountant": "pld"}
+            self._room[key] = int(calibrate(budget, q=key[0], noise_multiplier=nu, **terms))  # type: ignore[arg-type]
+        return held.get(cell, 0) + 1 <= self._room[key]
+
+    def _composed(self, node: int, cells: Mapping[int, int], bound: float, points: int = 1 << 15) -> float:
         """Exact composition of one sender's releases; the bound where that is out of reach."""
-        if not cells or -1 in cells or not bound < _BEYOND:
+        if not cells or -1 in cells or not bound < BEYOND:
             return bound
-        key = (float(self._q[node]), tuple(sorted(cells.items())))
+        key = (float(self._q[node]), tuple(sorted(cells.items())), points)
         if key not in self._exact:
             nu = grid_nu(np.array(list(cells)))
             counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
             least = min(bound, analytic_epsilon(gdp, self.terms.delta))
-            self._exact[key] = min(least, compose(counts, self.terms.delta, bound=least, points=1 << 15))
+            self._exact[key] = min(least, compose(counts, self.terms.delta, bound=least, points=points))
         return self._exact[key]
 
     @staticmethod

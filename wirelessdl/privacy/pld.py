@@ -18,15 +18,16 @@ from scipy.fft import irfft, next_fast_len, rfft
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
 
+BEYOND = 200.0  # an epsilon of this size promises nothing; its exact value is not worth composing
 _TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
 def profile(epsilon: FloatArray, q: float, nu: float) -> FloatArray:
     """delta'(e') of one release, for e' of either sign."""
     size = np.abs(epsilon)
-    with np.errstate(divide="ignore"):
-        # exp(e) = 1 + (exp(e') - 1)/q
-        inner = np.log1p(np.expm1(size) / q)
+    # exp(e) = 1 + (exp(e') - 1)/q, in the form that keeps its digits at either end
+    near, far = np.minimum(size, 1.0), np.maximum(size, 1.0)
+    inner = np.where(size < 1.0, np.log1p(np.expm1(near) / q), far + np.log1p(-(1.0 - q) * np.exp(-far)) - math.log(q))
     inner = np.maximum(inner, 1e-300)
     upper = q * np.exp(log_delta(inner, np.full_like(inner, 1.0 / nu)))
     return np.where(epsilon >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)

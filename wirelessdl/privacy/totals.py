@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor
-from wirelessdl.privacy.pld import compose
-from wirelessdl.privacy.rdp import ALL_ORDERS, subsampled_rdp
+from wirelessdl.privacy.pld import BEYOND, compose
+from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
 
 _MOST_ROUNDS = 10**7
 
@@ -46,8 +47,8 @@ def total_epsilon(
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
     if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
         return _dp_accounting_pld(nu, q, rounds, delta, replace=adjacency == "replace-one")
-    bound = min(_paper(nu, q, rounds, delta), analytic_epsilon(math.sqrt(rounds) / nu, delta))
-    return min(bound, compose({(q, nu): rounds}, delta, bound=bound))
+    bound = min(_paper(nu, q, rounds, delta, SPARSE_ORDERS), analytic_epsilon(math.sqrt(rounds) / nu, delta))
+    return bound if bound > BEYOND else min(bound, compose({(q, nu): rounds}, delta, bound=bound))
 
 
 def calibrate(
@@ -117,9 +118,9 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
     return low
 
 
-def _paper(nu: float, q: float, rounds: int, delta: float) -> float:
-    rdp = subsampled_rdp(ALL_ORDERS, q, nu)
-    return float(np.min(rounds * rdp + math.log(1 / delta) / (ALL_ORDERS - 1)))
+def _paper(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:
+    rdp = subsampled_rdp(orders, q, nu)
+    return float(np.min(rounds * rdp + math.log(1 / delta) / (orders - 1)))
 
 
 def _dp_accounting_rdp(nu: float, q: float, rounds: int, delta: float, *, poisson: bool) -> float:

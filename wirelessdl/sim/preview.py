@@ -6,6 +6,7 @@ reaches the clip and all agree. Their ratio says whether a round moves towards t
 mostly at random; both shrink with gamma alike, so it holds for the whole run.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,9 +14,11 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
+from wirelessdl.leakage import own_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
+from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.sim.build import World
 from wirelessdl.sim.engine import Engine, Seen
 from wirelessdl.sim.recorder import Recorder
@@ -35,6 +38,7 @@ class Preview:
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
+    forecast: dict[str, float]  # proven own total of the worst node over the run, by accountant
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
 
@@ -57,9 +61,36 @@ def preview(world: World) -> Preview:
         node_noise_std=gamma * world.scenario.privacy.rho * np.sqrt(plan.beta / plan.alpha),
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
+        forecast=forecast(world, plan),
         violation_rate=None if adaptive or not plan.problem.private else _violation_rate(world, plan, seen),
         verdict=tuple(_verdict(world, plan, ratio)),
     )
+
+
+def forecast(world: World, plan: PowerPlan) -> dict[str, float]:
+    """Own-noise total of the worst node after all rounds, under every accountant that may count it.
+
+    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks.
+    """
+    privacy, releases = world.scenario.privacy, world.scenario.scenario.rounds - 1
+    step = np.full(world.nodes, world.sensitivity * plan.theta)
+    mu = own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * privacy.rho**2, step)
+    if privacy.protocol == "paper":
+        rates = np.array([world.schedule.rate(round) for round in range(1, releases + 2)])
+        spread = float(np.sqrt(np.sum((rates[:-1] / rates[1:]) ** 2)))
+        return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, privacy.delta_total))}
+    if not np.isfinite(mu).all():
+        return dict.fromkeys(("paper", "rdp", "pld", "gdp"), math.inf)
+    q = world.sampling_rate
+    totals: dict[str, float] = {}
+    for name in valid_accountants("without-replacement", "replace-one", privacy.clipping):
+        worst = 0.0
+        for node in {int(np.argmax(mu)), int(np.argmax(q)), int(np.argmax(mu * q))}:
+            nu = 1.0 / float(mu[node])
+            total = total_epsilon(nu, float(q[node]), releases, delta=privacy.delta_total, accountant=name)
+            worst = max(worst, total)
+        totals[name] = worst
+    return totals
 
 
 def noise_to_update(world: World, plan: PowerPlan) -> float:

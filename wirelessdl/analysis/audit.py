@@ -1,0 +1,79 @@
+"""The transcript audit of a finished run, from its own traces."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.errors import TraceError
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy.audit import Transcript, transcript_mu
+from wirelessdl.trace.run import Run
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What one receiver's whole view reveals of one sender: at least `attained`, at most `proven`.
+
+    Both without amplification by sampling, which linear losses on full data do not enjoy. `claimed` is the
+    paper's sum over slots on the same footing: where attained exceeds it, masking did not add up.
+    """
+
+    rx: int
+    tx: int
+    rounds: int
+    attained: float
+    claimed: float
+    proven: float
+
+
+def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
+    """The audit for one receiver and every sender it hears; by default the receiver that hears most."""
+    if run.scenario["trace"]["links"] != "all":
+        raise TraceError(f'{run.path}: the audit needs every link; run with trace.links = "all"')
+    nodes, links = run.nodes, run.links
+    count, rounds = int(nodes["node"].max()) + 1, int(nodes["round"].max())
+    if receiver is None:
+        receiver = int(np.bincount(links["rx"]).argmax())
+    if not 0 <= receiver < count:
+        raise TraceError(f"{run.path}: no receiver {receiver}; nodes are 0 to {count - 1}")
+    transcript = transcript_of(run)
+    privacy, learning = run.scenario["privacy"], run.scenario["learning"]
+    sens = 2 * privacy["clip_norm"] / (1 if privacy["clipping"] == "batch" else learning["batch_size"])
+    delta = privacy["delta_total"]
+    carried = np.vstack([np.zeros(count), transcript.step[:-1]])  # what each slot's models carry
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.where(carried > 0, sens * carried / transcript.noise, 0.0)
+    found = []
+    for sender in np.unique(links.loc[links["rx"] == receiver, "tx"]):
+        weight = transcript.mixing[:, receiver].copy()
+        weight[:, receiver] = 0.0
+        masking = np.sqrt(np.sum((weight * transcript.noise) ** 2, axis=1))
+        slots = sens * weight[:, sender] * carried[:, sender] / masking
+        found.append(
+            Audit(
+                rx=receiver,
+                tx=int(sender),
+                rounds=rounds,
+                attained=float(analytic_epsilon(transcript_mu(transcript, receiver, int(sender), sens), delta)),
+                claimed=float(analytic_epsilon(float(np.sqrt(np.sum(slots**2))), delta)),
+                proven=float(analytic_epsilon(float(np.sqrt(np.sum(own[:, sender] ** 2))), delta)),
+            )
+        )
+    return found
+
+
+def transcript_of(run: Run) -> Transcript:
+    """Mixing, noise and steps of every round, from the tables."""
+    nodes, links, rounds = run.nodes, run.links, run.rounds
+    count, length = int(nodes["node"].max()) + 1, len(rounds)
+    mixing = np.zeros((length, count, count))
+    mixing[links["round"] - 1, links["rx"], links["tx"]] = links["weight"]
+    weight_sum = nodes["weight_sum"].to_numpy().reshape(length, count)
+    diagonal = np.arange(count)
+    mixing[:, diagonal, diagonal] = weight_sum - mixing.sum(axis=2)
+    shape = (length, count)
+    on_air = nodes["transmitted"].to_numpy().reshape(shape)
+    split = np.sqrt(nodes["beta"].to_numpy() / nodes["alpha"].to_numpy()).reshape(shape)
+    noise = on_air * split * rounds["noise_std"].to_numpy()[:, None]
+    step = on_air * nodes["multiplier"].to_numpy().reshape(shape) * rounds["learning_rate"].to_numpy()[:, None]
+    return Transcript(mixing, noise, step)
