@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from wirelessdl.channel.condition import ChannelCondition
 from wirelessdl.channel.csi import Pilots
 from wirelessdl.channel.fading import Rayleigh, Rician, Uniform
 from wirelessdl.channel.model import Chain
@@ -11,6 +12,8 @@ from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.streams import Streams
 from wirelessdl.units import thermal_noise_w, to_db, w_to_dbm
+
+SIGHT = ChannelCondition("los", "", Streams(1))
 
 
 def full_links(nodes=3, spacing=100.0):
@@ -44,7 +47,7 @@ def test_log_distance_starts_in_free_space_and_never_amplifies():
         (Rayleigh(), 2, 1.0, 1.0),
         (Rayleigh(), 1, np.sqrt(np.pi) / 2, 1 - np.pi / 4),
         (Rayleigh(), 4, 2.0, 20.0),  # E p^4 - (E p^2)^2 = 24 - 4 for p ~ Exp(1)
-        (Rician(k_db=6.0), 2, 1.0, 0.3605),  # (1 + 2K)/(1 + K)^2, K = 10^0.6
+        (Rician(SIGHT, k_db=6.0), 2, 1.0, 0.3605),  # (1 + 2K)/(1 + K)^2, K = 10^0.6
     ],
 )
 def test_fading_moments(model, moment, expected, variance):
@@ -57,7 +60,7 @@ def test_fading_moments(model, moment, expected, variance):
 
 def test_rician_k_is_recovered_from_its_moments():
     links = full_links(800)
-    power = Rician(k_db=6.0).gain(links, 0.0, rng(2))[links.rx < links.tx] ** 2
+    power = Rician(SIGHT, k_db=6.0).gain(links, 0.0, rng(2))[links.rx < links.tx] ** 2
     root = np.sqrt(1 - power.var() / power.mean() ** 2)
     assert root / (1 - root) == pytest.approx(10**0.6, rel=0.03)  # 320,000 samples: about 1% of error
 
@@ -105,8 +108,8 @@ def test_losses_add_in_decibels_and_fading_multiplies():
 def test_adding_a_model_leaves_the_others_draws_unchanged():
     links = full_links()
     alone = Chain([("rayleigh", Rayleigh())], Streams(1))
-    between = Chain([("rician", Rician()), ("friis", Friis(1e9)), ("rayleigh", Rayleigh())], Streams(1))
-    only_rician = Chain([("rician", Rician())], Streams(1))
+    between = Chain([("rician", Rician(SIGHT)), ("friis", Friis(1e9)), ("rayleigh", Rayleigh())], Streams(1))
+    only_rician = Chain([("rician", Rician(SIGHT))], Streams(1))
     for time_s in (0.0, 1.0):
         friis = Friis(1e9).gain(links, 0.0, rng())
         expected = alone.gain(links, time_s).now * only_rician.gain(links, time_s).now * friis

@@ -311,6 +311,19 @@ def test_zero_gains_and_deaf_receivers_do_not_disturb_the_others():
             assert np.nanmax(plan.epsilon) <= 1.0 + 1e-9
 
 
+@pytest.mark.parametrize("silence", ["row", "column"])
+def test_without_balancing_a_node_cut_off_is_named(silence):
+    gain = paper_gain()
+    if silence == "row":
+        gain[2] = 0.0  # hears nobody
+    else:
+        gain[:, 2] = 0.0  # is heard by nobody
+    with pytest.raises(InfeasiblePowerError, match="node 2 does not reach every other node, or is not reached"):
+        plan_power(gain, epsilon_max=1.0, **PAPER)
+    with pytest.raises(InfeasiblePowerError, match=r"node \d does not reach"):
+        plan_power(np.zeros((4, 4)), epsilon_max=1.0, **PAPER)
+
+
 def test_two_nodes_are_enough():
     for balance in (False, "receiver", "power"):
         plan = plan_power(path(2), epsilon_max=1.0, balance=balance, **PER_SAMPLE)
@@ -322,6 +335,14 @@ def test_two_nodes_are_enough():
     ("changes", "words"),
     [
         ({"rho": 0.0}, "rho is 0.0; must be > 0"),
+        ({"theta": 0.0}, "theta is 0.0; must be > 0"),
+        ({"power_w": 0.0}, "power_w is 0.0; must be > 0"),
+        ({"delta": 2.0}, "delta is 2.0; must be in (0, 1)"),
+        ({"thermal_w": -1.0}, "thermal_w is -1.0; must be finite and >= 0"),
+        ({"balance": True}, "balance is True; must be one of 'receiver', 'power', False"),
+        ({"objective": "maxmin"}, "objective is 'maxmin'; must be one of 'sum'"),
+        ({"gain": np.ones((3, 4))}, "gain has shape (3, 4); must be square"),
+        ({"links": np.ones((3, 3), bool)}, "gain has shape (4, 4); must be square, [rx, tx], as must a mask"),
         ({"epsilon_max": float("nan")}, "epsilon_max is nan; must be > 0"),
         ({"gain": -paper_gain(), "links": paper_gain() > 0}, "finite |h| >= 0 for each of 12 links"),
     ],

@@ -259,6 +259,14 @@ def test_paper_links_leak_as_printed_and_the_first_round_is_charged_there(tmp_pa
     np.testing.assert_allclose(run.rounds["epsilon_own_max"], [0.0, *expected], rtol=1e-9)
 
 
+def test_the_papers_timing_is_short_of_noise_by_sqrt_two_in_round_two(tmp_path):
+    paper = {"protocol": "paper", "clipping": "batch", "epsilon_max": 1.0}
+    run = wirelessdl.simulate(tiny(privacy=paper, power={"balance": False, "alpha_min": 1e-6}), out=tmp_path)
+    needed = 10 * run.rounds["learning_rate"].iloc[0]  # rho times the rate of the gradient that round 2 sends
+    assert needed / run.rounds["noise_std"].iloc[1] == pytest.approx(np.sqrt(2))
+    assert any("no amplification" in line for line in run.summary["epsilon_own_conditions"])
+
+
 def test_hardened_noise_is_aligned_with_the_gradient_carried(tmp_path):
     run = wirelessdl.simulate(tiny(scenario={"rounds": 4}), out=tmp_path)
     gamma = run.rounds["learning_rate"].to_numpy()

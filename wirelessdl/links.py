@@ -75,6 +75,12 @@ class Links:
         return low * self.nodes + high
 
     @cached_property
+    def pair_rank(self) -> IntArray:
+        """Rank of the unordered pair among all K (K - 1) / 2, row by row of the upper triangle."""
+        low, high = np.minimum(self.rx, self.tx), np.maximum(self.rx, self.tx)
+        return np.asarray(low * (2 * self.nodes - low - 1) // 2 + high - low - 1)
+
+    @cached_property
     def degree(self) -> IntArray:
         """How many senders each node hears, `[K]`."""
         return np.bincount(self.rx, minlength=self.nodes)

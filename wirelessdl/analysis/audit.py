@@ -41,14 +41,18 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     sens = 2 * privacy["clip_norm"] / (1 if privacy["clipping"] == "batch" else learning["batch_size"])
     delta = privacy["delta_total"]
     carried = np.vstack([np.zeros(count), transcript.step[:-1]])  # what each slot's models carry
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.where(carried > 0, sens * carried / transcript.noise, 0.0)
+    sent = (carried > 0) & (transcript.noise > 0)
+    own = np.divide(sens * carried, transcript.noise, out=np.zeros_like(carried), where=sent)
+    own[(carried > 0) & ~sent] = np.inf
+    if not (links["rx"] == receiver).any():
+        raise TraceError(f"{run.path}: receiver {receiver} hears nobody")
     found = []
     for sender in np.unique(links.loc[links["rx"] == receiver, "tx"]):
         weight = transcript.mixing[:, receiver].copy()
         weight[:, receiver] = 0.0
         masking = np.sqrt(np.sum((weight * transcript.noise) ** 2, axis=1))
-        slots = sens * weight[:, sender] * carried[:, sender] / masking
+        shift = sens * weight[:, sender] * carried[:, sender]
+        slots = np.divide(shift, masking, out=np.where(shift > 0, np.inf, 0.0), where=masking > 0)
         found.append(
             Audit(
                 rx=receiver,
@@ -76,4 +80,5 @@ def transcript_of(run: Run) -> Transcript:
     split = np.sqrt(nodes["beta"].to_numpy() / nodes["alpha"].to_numpy()).reshape(shape)
     noise = on_air * split * rounds["noise_std"].to_numpy()[:, None]
     step = on_air * nodes["multiplier"].to_numpy().reshape(shape) * rounds["learning_rate"].to_numpy()[:, None]
+    step[:-1] *= on_air[1:]  # who falls silent takes its last step back
     return Transcript(mixing, noise, step)

@@ -1,12 +1,26 @@
 """Built-in channel models by the name scenarios use."""
 
-from wirelessdl.channel.fading import Rayleigh, Rician, Uniform
-from wirelessdl.channel.pathloss import Friis, LogDistance
+from wirelessdl.channel.cellular import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
+from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
+from wirelessdl.channel.pathloss import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
+from wirelessdl.channel.shadowing import Shadowing
 
 CHANNELS = {
     "friis": Friis,
     "log-distance": LogDistance,
+    "matrix": Matrix,
+    "range": Range,
+    "three-log-distance": ThreeLogDistance,
+    "two-ray": TwoRay,
+    "inh-office": InhOffice,
+    "nakagami": Nakagami,
     "rayleigh": Rayleigh,
     "rician": Rician,
+    "rma": Rma,
+    "shadowing": Shadowing,
+    "sidelink-highway": SidelinkHighway,
+    "sidelink-urban": SidelinkUrban,
+    "uma": Uma,
+    "umi-street-canyon": UmiStreetCanyon,
     "uniform": Uniform,
 }

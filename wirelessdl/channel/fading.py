@@ -2,48 +2,51 @@
 
     rayleigh   h ~ CN(0, 1):                             E|h|^2 = 1, E|h| = sqrt(pi)/2
     rician     h = sqrt(K/(K+1)) + CN(0, 1/(K+1)):       E|h|^2 = 1, K the line-of-sight to scatter power
+    nakagami   |h|^2 ~ Gamma(m, 1/m):                    E|h|^2 = 1, variance of the power 1/m
     uniform    |h| ~ U[low, high], drawn once per directed pair of the full graph (the paper's channel)
 
 Block fading: one draw holds for a coherence time, by default for one frame. Draws are made for every
 pair, so a link that comes or goes moves nobody else's. Reciprocal: both directions share a draw.
 """
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
-from annotated_types import Gt
+from annotated_types import Gt, Interval
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.condition import ChannelCondition
 from wirelessdl.links import Links
 from wirelessdl.units import from_db
 
+ComplexArray: TypeAlias = NDArray[np.complex128]
+
 
 class BlockFading:
-    """Complex Gaussian scatter beside a constant line of sight, redrawn every block."""
+    """Unit-power complex scatter beside a constant line of sight, redrawn every block."""
 
     small_scale = True
 
     def __init__(self, line_of_sight: float, coherence_s: float | None, reciprocal: bool):
-        self._mean, self._spread = np.sqrt(line_of_sight), np.sqrt((1.0 - line_of_sight) / 2)
-        self.coherence_s, self.reciprocal = coherence_s, reciprocal
+        self._share, self.coherence_s, self.reciprocal = line_of_sight, coherence_s, reciprocal
         self._block: int | None = None
-        self._amplitude = np.zeros(0)
+        self._scatter: ComplexArray = np.zeros(0, dtype=np.complex128)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         block = None if self.coherence_s is None else int(time_s / self.coherence_s)
-        if block is None or block != self._block or not len(self._amplitude):
-            self._block, self._amplitude = block, self._draw(links.nodes, rng)
-        if self.reciprocal:
-            low, high = np.minimum(links.rx, links.tx), np.maximum(links.rx, links.tx)
-            # row-major rank of (low, high) in the upper triangle
-            pair = low * (2 * links.nodes - low - 1) // 2 + high - low - 1
-            return np.asarray(self._amplitude[pair])
-        return np.asarray(self._amplitude[links.rx * links.nodes + links.tx])
+        if block is None or block != self._block or not len(self._scatter):
+            count = links.nodes * (links.nodes - 1) // 2 if self.reciprocal else links.nodes**2
+            self._block, self._scatter = block, self._draw(count, rng)
+        index = links.pair_rank if self.reciprocal else links.rx * links.nodes + links.tx
+        return self._combine(links, self._scatter[index])
 
-    def _draw(self, nodes: int, rng: np.random.Generator) -> FloatArray:
-        pairs = nodes * (nodes - 1) // 2 if self.reciprocal else nodes * nodes
-        real, imaginary = rng.standard_normal((2, pairs))
-        return np.asarray(np.hypot(self._mean + self._spread * real, self._spread * imaginary))
+    def _draw(self, count: int, rng: np.random.Generator) -> ComplexArray:
+        real, imaginary = rng.standard_normal((2, count))
+        return np.asarray((real + 1j * imaginary) / np.sqrt(2.0))
+
+    def _combine(self, links: Links, scatter: ComplexArray) -> FloatArray:
+        return np.asarray(np.abs(np.sqrt(self._share) + np.sqrt(1.0 - self._share) * scatter))
 
 
 class Rayleigh(BlockFading):
@@ -54,11 +57,40 @@ class Rayleigh(BlockFading):
 
 
 class Rician(BlockFading):
-    """A line of sight k_db above the scatter."""
+    """A line of sight k_db above the scatter; by_condition: Rayleigh on links that have none."""
 
-    def __init__(self, k_db: float = 6.0, coherence_s: Annotated[float, Gt(0)] | None = None, reciprocal: bool = True):
+    def __init__(
+        self,
+        condition: ChannelCondition,
+        k_db: Annotated[float, Interval(ge=-100, le=100)] = 6.0,
+        coherence_s: Annotated[float, Gt(0)] | None = None,
+        reciprocal: bool = True,
+        by_condition: bool = False,
+    ):
         k = from_db(k_db)
         super().__init__(k / (k + 1.0), coherence_s, reciprocal)
+        self._condition = condition if by_condition else None
+
+    def _combine(self, links: Links, scatter: ComplexArray) -> FloatArray:
+        sight = np.ones(len(links), dtype=bool) if self._condition is None else self._condition.los(links)
+        share = np.where(sight, self._share, 0.0)
+        return np.abs(np.sqrt(share) + np.sqrt(1.0 - share) * scatter)
+
+
+class Nakagami(BlockFading):
+    """Power ~ Gamma(m, 1/m): milder than Rayleigh above m = 1, rougher below."""
+
+    def __init__(
+        self,
+        m: Annotated[float, Interval(ge=0.5, le=1000)] = 2.0,
+        coherence_s: Annotated[float, Gt(0)] | None = None,
+        reciprocal: bool = True,
+    ):
+        super().__init__(0.0, coherence_s, reciprocal)
+        self.m = m
+
+    def _draw(self, count: int, rng: np.random.Generator) -> ComplexArray:
+        return np.sqrt(rng.gamma(self.m, 1.0 / self.m, count)).astype(np.complex128)
 
 
 class Uniform:

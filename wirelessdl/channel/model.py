@@ -87,6 +87,8 @@ def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) 
     except Exception as error:
         if ":" in named.name:
             raise ContractError(f"{named.name}.gain raised {told(error)}") from error
+        if isinstance(error, ValueError):  # out of a model's range: the message says which value
+            raise ContractError(f"channel model {named.name}: {error}") from error
         raise
 
 

@@ -1,9 +1,16 @@
 """Path loss: what distance takes away, in dB. Shadowing and fading are separate models: chain them.
 
-    friis          20 lg(4 pi d / lambda)
-    log-distance   L0 + 10 n lg(d / d0), L0 the free-space loss at d0 unless given
+    friis                20 lg(4 pi d / lambda)
+    log-distance         L0 + 10 n lg(d / d0), L0 the free-space loss at d0 unless given
+    three-log-distance   log-distance with other exponents beyond d1 and d2
+    two-ray              friis to the crossover 4 pi ht hr / lambda, then 40 lg d - 20 lg(ht hr)
+    range                nothing within range_m, everything beyond
+    matrix               as given, [rx][tx]
+    umi-street-canyon, uma, inh-office, rma      TR 38.901: see tr38901.py
+    sidelink-urban, sidelink-highway             TR 37.885: see sidelink.py
 
-Valid in the far field; closer than d0 (friis: one wavelength) is clamped there.
+Valid in the far field; closer than the reference distance (friis, two-ray: one wavelength) is clamped
+there. The 3GPP models have ranges of distance, height and frequency; outside them is an error.
 """
 
 from typing import Annotated
@@ -24,7 +31,27 @@ def friis_loss_db(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
     return 20.0 * np.log10(4.0 * np.pi * np.maximum(distance_m, wavelength_m) / wavelength_m)
 
 
-class Friis:
+def two_ray_loss_db(
+    distance_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
+) -> FloatArray:
+    """Free space to the crossover distance, a ground reflection beyond."""
+    wavelength_m = SPEED_OF_LIGHT_MPS / frequency_hz
+    crossover_m = 4.0 * np.pi * tx_height_m * rx_height_m / wavelength_m
+    far = 40.0 * np.log10(np.maximum(distance_m, wavelength_m)) - 20.0 * np.log10(tx_height_m * rx_height_m)
+    return np.where(distance_m <= crossover_m, friis_loss_db(distance_m, frequency_hz), far)
+
+
+class PathLoss:
+    """A model of loss alone; its gain follows."""
+
+    def loss_db(self, links: Links) -> FloatArray:
+        raise AssertionError("a loss model has a loss")
+
+    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+        return loss_db_to_gain(self.loss_db(links))
+
+
+class Friis(PathLoss):
     """Free space."""
 
     def __init__(self, frequency_hz: Positive):
@@ -33,11 +60,8 @@ class Friis:
     def loss_db(self, links: Links) -> FloatArray:
         return friis_loss_db(links.distance_m, self.frequency_hz)
 
-    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        return loss_db_to_gain(self.loss_db(links))
 
-
-class LogDistance:
+class LogDistance(PathLoss):
     """Power law beyond a reference distance."""
 
     def __init__(
@@ -58,5 +82,61 @@ class LogDistance:
         ratio = np.maximum(links.distance_m, self.reference_m) / self.reference_m
         return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)
 
-    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        return loss_db_to_gain(self.loss_db(links))
+
+class ThreeLogDistance(PathLoss):
+    """Three power laws; no loss closer than the first distance."""
+
+    def __init__(
+        self,
+        distances_m: tuple[float, float, float] = (1.0, 200.0, 500.0),
+        exponents: tuple[float, float, float] = (1.9, 3.8, 3.8),
+        reference_loss_db: float = 46.6777,
+    ):
+        if not 0 < distances_m[0] < distances_m[1] < distances_m[2]:
+            raise ValueError(f"distances_m is {list(distances_m)}; must be positive and increasing")
+        self.distances_m, self.exponents, self.reference_loss_db = distances_m, exponents, reference_loss_db
+
+    def loss_db(self, links: Links) -> FloatArray:
+        d = links.distance_m
+        total = np.where(d < self.distances_m[0], 0.0, self.reference_loss_db)
+        ends = (*self.distances_m[1:], np.inf)
+        for start, end, exponent in zip(self.distances_m, ends, self.exponents):
+            total = total + 10.0 * exponent * np.log10(np.clip(d, start, end) / start)
+        return total
+
+
+class TwoRay(PathLoss):
+    """Free space, then a ground reflection."""
+
+    def __init__(self, frequency_hz: Positive):
+        self.frequency_hz = frequency_hz
+
+    def loss_db(self, links: Links) -> FloatArray:
+        return two_ray_loss_db(links.distance_m, links.tx_height_m, links.rx_height_m, self.frequency_hz)
+
+
+class Range(PathLoss):
+    """All or nothing."""
+
+    def __init__(self, range_m: Positive = 250.0):
+        self.range_m = range_m
+
+    def loss_db(self, links: Links) -> FloatArray:
+        return np.where(links.distance_m <= self.range_m, 0.0, np.inf)
+
+
+class Matrix(PathLoss):
+    """Losses in dB as a list of rows, one per receiver; inf where nothing is heard."""
+
+    def __init__(self, loss_db: list[list[float]]):
+        try:
+            self._matrix = np.array(loss_db, dtype=np.float64)
+        except ValueError:
+            raise ValueError("loss_db has rows of different lengths; must be one row per receiver") from None
+        if self._matrix.ndim != 2 or self._matrix.shape[0] != self._matrix.shape[1] or np.isnan(self._matrix).any():
+            raise ValueError(f"loss_db has shape {self._matrix.shape}; must be square, [rx][tx], without NaN")
+
+    def loss_db(self, links: Links) -> FloatArray:
+        if links.nodes != len(self._matrix):
+            raise ValueError(f"loss_db is for {len(self._matrix)} nodes; the network has {links.nodes}")
+        return links.vector(self._matrix)

@@ -41,8 +41,12 @@ def command(
     sender it hears, attained by an example, against the paper's sum over slots and the proven bound.
     """
     if audit is not None:
+        if scenario is not None or figure is not None:
+            raise click.UsageError("--audit looks at a run alone; leave SCENARIO and --figure out")
         _audit(audit, receiver, as_json)
         return
+    if receiver is not None:
+        raise click.UsageError("--receiver goes with --audit")
     if scenario is None:
         raise click.UsageError("name a SCENARIO, or a run to --audit")
     from wirelessdl.scenario.loader import load_scenario
@@ -141,7 +145,8 @@ def _figures(seen: "Preview") -> Table:
         table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
     if plan.problem.private:
         totals = ", ".join(f"{value:.3g} ({name})" for name, value in sorted(seen.forecast.items(), key=lambda t: t[1]))
-        table.add_row("whole run, own noise", f"epsilon {totals}")
+        first = "; by the first frame's plan" if seen.first_frame_only else ""
+        table.add_row("whole run, own noise", f"epsilon {totals}{first}")
     if seen.violation_rate is not None:
         table.add_row("under fading", f"{seen.violation_rate:.1%} of links above epsilon_max in frames not planned for")
     if backoff.max() > 0.005:

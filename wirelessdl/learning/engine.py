@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.air import consensus_distance, project_, superpose
 from wirelessdl.learning.clipping import Clipping
@@ -35,6 +35,7 @@ class Order:
     thermal_scale: FloatArray  # tau / (c (d + 1))
     step: FloatArray  # gamma mult
     evaluate: bool
+    withdrawn: BoolArray  # nodes whose last step is taken back: it will never be sent
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,9 @@ class LearningEngine:
     def round(self, order: Order) -> Outcome:
         """One slot: send, superpose, differentiate, step."""
         settings = self.settings
+        if order.withdrawn.any():
+            back = torch.as_tensor(order.withdrawn, device=self.device)
+            self.x = torch.where(back.unsqueeze(1), self._mixed, self.x)
         own = self.x
         sent_power = torch.linalg.vector_norm(own, dim=1).square() / self.learner.size
         mixed = self._superpose(order)
@@ -112,9 +116,15 @@ class LearningEngine:
         """The models, `[K, m]`; all else is keyed by node and round."""
         return self.x.cpu().numpy()
 
-    def restore(self, models: np.ndarray) -> None:
+    def mixed(self) -> np.ndarray:
+        """What each node held after the last slot, before its step, `[K, m]`."""
+        return self._mixed.cpu().numpy()
+
+    def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
         self.x = torch.as_tensor(models).to(device=self.device, dtype=self.dtype)
+        if mixed is not None:
+            self._mixed.copy_(torch.as_tensor(mixed))
 
     def accuracy(self, x: Tensor) -> Tensor:
         """Share of the common test set each model gets right."""

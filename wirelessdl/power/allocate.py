@@ -78,13 +78,22 @@ def plan_power(
     found by fixed point unless given.
     """
     gain = np.asarray(gain, dtype=np.float64)
+    _require_known("objective", objective, tuple(_OBJECTIVES))
+    _require_known("balance", balance, ("receiver", "power", False))
     if not isinstance(links, Links):
         mask = gain > 0 if links is None else np.asarray(links, dtype=bool)
+        if gain.ndim != 2 or gain.shape[0] != gain.shape[1] or mask.shape != gain.shape:
+            raise ValueError(f"gain has shape {gain.shape}; must be square, [rx, tx], as must a mask of links")
         links = Links.from_mask(mask, Geometry.at_rest(np.zeros((len(mask), 3))))
     vector = links.vector(gain) if gain.ndim == 2 else gain
     if vector.shape != (len(links),) or not np.isfinite(vector).all() or (vector < 0).any():
         raise ValueError(f"gain must be a finite |h| >= 0 for each of {len(links)} links, or dense [rx, tx]")
     _require_positive(rho=rho, sensitivity=sensitivity, epsilon_max=epsilon_max, alpha_min=alpha_min, beta_min=beta_min)
+    _require_positive(theta=1.0 if theta is None else theta, power_w=float(np.min(power_w)))
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; must be in (0, 1)")
+    if not (thermal_w >= 0 and math.isfinite(thermal_w)):
+        raise ValueError(f"thermal_w is {thermal_w}; must be finite and >= 0")
     problem = PowerProblem(
         links=links,
         gain=vector,
@@ -107,6 +116,8 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
         raise InfeasiblePowerError(
             f"alpha_min={problem.alpha_min:g} and beta_min={problem.beta_min:g} leave no room for any split; lower them"
         )
+    if not problem.balance and theta is None:
+        _require_connected(problem)
     if problem.balance == "power":
         return _power_balanced(problem, objective)
     if not problem.private:
@@ -290,9 +301,9 @@ def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
 def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArray, theta: float) -> FloatArray:
     """n: min sum n_k / w_k^2 with sum_k g_ik^2 n_k >= (sens theta nu / rho)^2 max_j g_ij^2 w_j^2 at every i."""
     links, ratio = problem.links, _own_ratio(problem, theta)
-    if objective == "own-noise":
-        return ratio * model_w
     floor = model_w * problem.beta_min / (1.0 - problem.beta_min)
+    if objective == "own-noise":
+        return np.maximum(ratio * model_w, floor)
     blocks, needs = [], []
     for gain in problem.gains:
         loudest = np.zeros(links.nodes)
@@ -332,6 +343,23 @@ def _verified(plan: PowerPlan) -> PowerPlan:
             f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
         )
     return plan
+
+
+def _require_connected(problem: PowerProblem) -> None:
+    """Without balancing theta comes from the whole graph: raise, naming a node, where it falls apart."""
+    audible = problem.links.where(problem.gain > 0)
+    label = audible.components()
+    if label.max() > 0:
+        node = int(np.flatnonzero(label == np.argmin(np.bincount(label)))[0])
+        raise InfeasiblePowerError(
+            f"node {node} does not reach every other node, or is not reached: without balancing there is no theta; "
+            'give it links with a gain, or use balance = "receiver"'
+        )
+
+
+def _require_known(name: str, value: object, known: tuple[object, ...]) -> None:
+    if not any(value is one or (isinstance(value, str) and value == one) for one in known):
+        raise ValueError(f"{name} is {value!r}; must be one of {', '.join(map(repr, known))}")
 
 
 def _require_positive(**values: float) -> None:

@@ -32,9 +32,10 @@ class Transcript:
 def transcript_mu(transcript: Transcript, receiver: int, sender: int, sensitivity: float) -> float:
     """mu of the receiver's whole view: sensitivity over noise of the best-known pair of neighbours."""
     noise_map, gradient_map = view_maps(transcript, receiver, sender)
-    seen = np.abs(gradient_map).sum(axis=1) > 0
-    if not seen.any():
+    if not gradient_map.any():
         return 0.0
+    heard = noise_map.any(axis=1) | gradient_map.any(axis=1)  # slots in which it hears anything at all
+    noise_map, gradient_map = noise_map[heard], gradient_map[heard]
     # QR of the noise map: no covariance is squared up, no jitter needed
     _, triangle = qr(noise_map.T, mode="economic")
     if np.abs(np.diagonal(triangle)).min() < 1e-12 * np.abs(np.diagonal(triangle)).max():

@@ -5,7 +5,7 @@ sample moves a per-sample clipped sum half as far, so the same noise counts twic
 does not hold has no proof behind it, and is refused.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from wirelessdl.errors import UnsoundError
 
@@ -39,9 +39,15 @@ def valid_accountants(sampler: Sampler, adjacency: Adjacency, clipping: Clipping
 
 def noise_factor(accountant: Accountant, sampler: Sampler, adjacency: Adjacency, clipping: Clipping) -> float:
     """What nu is multiplied by before this accountant sees it; raises where it proves nothing."""
+    for what, value, known in (
+        ("accountant", accountant, ACCOUNTANTS),
+        ("sampler", sampler, get_args(Sampler)),
+        ("adjacency", adjacency, get_args(Adjacency)),
+        ("clipping", clipping, get_args(Clipping)),
+    ):
+        if value not in known:
+            raise ValueError(f"{what} is {value!r}; must be one of {', '.join(known)}")
     factors = _VALID.get((sampler, adjacency, clipping), {})
-    if accountant not in ACCOUNTANTS:
-        raise UnsoundError(f"no accountant {accountant!r}; known: {', '.join(ACCOUNTANTS)}")
     if accountant not in factors:
         what = f"{sampler} sampling, {adjacency} neighbours and {clipping} clipping"
         remedy = f"valid there: {', '.join(factors)}" if factors else f"nothing is; {_remedy(sampler)}"

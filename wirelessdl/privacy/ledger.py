@@ -23,9 +23,11 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant, grid_cell, grid_nu
 from wirelessdl.privacy.pld import BEYOND, compose
+from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import SlotRelease
 from wirelessdl.privacy.tally import Tally
-from wirelessdl.privacy.totals import calibrate
+
+_MOST = 10**7  # releases beyond which a budget is no limit
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,29 @@ class Terms:
     clipping: str
     delta: float
     adjacency: str = "replace-one"
+
+    @property
+    def conditions(self) -> list[str]:
+        """What the proven total rests on: kept by the engine, but for the learner's memory, which is taken on trust."""
+        kept = [
+            "gains, mixing, plan, faults and compute times do not depend on data",
+            "the own term carries the noise that was sent",
+            "a learner remembers nothing but its weights (not checked for a class of your own)",
+            "batches are drawn afresh each round, keyed by node and round",
+            "x_1 comes from no data: the first transmission is not charged",
+            "noise stays secret: the run directory, with its seed, is not a private release",
+        ]
+        if self.protocol == "hardened":
+            return [
+                *kept,
+                "noise is aligned with the learning rate of the gradient carried",
+                "accuracy and final model are those of what was received; the last update is never shown",
+            ]
+        return [
+            *kept,
+            "no amplification by sampling: gradients are taken at a noiseless point",
+            "reported accuracy is of the last update, which the total does not cover",
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +91,7 @@ class Ledger:
         self.own_rounds = np.zeros(self.nodes, dtype=np.int64)
         self.cells: list[dict[int, int]] = [{} for _ in range(self.nodes)]  # releases per grid cell of nu
         self._room: dict[tuple[float, int, float], int] = {}
-        self._exact: dict[tuple[float, tuple[tuple[int, int], ...], int], float] = {}
+        self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
         # links come and go: a pair becomes a stream when it is first heard
         self.link = Tally()
         self.link_pair = np.zeros(0, dtype=np.int64)
@@ -109,27 +134,33 @@ class Ledger:
         if cell < 0:
             return False
         if set(held) - {cell}:
-            return self._composed(node, {**held, cell: held.get(cell, 0) + 1}, BEYOND / 2, points=1 << 13) <= budget
+            return self._composed(node, {**held, cell: held.get(cell, 0) + 1}) <= budget
         # all releases alike: how many fit is worked out once
         key = (float(self._q[node]), cell, budget)
         if key not in self._room:
-            nu = float(grid_nu(np.array(cell)))
-            terms = {"delta": self.terms.delta, "accountant": "pld"}
-            self._room[key] = int(calibrate(budget, q=key[0], noise_multiplier=nu, **terms))  # type: ignore[arg-type]
+            low, high = 0, 1
+            while high < _MOST and self._composed(node, {cell: high}) <= budget:
+                low, high = high, 2 * high
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self._composed(node, {cell: middle}) <= budget else (low, middle)
+            self._room[key] = low
         return held.get(cell, 0) + 1 <= self._room[key]
 
-    def _composed(self, node: int, cells: Mapping[int, int], bound: float, points: int = 1 << 15) -> float:
+    def _composed(self, node: int, cells: Mapping[int, int], bound: float = math.inf) -> float:
         """Exact composition of one sender's releases; the bound where that is out of reach."""
-        if not cells or -1 in cells or not bound < BEYOND:
+        if not cells or -1 in cells:
             return bound
-        key = (float(self._q[node]), tuple(sorted(cells.items())), points)
+        key = (float(self._q[node]), tuple(sorted(cells.items())))
         if key not in self._exact:
             nu = grid_nu(np.array(list(cells)))
             counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
-            least = min(bound, analytic_epsilon(gdp, self.terms.delta))
-            self._exact[key] = min(least, compose(counts, self.terms.delta, bound=least, points=points))
-        return self._exact[key]
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
+            amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
+            least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
+            self._exact[key] = least if least > BEYOND else min(least, compose(counts, self.terms.delta))
+        return min(bound, self._exact[key])
 
     @staticmethod
     def _cells(mu: FloatArray) -> IntArray:

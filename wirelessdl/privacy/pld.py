@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import logsumexp
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
@@ -46,25 +47,47 @@ def loss_masses(grid: FloatArray, q: float, nu: float) -> tuple[FloatArray, floa
     return mass, max(infinite, 1.0 - float(mass.sum()))
 
 
-def compose(counts: Mapping[tuple[float, float], int], delta: float, *, bound: float, points: int = 1 << 16) -> float:
-    """Epsilon of releases `(q, nu) -> how many`; bound: an epsilon known to be enough at this delta."""
+def compose(counts: Mapping[tuple[float, float], int], delta: float, *, points: int = 1 << 14) -> float:
+    """Epsilon of releases `(q, nu) -> how many`.
+
+    The range of losses kept is chosen so that what lies beyond has at most _TAIL delta of probability, by
+    Chernoff's bound on the composed masses themselves; that much is counted as infinite loss, so nothing
+    that wraps around is lost.
+    """
     if not counts:
         return 0.0
     reach = max(_support(q, nu, delta / sum(counts.values())) for q, nu in counts)
-    half = max(1.5 * bound, 4.0 * reach)  # loss range kept; what falls outside is beyond the bound's tail
+    half = _range(counts, reach, delta)
     step = 2.0 * half / points
     steps = math.ceil(reach / step)
     grid = step * np.arange(-steps, steps + 1, dtype=np.float64)
-    length = next_fast_len(points + 2 * steps, real=True)
+    length = next_fast_len(points + 2 * steps + 2, real=True)
     spectrum = np.zeros(length // 2 + 1, dtype=np.complex128)
     finite = 0.0
     for (q, nu), count in counts.items():
         mass, infinite = loss_masses(grid, q, nu)
         spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
-        finite += count * math.log1p(-infinite)
+        finite += count * math.log1p(-min(infinite, 1.0 - 1e-16))
     total = np.roll(irfft(np.exp(spectrum), length), length // 2)
     loss = step * (np.arange(length, dtype=np.float64) - length // 2)
-    return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite), delta)
+    return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite) + 2.0 * _TAIL * delta, delta)
+
+
+def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float) -> float:
+    """Loss that the sum exceeds in size with probability at most _TAIL delta."""
+    # a coarser grid of chords dominates the finer one, so its moments bound the finer one's upper tail
+    grid = np.linspace(-reach, reach, 301)
+    slopes = np.geomspace(1e-3, 1e4, 36) / max(reach, 1e-12)
+    upper, lower = np.zeros(len(slopes)), np.zeros(len(slopes))
+    for (q, nu), count in counts.items():
+        mass, _ = loss_masses(grid, q, nu)
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(mass)
+        upper += count * logsumexp(log_mass + slopes[:, None] * grid, axis=1)
+        lower += count * logsumexp(log_mass - slopes[:, None] * grid, axis=1)
+    needed = -math.log(_TAIL * delta)
+    widest = max(float(np.min((upper + needed) / slopes)), float(np.min((lower + needed) / slopes)))
+    return min(1.01 * widest + 2 * reach / 300, 1.01 * sum(counts.values()) * reach) + 1e-12
 
 
 def _support(q: float, nu: float, delta: float) -> float:

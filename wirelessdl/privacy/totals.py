@@ -35,20 +35,25 @@ def total_epsilon(
     """Epsilon of `rounds` charged releases with noise multiplier nu, the noise over replace-one sensitivity."""
     nu = noise_multiplier * noise_factor(accountant, sampler, adjacency, clipping)
     _check(noise_multiplier, q, rounds, delta)
-    if rounds == 0:
+    if rounds == 0 or math.isinf(nu):
         return 0.0
     if nu == 0:
         return math.inf
+    plain_nu = noise_multiplier * noise_factor("gdp", sampler, adjacency, clipping)
+    plain = analytic_epsilon(math.sqrt(rounds) / plain_nu, delta)  # amplification never hurts
     if accountant == "gdp" or q == 1.0:
-        return analytic_epsilon(math.sqrt(rounds) / nu, delta)
+        return plain
     if accountant == "paper":
         return _paper(nu, q, rounds, delta)
     if accountant == "rdp":
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
+    paper_nu = noise_multiplier * noise_factor("paper", sampler, adjacency, clipping)
+    bound = min(plain, _paper(paper_nu, q, rounds, delta, SPARSE_ORDERS))
+    if bound > BEYOND:
+        return bound
     if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
         return _dp_accounting_pld(nu, q, rounds, delta, replace=adjacency == "replace-one")
-    bound = min(_paper(nu, q, rounds, delta, SPARSE_ORDERS), analytic_epsilon(math.sqrt(rounds) / nu, delta))
-    return bound if bound > BEYOND else min(bound, compose({(q, nu): rounds}, delta, bound=bound))
+    return min(bound, compose({(q, nu): rounds}, delta))
 
 
 def calibrate(
@@ -64,8 +69,8 @@ def calibrate(
     clipping: Clipping = "per-sample",
 ) -> float:
     """The least noise multiplier that `rounds` releases need for a target, or the most rounds a multiplier allows."""
-    if not target_epsilon > 0:
-        raise ValueError(f"target_epsilon is {target_epsilon}; must be > 0")
+    if not (target_epsilon > 0 and math.isfinite(target_epsilon)):
+        raise ValueError(f"target_epsilon is {target_epsilon}; must be > 0 and finite")
     if (rounds is None) == (noise_multiplier is None):
         raise ValueError("give rounds to find the noise multiplier, or noise_multiplier to find the rounds")
     terms: dict[str, Any] = {
@@ -82,9 +87,12 @@ def calibrate(
 
 
 def _least_noise(target: float, q: float, rounds: int, terms: dict[str, Any]) -> float:
+    if rounds == 0:
+        return 0.0
+
     def excess(log_nu: float) -> float:
         total = total_epsilon(math.exp(log_nu), q, rounds, **terms)
-        return (min(total, 1e9) - target) / target
+        return math.log(min(total, 1e300) + 1e-300) - math.log(target)
 
     low, high = math.log(1e-2), math.log(10.0)
     while excess(high) > 0:
@@ -107,8 +115,10 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
     if total_epsilon(nu, q, 1, **terms) > target:
         return 0
     low, high = 1, 2
-    while high < _MOST_ROUNDS and total_epsilon(nu, q, high, **terms) <= target:
+    while total_epsilon(nu, q, high, **terms) <= target:
         low, high = high, 2 * high
+        if high > _MOST_ROUNDS:
+            raise ValueError(f"noise_multiplier {nu:g} allows more than {_MOST_ROUNDS:,} rounds; that is no limit")
     while high - low > 1:
         middle = (low + high) // 2
         if total_epsilon(nu, q, middle, **terms) <= target:
@@ -154,7 +164,7 @@ def _check(nu: float, q: float, rounds: int, delta: float) -> None:
         raise ValueError(f"q is {q}; must be in (0, 1]")
     if not nu >= 0:
         raise ValueError(f"noise_multiplier is {nu}; must be >= 0")
-    if rounds < 0:
-        raise ValueError(f"rounds is {rounds}; must be >= 0")
+    if not (isinstance(rounds, int | np.integer) and rounds >= 0):
+        raise ValueError(f"rounds is {rounds}; must be an integer >= 0")
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; must be in (0, 1)")

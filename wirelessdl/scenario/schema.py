@@ -60,6 +60,9 @@ class ChannelSection(Section):
     """A chain of models: losses add in dB, fading multiplies."""
 
     models: Annotated[list[Model], Field(min_length=1)] = Field(description="Channel models, applied in turn.")
+    condition: Literal["auto", "los", "nlos"] = Field(
+        "auto", description="Line of sight: by the loss model's probability, always, or never."
+    )
     frequency_hz: Positive = Field(3.5e9, description="Carrier frequency.")
 
 

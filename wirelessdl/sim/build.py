@@ -13,8 +13,10 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.catalog import CHANNELS
+from wirelessdl.channel.condition import ChannelCondition
 from wirelessdl.channel.csi import CSI, Csi
 from wirelessdl.channel.model import Chain
+from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.errors import ContractError, InfeasiblePowerError, ScenarioError
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import DATASETS, Dataset
@@ -68,7 +70,7 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "start_m", "features", "classes", "objective")
+SUPPLIED = ("frequency_hz", "condition", "start_m", "features", "classes", "objective")
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +261,11 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
 
 
 def _models(builder: _Builder) -> list[tuple[str, Any]]:
-    channel = builder.scenario.channel
-    return [
-        (part.name, builder.part(f"channel.models[{n}]", part, frequency_hz=channel.frequency_hz))
-        for n, part in enumerate(channel.models)
-    ]
+    channel, section = builder.scenario.channel, builder.scenario.scenario
+    standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
+    condition = ChannelCondition(channel.condition, standard, Streams(section.seed, section.run))
+    given = {"frequency_hz": channel.frequency_hz, "condition": condition}
+    return [(part.name, builder.part(f"channel.models[{n}]", part, **given)) for n, part in enumerate(channel.models)]
 
 
 def _channel(builder: _Builder, streams: Streams) -> Chain:

@@ -91,6 +91,7 @@ class Engine:
         self.world, self.recorder = world, recorder
         self._on_start, self._on_round, self._on_evaluation = on_start, on_round, on_evaluation
         self._hardened = world.scenario.privacy.protocol == "hardened"
+        self._budgeted = bool(np.isfinite(world.scenario.privacy.budget_total))
         self._adaptive = world.scenario.power.schedule == "adaptive"
         self.multiplier = make_multiplier(_rule(world.scenario), world.nodes)
         self.ledger = Ledger(world.terms, world.sampling_rate)
@@ -98,6 +99,7 @@ class Engine:
         self.plan: PowerPlan | None = None
         self.violations = 0
         self.silent = np.zeros(world.nodes, dtype=bool)
+        self.withdrawn = np.zeros(world.nodes, dtype=bool)
         self.time_ns = 0
         self._slot: Slot | None = None
         self._last: tuple[tuple[FloatArray, ...], Mixing, Mixing] | None = None
@@ -187,12 +189,12 @@ class Engine:
     def _take_air(self, round: int, now_ns: int, seen: Seen, sigma: FloatArray) -> tuple[BoolArray, Seen, PowerPlan]:
         """Who sends, what is heard of them, and the plan for it.
 
-        A sender whose own total would exceed the budget stays silent. Silence changes what the others need
-        of their plan, so this repeats until nobody else falls silent. It looks at nothing that depends on
-        data, so the silence itself tells nothing.
+        A sender whose own total would exceed the budget stays silent for the rest of the run. Silence changes
+        what the others need of their plan, so this repeats until nobody else falls silent. It looks at
+        nothing that depends on data, so the silence itself tells nothing.
         """
         budget = self.world.scenario.privacy.budget_total
-        on_air = np.ones(self.world.nodes, dtype=bool)
+        on_air = ~self.silent
         while True:
             heard = seen.among(on_air)
             self.plan = plan = self._plan(round, now_ns, heard)
@@ -205,7 +207,10 @@ class Engine:
             on_air = on_air & ~spent
         for node in np.flatnonzero(~on_air & ~self.silent):
             self.recorder.event(now_ns, int(node), "budget", f"own total would exceed {budget:g}: silent from here on")
+        # the step that will now never be sent is taken back, so that nothing shown later depends on it
+        self.withdrawn = ~on_air & ~self.silent
         self.silent = ~on_air
+        self.carried = Carried(on_air * self.carried.gamma, on_air * self.carried.multiplier)
         return on_air, heard, plan
 
     def _own_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
@@ -231,6 +236,7 @@ class Engine:
                 thermal_scale=np.sqrt(world.thermal_w) * slot.mixing.scale,
                 step=slot.on_air * slot.learning_rate * slot.multiplier,
                 evaluate=evaluate,
+                withdrawn=self.withdrawn,
             )
         )
         # who stayed silent took no step, and still carries what it carried
@@ -358,6 +364,7 @@ class Engine:
             "carried_multiplier": self.carried.multiplier,
             "counts": np.array([self.violations, self.time_ns]),
             "silent": self.silent,
+            **({"mixed": self.world.learning.mixed()} if self._budgeted else {}),
             **kept,
         }
 
@@ -384,7 +391,7 @@ class Engine:
                     "a model must draw only from the rng it is handed"
                 )
         arrays = replay.arrays
-        self.world.learning.restore(arrays["x"])
+        self.world.learning.restore(arrays["x"], arrays.get("mixed"))
         self.carried = Carried(arrays["carried_gamma"], arrays["carried_multiplier"])
         self.violations, self.time_ns = arrays["counts"].tolist()
         self.silent = arrays["silent"]

@@ -75,7 +75,11 @@ class Mean:
 
     def advance(self, mixing: Mixing) -> FloatArray:
         self._sum, self._count = self._sum + mixing.dense, self._count + 1
-        return np.asarray(1.0 / perron_vector(self._sum / self._count))
+        try:
+            pi = perron_vector(self._sum / self._count)
+        except np.linalg.LinAlgError:  # so far the air falls apart: no pi, and theta caps what follows
+            return np.full(len(self._sum), np.inf)
+        return np.where(pi > 0, 1.0 / np.where(pi > 0, pi, 1.0), np.inf)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"sum": self._sum, "count": np.array(self._count)}

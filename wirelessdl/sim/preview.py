@@ -19,6 +19,7 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
+from wirelessdl.privacy.combinations import Accountant
 from wirelessdl.sim.build import World
 from wirelessdl.sim.engine import Engine, Seen
 from wirelessdl.sim.recorder import Recorder
@@ -38,7 +39,8 @@ class Preview:
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
-    forecast: dict[str, float]  # proven own total of the worst node over the run, by accountant
+    forecast: dict[str, float]  # own total of the worst node if the plan held for the whole run, by accountant
+    first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
 
@@ -62,6 +64,7 @@ def preview(world: World) -> Preview:
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
         forecast=forecast(world, plan),
+        first_frame_only=adaptive and world.scenario.power.objective != "own-noise",
         violation_rate=None if adaptive or not plan.problem.private else _violation_rate(world, plan, seen),
         verdict=tuple(_verdict(world, plan, ratio)),
     )
@@ -81,16 +84,15 @@ def forecast(world: World, plan: PowerPlan) -> dict[str, float]:
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, privacy.delta_total))}
     if not np.isfinite(mu).all():
         return dict.fromkeys(("paper", "rdp", "pld", "gdp"), math.inf)
-    q = world.sampling_rate
-    totals: dict[str, float] = {}
-    for name in valid_accountants("without-replacement", "replace-one", privacy.clipping):
-        worst = 0.0
-        for node in {int(np.argmax(mu)), int(np.argmax(q)), int(np.argmax(mu * q))}:
-            nu = 1.0 / float(mu[node])
-            total = total_epsilon(nu, float(q[node]), releases, delta=privacy.delta_total, accountant=name)
-            worst = max(worst, total)
-        totals[name] = worst
-    return totals
+    pairs = sorted({(1.0 / float(m), float(q)) for m, q in zip(mu, world.sampling_rate)})
+    names = valid_accountants("without-replacement", "replace-one", privacy.clipping)
+
+    def total(name: Accountant, pair: tuple[float, float]) -> float:
+        return total_epsilon(*pair, releases, delta=privacy.delta_total, accountant=name)
+
+    worst = max(pairs, key=lambda pair: total("pld", pair))
+    # dp-accounting's Renyi accountant takes a second a call: only where the exact total is largest
+    return {name: total(name, worst) if name == "rdp" else max(total(name, p) for p in pairs) for name in names}
 
 
 def noise_to_update(world: World, plan: PowerPlan) -> float:

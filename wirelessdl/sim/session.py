@@ -238,4 +238,5 @@ def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
         "energy_j": float(run.rounds["energy_j"].sum()),
         "wall_s": wall_s,
         "cautions": cautions(world),
+        "epsilon_own_conditions": world.terms.conditions,
     }

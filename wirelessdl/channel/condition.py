@@ -1,0 +1,35 @@
+"""Line of sight or not, apart from what it does to loss, shadowing and fading.
+
+Each unordered pair of nodes has one number, uniform on [0, 1], for the whole run; the pair sees each
+other while that number is at most the probability of a line of sight at its present distance. So both
+directions agree, a link that does not move does not flicker, and one that grows longer loses sight once.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.channel.standard import LOS_PROBABILITY
+from wirelessdl.links import Links
+from wirelessdl.streams import Streams
+
+Rule = Literal["auto", "los", "nlos"]
+
+
+class ChannelCondition:
+    """The condition of every link. auto: by the probability that belongs to the loss model, else in sight."""
+
+    def __init__(self, rule: Rule, loss_model: str, streams: Streams):
+        self.rule, self.loss_model, self._streams = rule, loss_model, streams
+        self._level: FloatArray | None = None
+
+    def los(self, links: Links) -> BoolArray:
+        """Which links have a line of sight."""
+        if self.rule != "auto" or self.loss_model not in LOS_PROBABILITY:
+            return np.full(len(links), self.rule != "nlos")
+        if self._level is None:
+            pairs = links.nodes * (links.nodes - 1) // 2
+            self._level = self._streams.draws("channel.condition").random(pairs)
+        probability = LOS_PROBABILITY[self.loss_model](links.distance_2d_m)
+        return np.asarray(self._level[links.pair_rank] <= probability)

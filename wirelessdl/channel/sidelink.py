@@ -1,0 +1,53 @@
+"""3GPP TR 37.885 sidelink: device to device, both ends low. f in GHz, d the slant range in metres.
+
+    urban    LOS   38.77 + 16.7 lg d + 18.2 lg f        P_LOS = min(1, 1.05 exp(-0.0114 d))
+    highway  LOS   32.4 + 20 lg d + 20 lg f             P_LOS = min(1, 2.1013e-6 d^2 - 0.002 d + 1.0193) to 475 m,
+                                                                max(0, 0.54 - 0.001 (d - 475)) beyond
+    both     NLOS  36.85 + 30 lg d + 18.9 lg f
+
+No upper distance is given; closer than 1 m is clamped there.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+
+
+def urban(distance_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
+    """Loss in a street grid."""
+    if not los:
+        return _blocked(distance_m, frequency_hz)
+    return 38.77 + 16.7 * _lg(distance_m) + 18.2 * math.log10(frequency_hz / 1e9)
+
+
+def highway(distance_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
+    """Loss on a highway."""
+    if not los:
+        return _blocked(distance_m, frequency_hz)
+    return 32.4 + 20 * _lg(distance_m) + 20 * math.log10(frequency_hz / 1e9)
+
+
+def _blocked(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
+    return 36.85 + 30 * _lg(distance_m) + 18.9 * math.log10(frequency_hz / 1e9)
+
+
+def _lg(distance_m: FloatArray) -> FloatArray:
+    return np.log10(np.maximum(distance_m, 1.0))
+
+
+def _urban_probability(d: FloatArray) -> FloatArray:
+    return np.minimum(1.0, 1.05 * np.exp(-0.0114 * d))
+
+
+def _highway_probability(d: FloatArray) -> FloatArray:
+    near = np.minimum(1.0, 2.1013e-6 * d**2 - 0.002 * d + 1.0193)
+    return np.where(d <= 475, near, np.maximum(0.0, 0.54 - 0.001 * (d - 475)))
+
+
+LOS_PROBABILITY: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "sidelink-urban": _urban_probability,
+    "sidelink-highway": _highway_probability,
+}
