@@ -5,9 +5,11 @@ import pytest
 
 from wirelessdl.channel.condition import ChannelCondition
 from wirelessdl.channel.csi import Pilots
-from wirelessdl.channel.fading import Rayleigh, Rician, Uniform
+from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss import Friis, LogDistance
+from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.streams import Streams
@@ -143,3 +145,105 @@ def test_pilots_are_unbiased_with_the_error_theory_gives():
     count = len(links)
     assert abs(estimate.mean() - 0.5) < 4 * np.sqrt(variance / count)
     assert abs(estimate.var() - variance) < 4 * variance * np.sqrt(2 / count)
+
+
+# --- condition and shadowing
+
+
+def walk(links, shift_m):
+    """The same links with every node moved along y."""
+    position = links.geometry.position_m.copy()
+    position[:, 1] += shift_m
+    return links.at(Geometry.at_rest(position))
+
+
+def test_line_of_sight_is_as_frequent_as_its_probability_and_shared_by_both_directions():
+    links = full_links(400, spacing=0.5)  # distances from 0.5 to 200 m
+    condition = ChannelCondition("auto", "umi-street-canyon", Streams(2))
+    los = condition.los(links)
+    matrix = links.matrix(los.astype(float))
+    np.testing.assert_array_equal(matrix, matrix.T)
+    once = links.rx < links.tx
+    for low, high in ((20.0, 40.0), (60.0, 80.0), (120.0, 160.0)):
+        inside = once & (links.distance_2d_m >= low) & (links.distance_2d_m < high)
+        expected = np.mean(LOS_PROBABILITY["umi-street-canyon"](links.distance_2d_m[inside]))
+        error = np.sqrt(expected * (1 - expected) / inside.sum())
+        assert abs(los[inside].mean() - expected) < 4 * error
+    np.testing.assert_array_equal(condition.los(links), los)  # asked again, nothing moved: the same
+
+
+def test_condition_may_be_fixed():
+    links = full_links(5)
+    assert ChannelCondition("los", "uma", Streams(1)).los(links).all()
+    assert not ChannelCondition("nlos", "uma", Streams(1)).los(links).any()
+    assert ChannelCondition("auto", "log-distance", Streams(1)).los(links).all()
+
+
+def test_shadowing_has_its_deviation_and_is_symmetric():
+    links = full_links(300)
+    shadowing = Shadowing(SIGHT, sigma_db=6.0)
+    loss = -20 * np.log10(shadowing.gain(links, 0.0, rng(1)))
+    matrix = links.matrix(loss)
+    np.testing.assert_allclose(matrix, matrix.T)
+    once = loss[links.rx < links.tx]
+    assert abs(once.mean()) < 4 * 6 / np.sqrt(len(once))
+    assert abs(once.std() - 6.0) < 4 * 6 / np.sqrt(2 * len(once))
+
+
+@pytest.mark.parametrize("lag_m", [2.0, 5.0, 15.0])
+def test_shadowing_forgets_along_the_way_as_gudmundson_says(lag_m):
+    """Both ends move by lag/2: correlation exp(-lag / d_corr)."""
+    links = full_links(300)
+    shadowing = Shadowing(SIGHT, sigma_db=6.0, correlation_m=10.0)
+    once = links.rx < links.tx
+    before = np.log(shadowing.gain(links, 0.0, rng(1)))[once]
+    after = np.log(shadowing.gain(walk(links, lag_m / 2), 1.0, rng(2)))[once]
+    expected = np.exp(-lag_m / 10.0)
+    error = (1 - expected**2) / np.sqrt(len(before))
+    assert abs(np.corrcoef(before, after)[0, 1] - expected) < 4 * error
+
+
+def test_shadowing_of_a_static_link_does_not_change():
+    links = full_links(5)
+    shadowing = Shadowing(SIGHT)
+    first = shadowing.gain(links, 0.0, rng(1))
+    np.testing.assert_array_equal(shadowing.gain(links, 100.0, rng(2)), first)
+
+
+def test_shadowing_follows_the_loss_model_and_the_condition():
+    links = full_links(200)
+    spread = {}
+    for rule in ("los", "nlos"):
+        shadowing = Shadowing(ChannelCondition(rule, "umi-street-canyon", Streams(1)))
+        spread[rule] = np.std(20 * np.log10(shadowing.gain(links, 0.0, rng(1))))
+    assert spread["los"] == pytest.approx(4.0, rel=0.05)
+    assert spread["nlos"] == pytest.approx(7.82, rel=0.05)
+
+
+@pytest.mark.parametrize("m", [0.7, 2.0, 5.0])
+def test_nakagami_power_has_unit_mean_and_variance_one_over_m(m):
+    links = full_links(500)
+    power = Nakagami(m).gain(links, 0.0, rng(3))[links.rx < links.tx] ** 2
+    count = len(power)
+    assert abs(power.mean() - 1) < 4 * np.sqrt(1 / m / count)
+    fourth = (6 / m + 3) / m**2  # fourth central moment of Gamma(m, 1/m)
+    assert abs(power.var() - 1 / m) < 4 * np.sqrt((fourth - 1 / m**2) / count)
+
+
+def test_rician_by_condition_is_rayleigh_out_of_sight():
+    links = full_links(300)
+    blocked = Rician(ChannelCondition("nlos", "", Streams(1)), by_condition=True)
+    np.testing.assert_allclose(blocked.gain(links, 0.0, rng(1)), Rayleigh().gain(links, 0.0, rng(1)))
+    assert Rician(SIGHT, k_db=20.0, by_condition=True).gain(links, 0.0, rng(1)).std() < 0.1
+
+
+def test_a_distance_the_standard_knows_nothing_about_is_one_line(wirelessdl_command):
+    def run(models):
+        close = ("--set", "network.placement.radius_m=4", "--set", f"channel.models=[{models}]")
+        return wirelessdl_command("run", "quickstart", "--rounds", "2", "--quiet", *close)
+
+    result = run("{model='umi-street-canyon'}")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "umi-street-canyon holds from 10 to 5000" in result.err
+    assert run("{model='umi-street-canyon', enforce_range=false}, {model='shadowing'}, {model='nakagami'}").code == 0
+    assert run("{model='sidelink-urban'}, {model='shadowing'}, {model='rician', by_condition=true}").code == 0
