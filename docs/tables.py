@@ -54,7 +54,7 @@ ABOUT = {
     ),
     "privacy": (
         "Totals: one row per sender behind its own noise (`proven`, rx null), one per link for the paper's sum over "
-        "slots (`claim`)."
+        "slots (`claim`). While the run goes on: the senders alone, by a cheaper bound."
     ),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
@@ -41,11 +42,13 @@ class Tally:
         """Epsilon of every stream so far; q per stream."""
         self._fold()
         stream, cell = np.divmod(self._key, _CELLS + 1)
-        self._look_up(q[stream], cell - 1)
-        total = np.zeros((len(q), len(SPARSE_ORDERS)))
-        rows = [self._rows[pair] for pair in zip(q[stream].tolist(), (cell - 1).tolist())]
-        if rows:
-            np.add.at(total, stream, self._count[:, None] * np.stack(rows))
+        rates, rate = np.unique(q, return_inverse=True)
+        # many streams share a (rate, cell): look each up once, then one sparse product
+        pair, place = np.unique(rate[stream] * (_CELLS + 1) + cell, return_inverse=True)
+        table = self._look_up(rates[pair // (_CELLS + 1)], pair % (_CELLS + 1) - 1)
+        counts = csr_array((self._count.astype(np.float64), (stream, place)), shape=(len(q), len(pair)))
+        with np.errstate(invalid="ignore"):
+            total = np.asarray(counts @ table)
         return convert(total, delta)
 
     def state(self) -> NDArray[Any]:
@@ -63,11 +66,12 @@ class Tally:
             total = np.bincount(place, weights=np.concatenate([self._count, count]), minlength=len(every))
             self._key, self._count, self._pending = every, total.astype(np.int64), []
 
-    def _look_up(self, q: FloatArray, cell: IntArray) -> None:
-        """Renyi parameters of the pairs not met before."""
-        missing = [pair for pair in set(zip(q.tolist(), cell.tolist())) if pair not in self._rows]
+    def _look_up(self, q: FloatArray, cell: IntArray) -> FloatArray:
+        """Renyi parameters of pairs, `[pairs, orders]`; those not met before are worked out together."""
+        pairs = list(zip(q.tolist(), cell.tolist()))
+        missing = [pair for pair in pairs if pair not in self._rows]
         if missing:
             rate, number = (np.array(values) for values in zip(*missing))
             nu = np.where(number < 0, 0.0, _NU_MIN * np.exp(number * _GRID))
-            table = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, nu)
-            self._rows.update(zip(missing, table))
+            self._rows.update(zip(missing, rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, nu)))
+        return np.array([self._rows[pair] for pair in pairs]).reshape(len(pairs), len(SPARSE_ORDERS))
