@@ -13,7 +13,6 @@ kept. Then models, z, ledger and sums are put in place.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -25,55 +24,20 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.leakage import link_mu, own_mu
-from wirelessdl.learning.engine import Order, fetch
-from wirelessdl.links import Links
+from wirelessdl.learning.engine import Order
 from wirelessdl.mixing import Mixing, balanced_air, mix, spectral_gap, uniform_air
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import SlotRelease
-from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
+from wirelessdl.sim.frame import Carried, Replay, Seen
 from wirelessdl.sim.medium import Medium
-from wirelessdl.sim.multiplier import Rule, make_multiplier
+from wirelessdl.sim.multiplier import make_multiplier, rule_for
 from wirelessdl.sim.node import node_process
-from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot
+from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot, progress
 
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """The air as a frame opens: per link, |h|, its mean over fading, and the receivers' estimate."""
-
-    links: Links
-    gain: FloatArray
-    mean_gain: FloatArray
-    gain_est: FloatArray
-
-    def among(self, on_air: BoolArray) -> "Seen":
-        """Only what is heard of the senders on air."""
-        if on_air.all():
-            return self
-        keep = on_air[self.links.tx]
-        return Seen(self.links.where(keep), self.gain[keep], self.mean_gain[keep], self.gain_est[keep])
-
-
-@dataclass
-class Carried:
-    """The gradient each node's model carries but has not sent: its rate and multiplier, 0 for none."""
-
-    gamma: FloatArray
-    multiplier: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """A state to go on from: what `Engine.state` and `Engine.checksums` gave after a round."""
-
-    round: int
-    arrays: Mapping[str, NDArray[Any]]
-    checksums: Mapping[str, int]
 
 
 class Engine:
@@ -93,7 +57,7 @@ class Engine:
         self._hardened = world.scenario.privacy.protocol == "hardened"
         self._budgeted = bool(np.isfinite(world.scenario.privacy.budget_total))
         self._adaptive = world.scenario.power.schedule == "adaptive"
-        self.multiplier = make_multiplier(_rule(world.scenario), world.nodes)
+        self.multiplier = make_multiplier(rule_for(world.scenario), world.nodes)
         self.ledger = Ledger(world.terms, world.sampling_rate)
         self.carried = Carried(np.zeros(world.nodes), np.zeros(world.nodes))
         self.plan: PowerPlan | None = None
@@ -248,7 +212,7 @@ class Engine:
         entry = Entry(slot, now_ns, outcome)
         self.recorder.add(entry)
         if evaluate and self._on_evaluation is not None:
-            self._on_evaluation(_progress(entry, rounds))
+            self._on_evaluation(progress(entry, rounds))
         if self._on_round is not None:
             self._on_round(round)
 
@@ -411,30 +375,5 @@ class Engine:
         return over
 
 
-def _rule(scenario: Scenario) -> Rule:
-    """Which multiplier `auto` stands for."""
-    if scenario.power.multiplier != "auto":
-        return scenario.power.multiplier
-    if scenario.power.balance:
-        return "balanced"
-    return "product" if scenario.privacy.protocol == "paper" else "mean"
-
-
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
-
-
-def _progress(entry: Entry, rounds: int) -> Progress:
-    outcome = entry.outcome
-    assert outcome.accuracy is not None
-    accuracy = fetch([outcome.accuracy])
-    return Progress(
-        round=entry.slot.round,
-        rounds=rounds,
-        time_s=to_s(entry.time_ns),
-        accuracy_mean=float(accuracy.mean()),
-        accuracy_min=float(accuracy.min()),
-        accuracy_max=float(accuracy.max()),
-        loss_mean=float(fetch([outcome.loss]).mean()),
-        epsilon_own_total=float(entry.slot.total_epsilon.max()),
-    )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.mixing import Mixing, perron_vector
+from wirelessdl.scenario.schema import Scenario
 
 Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed"]
 
@@ -117,3 +118,12 @@ def make_multiplier(rule: Rule, nodes: int) -> Multiplier:
     kinds: dict[Rule, type[Any]] = {"balanced": Balanced, "product": Product, "mean": Mean, "windowed": Windowed}
     made: Multiplier = kinds[rule](nodes)
     return made
+
+
+def rule_for(scenario: Scenario) -> Rule:
+    """Which multiplier `auto` stands for."""
+    if scenario.power.multiplier != "auto":
+        return scenario.power.multiplier
+    if scenario.power.balance:
+        return "balanced"
+    return "product" if scenario.privacy.protocol == "paper" else "mean"

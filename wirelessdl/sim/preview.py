@@ -21,7 +21,8 @@ from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.combinations import Accountant
 from wirelessdl.sim.build import World
-from wirelessdl.sim.engine import Engine, Seen
+from wirelessdl.sim.engine import Engine
+from wirelessdl.sim.frame import Seen
 from wirelessdl.sim.recorder import Recorder
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4

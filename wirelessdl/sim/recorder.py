@@ -266,3 +266,20 @@ def _require_finite(entries: list[Entry], loss: FloatArray) -> None:
             f"loss of node {node} is {loss[row, node]} in round {entries[row].slot.round}; the noise or the learning "
             "rate is likely too large: lower learning.learning_rate, or raise privacy.epsilon_max"
         )
+
+
+def progress(entry: Entry, rounds: int) -> Progress:
+    """Where the run is, from an evaluated entry."""
+    outcome = entry.outcome
+    assert outcome.accuracy is not None
+    accuracy = fetch([outcome.accuracy])
+    return Progress(
+        round=entry.slot.round,
+        rounds=rounds,
+        time_s=to_s(entry.time_ns),
+        accuracy_mean=float(accuracy.mean()),
+        accuracy_min=float(accuracy.min()),
+        accuracy_max=float(accuracy.max()),
+        loss_mean=float(fetch([outcome.loss]).mean()),
+        epsilon_own_total=float(entry.slot.total_epsilon.max()),
+    )

@@ -13,7 +13,8 @@ from wirelessdl.sim.build import World, build
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.compare import refuse_changes
 from wirelessdl.sim.describe import cautions
-from wirelessdl.sim.engine import Engine, Replay
+from wirelessdl.sim.engine import Engine
+from wirelessdl.sim.frame import Replay
 from wirelessdl.sim.recorder import Progress, Recorder
 from wirelessdl.sim.resumption import require_whole, resumption
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
