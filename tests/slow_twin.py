@@ -40,13 +40,15 @@ class SlowTwin:
         w = [self.x[j] + math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
         weight = self._air_weight(gain, neighbours)
-        thermal = self._normal(t, "thermal") if world.thermal_w > 0 else [0.0] * K
+        thermal = self._normal(t, "thermal")
+        echo = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A = [], np.zeros((K, K))
         for i in range(K):
             d = len(neighbours[i])
             c = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
             y = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) * w[j] for j in neighbours[i])
-            y = y + math.sqrt(world.thermal_w) * thermal[i]
+            emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
+            y = y + math.sqrt(world.thermal_w + echo * emitted) * thermal[i]
             s.append(weight[i] * y / (c * d) + (1 - weight[i]) * w[i])
             A[i][i] = 1 - weight[i]
             for j in neighbours[i]:

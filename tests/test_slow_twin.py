@@ -34,7 +34,7 @@ CASES = {
     "hardened, unbalanced, thermal noise": {
         "privacy": {"epsilon_max": 0.7},
         "power": {"balance": False, "multiplier": "product"},
-        "radio": {"thermal_noise": True, "bandwidth_hz": 1e14},
+        "radio": {"thermal_noise": True, "bandwidth_hz": 1e14, "cancellation_db": 20.0},
     },
     "hardened, no privacy noise, projection at work": {
         "privacy": {"epsilon_max": float("inf")},

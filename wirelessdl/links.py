@@ -33,6 +33,22 @@ class Geometry:
 
 
 @dataclass(frozen=True, eq=False)
+class Pairs:
+    """Unordered pairs in the order of their numbers; `of_link` says which one a link belongs to."""
+
+    number: IntArray
+    low: IntArray
+    high: IntArray
+    of_link: IntArray
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+_TIMELESS = ("pair", "pairs", "degree")  # of links, wherever the nodes are
+
+
+@dataclass(frozen=True, eq=False)
 class Links:
     """Directed links `tx -> rx` of K nodes, sorted by receiver, then sender."""
 
@@ -55,7 +71,12 @@ class Links:
 
     def at(self, geometry: Geometry) -> "Links":
         """The same links with the nodes elsewhere."""
-        return self if geometry is self.geometry else Links(self.rx, self.tx, geometry)
+        if geometry is self.geometry:
+            return self
+        moved = Links(self.rx, self.tx, geometry)
+        # who hears whom did not change, so what was worked out from it holds
+        moved.__dict__.update({name: self.__dict__[name] for name in _TIMELESS if name in self.__dict__})
+        return moved
 
     def where(self, keep: BoolArray) -> "Links":
         """Only the links that `keep` marks."""
@@ -75,10 +96,11 @@ class Links:
         return low * self.nodes + high
 
     @cached_property
-    def pair_rank(self) -> IntArray:
-        """Rank of the unordered pair among all K (K - 1) / 2, row by row of the upper triangle."""
-        low, high = np.minimum(self.rx, self.tx), np.maximum(self.rx, self.tx)
-        return np.asarray(low * (2 * self.nodes - low - 1) // 2 + high - low - 1)
+    def pairs(self) -> "Pairs":
+        """The unordered pairs that are joined in either direction."""
+        number, of_link = np.unique(self.pair, return_inverse=True)
+        low, high = np.divmod(number, self.nodes)
+        return Pairs(number, low, high, of_link)
 
     @cached_property
     def degree(self) -> IntArray:
@@ -88,14 +110,18 @@ class Links:
     @cached_property
     def distance_m(self) -> FloatArray:
         """Length of each link in three dimensions."""
-        position = self.geometry.position_m
-        return np.asarray(np.linalg.norm(position[self.rx] - position[self.tx], axis=1))
+        return self._apart_m(3)
 
     @cached_property
     def distance_2d_m(self) -> FloatArray:
         """Length of each link on the ground."""
-        position = self.geometry.position_m[:, :2]
-        return np.asarray(np.linalg.norm(position[self.rx] - position[self.tx], axis=1))
+        return self._apart_m(2)
+
+    def _apart_m(self, dimensions: int) -> FloatArray:
+        pairs, square = self.pairs, np.zeros(len(self.pairs))
+        for axis in self.geometry.position_m.T[:dimensions]:
+            square += (axis[pairs.low] - axis[pairs.high]) ** 2
+        return np.asarray(np.sqrt(square)[pairs.of_link])
 
     @cached_property
     def tx_height_m(self) -> FloatArray:
@@ -104,6 +130,13 @@ class Links:
     @cached_property
     def rx_height_m(self) -> FloatArray:
         return np.asarray(self.geometry.position_m[self.rx, 2])
+
+    @cached_property
+    def growth_mps(self) -> FloatArray:
+        """How fast each link grows; negative where its ends approach each other."""
+        apart = self.geometry.position_m[self.rx] - self.geometry.position_m[self.tx]
+        relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
+        return np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9))
 
     def matrix(self, values: FloatArray, fill: float = 0.0) -> FloatArray:
         """Dense `[rx, tx]` view of one value per link."""

@@ -3,6 +3,7 @@
 from wirelessdl.channel.cellular import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.pathloss import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
+from wirelessdl.channel.replay import Replay
 from wirelessdl.channel.shadowing import Shadowing
 
 CHANNELS = {
@@ -15,6 +16,7 @@ CHANNELS = {
     "inh-office": InhOffice,
     "nakagami": Nakagami,
     "rayleigh": Rayleigh,
+    "replay": Replay,
     "rician": Rician,
     "rma": Rma,
     "shadowing": Shadowing,

@@ -6,9 +6,9 @@ import numpy as np
 from annotated_types import Gt
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.channel.condition import ChannelCondition
+from wirelessdl.channel.condition import ChannelCondition, always_in_sight
 from wirelessdl.channel.pathloss import PathLoss
-from wirelessdl.channel.standard import standard_loss_db
+from wirelessdl.channel.standard import check_range, standard_loss_db
 from wirelessdl.links import Links
 
 
@@ -17,8 +17,22 @@ class StandardLoss(PathLoss):
 
     name: ClassVar[str]
 
-    def __init__(self, frequency_hz: Annotated[float, Gt(0)], condition: ChannelCondition, enforce_range: bool = True):
-        self.frequency_hz, self._condition, self._enforce = frequency_hz, condition, enforce_range
+    def __init__(
+        self,
+        frequency_hz: Annotated[float, Gt(0)],
+        condition: ChannelCondition | None = None,
+        enforce_range: bool = True,
+    ):
+        self.frequency_hz, self._enforce = frequency_hz, enforce_range
+        self._condition = condition or always_in_sight()
+
+    def caution(self, links: Links) -> str | None:
+        """What is wrong with using it on these links all the same; None when nothing is."""
+        try:
+            check_range(self.name, links.distance_2d_m, links.tx_height_m, links.rx_height_m, self.frequency_hz)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def loss_db(self, links: Links) -> FloatArray:
         clear, blocked = (

@@ -9,7 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray
+from wirelessdl.channel import keyed
 from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.links import Links
 from wirelessdl.streams import Streams
@@ -21,15 +22,24 @@ class ChannelCondition:
     """The condition of every link. auto: by the probability that belongs to the loss model, else in sight."""
 
     def __init__(self, rule: Rule, loss_model: str, streams: Streams):
-        self.rule, self.loss_model, self._streams = rule, loss_model, streams
-        self._level: FloatArray | None = None
+        self.rule, self.loss_model = rule, loss_model
+        self._word = keyed.key(streams.draws("channel.condition"))
+        self._last: tuple[Links, BoolArray] | None = None
 
     def los(self, links: Links) -> BoolArray:
         """Which links have a line of sight."""
+        if self._last is None or self._last[0] is not links:  # several models ask about the same instant
+            self._last = (links, self._look(links))
+        return self._last[1]
+
+    def _look(self, links: Links) -> BoolArray:
         if self.rule != "auto" or self.loss_model not in LOS_PROBABILITY:
             return np.full(len(links), self.rule != "nlos")
-        if self._level is None:
-            pairs = links.nodes * (links.nodes - 1) // 2
-            self._level = self._streams.draws("channel.condition").random(pairs)
+        level = keyed.uniform(self._word, links.pairs.number)[0]
         probability = LOS_PROBABILITY[self.loss_model](links.distance_2d_m)
-        return np.asarray(self._level[links.pair_rank] <= probability)
+        return np.asarray(level[links.pairs.of_link] <= probability)
+
+
+def always_in_sight() -> ChannelCondition:
+    """For models used on their own, without a scenario."""
+    return ChannelCondition("los", "", Streams(0))

@@ -5,104 +5,202 @@
     nakagami   |h|^2 ~ Gamma(m, 1/m):                    E|h|^2 = 1, variance of the power 1/m
     uniform    |h| ~ U[low, high], drawn once per directed pair of the full graph (the paper's channel)
 
-Block fading: one draw holds for a coherence time, by default for one frame. Draws are made for every
-pair, so a link that comes or goes moves nobody else's. Reciprocal: both directions share a draw.
+In time, `process = "block"`: one draw holds for a coherence time, by default for one frame. Or
+`"clarke"` (rayleigh, rician): the scatter turns with each end's Doppler, see clarke.py, and the line of
+sight with its length. Draws belong to pairs, so a link that comes or goes moves nobody else's.
+Reciprocal: both directions share a draw.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from annotated_types import Gt, Interval
+from annotated_types import Ge, Gt, Interval
 from numpy.typing import NDArray
+from scipy.special import gammainc, gammaincinv
+from scipy.stats import ncx2
 
-from wirelessdl.arrays import FloatArray
-from wirelessdl.channel.condition import ChannelCondition
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.channel import keyed
+from wirelessdl.channel.clarke import Clarke, correlation
+from wirelessdl.channel.condition import ChannelCondition, always_in_sight
+from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
-from wirelessdl.units import from_db
+from wirelessdl.units import SPEED_OF_LIGHT_MPS, from_db
 
 ComplexArray: TypeAlias = NDArray[np.complex128]
+Process: TypeAlias = Literal["block", "clarke"]
+Coherence: TypeAlias = Annotated[float, Gt(0)] | None
+Paths: TypeAlias = Annotated[int, Interval(ge=4, le=1024)]
+Speed: TypeAlias = Annotated[float, Ge(0)] | None
 
 
-class BlockFading:
-    """Unit-power complex scatter beside a constant line of sight, redrawn every block."""
+class Blocks:
+    """Which block of time it is, and the word that block's draws are keyed by."""
+
+    def __init__(self, coherence_s: float | None):
+        self.coherence_s = coherence_s
+        self._block: int | None = None
+        self._word = 0
+
+    def word(self, time_s: float, rng: np.random.Generator) -> int:
+        block = None if self.coherence_s is None else int(time_s / self.coherence_s)
+        if block is None or block != self._block:
+            self._block, self._word = block, keyed.key(rng)
+        return self._word
+
+
+class _Scattered(Composable):
+    """A line of sight, which may be nothing, beside scatter of unit power in all."""
 
     small_scale = True
 
-    def __init__(self, line_of_sight: float, coherence_s: float | None, reciprocal: bool):
-        self._share, self.coherence_s, self.reciprocal = line_of_sight, coherence_s, reciprocal
-        self._block: int | None = None
-        self._scatter: ComplexArray = np.zeros(0, dtype=np.complex128)
+    def __init__(
+        self,
+        frequency_hz: float,
+        process: Process,
+        coherence_s: float | None,
+        reciprocal: bool,
+        paths: int | None,
+        speed_mps: float | None,
+    ):
+        if process == "clarke" and coherence_s is not None:
+            raise ValueError('coherence_s goes with process = "block"; under "clarke" it follows from Doppler')
+        for name, value in (("paths", paths), ("speed_mps", speed_mps)):
+            if process == "block" and value is not None:
+                raise ValueError(f'{name} is {value:g}; goes with process = "clarke"')
+        self.frequency_hz, self.reciprocal = frequency_hz, reciprocal
+        self.blocks = Blocks(coherence_s)
+        self.clarke = Clarke(frequency_hz, paths or 16, speed_mps, reciprocal) if process == "clarke" else None
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        block = None if self.coherence_s is None else int(time_s / self.coherence_s)
-        if block is None or block != self._block or not len(self._scatter):
-            count = links.nodes * (links.nodes - 1) // 2 if self.reciprocal else links.nodes**2
-            self._block, self._scatter = block, self._draw(count, rng)
-        index = links.pair_rank if self.reciprocal else links.rx * links.nodes + links.tx
-        return self._combine(links, self._scatter[index])
+        share = self.sight_share(links)
+        scatter = self._scatter(links, time_s, rng)
+        if not share.any():
+            return np.abs(scatter)
+        return np.abs(np.sqrt(share) * self._sight(links) + np.sqrt(1.0 - share) * scatter)
 
-    def _draw(self, count: int, rng: np.random.Generator) -> ComplexArray:
-        real, imaginary = rng.standard_normal((2, count))
-        return np.asarray((real + 1j * imaginary) / np.sqrt(2.0))
+    def sight_share(self, links: Links) -> FloatArray:
+        """Share of the power in line of sight, per link: K / (K + 1)."""
+        return np.zeros(len(links))
 
-    def _combine(self, links: Links, scatter: ComplexArray) -> FloatArray:
-        return np.asarray(np.abs(np.sqrt(self._share) + np.sqrt(1.0 - self._share) * scatter))
+    def _scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> ComplexArray:
+        if self.clarke is not None:
+            return self.clarke.scatter(links, time_s, rng)
+        number, of_link = _processes(links, self.reciprocal)
+        return np.asarray(keyed.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
+
+    def _sight(self, links: Links) -> ComplexArray | complex:
+        """The line of sight turns once for every wavelength it grows."""
+        if self.clarke is None or self.clarke.speed_mps is not None:
+            return 1.0 + 0.0j
+        cycles = links.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
+        return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles))))
+
+    # --- theory, for figures and tests
+
+    def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
+        """P(|h| <= amplitude), over these links alike."""
+        share, count = np.unique(self.sight_share(links), return_counts=True)
+        k = share / (1.0 - share)
+        per_share = ncx2.cdf(2.0 * (k + 1.0) * np.asarray(amplitude)[:, None] ** 2, 2, 2.0 * k)
+        return np.asarray(per_share @ (count / count.sum()))
+
+    def power_correlation(self, links: Links, lag_s: FloatArray) -> FloatArray:
+        """Correlation coefficient of |h(t)|^2 and |h(t + lag)|^2, `[lags, links]`; rates as they are now."""
+        lag = np.asarray(lag_s)[:, None]
+        if self.clarke is None:  # a block that may begin anywhere: kept with probability 1 - lag / T
+            kept = np.clip(1.0 - lag / (self.blocks.coherence_s or 1e-300), 0.0, 1.0)
+            return np.broadcast_to(kept, (len(lag), len(links)))
+        per_mps = self.frequency_hz / SPEED_OF_LIGHT_MPS
+        speed, share = self.clarke.speeds(links), self.sight_share(links)
+        rho = correlation(per_mps * speed[links.tx], per_mps * speed[links.rx], lag)
+        k = share / (1.0 - share)
+        turns = 0.0 if self.clarke.speed_mps is not None else per_mps * links.growth_mps * lag
+        return np.asarray((rho**2 + 2.0 * k * rho * np.cos(2 * np.pi * turns)) / (1.0 + 2.0 * k))
 
 
-class Rayleigh(BlockFading):
+class Rayleigh(_Scattered):
     """No line of sight."""
 
-    def __init__(self, coherence_s: Annotated[float, Gt(0)] | None = None, reciprocal: bool = True):
-        super().__init__(0.0, coherence_s, reciprocal)
+    def __init__(
+        self,
+        frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
+        process: Process = "block",
+        coherence_s: Coherence = None,
+        reciprocal: bool = True,
+        paths: Paths | None = None,
+        speed_mps: Speed = None,
+    ):
+        super().__init__(frequency_hz, process, coherence_s, reciprocal, paths, speed_mps)
 
 
-class Rician(BlockFading):
+class Rician(_Scattered):
     """A line of sight k_db above the scatter; by_condition: Rayleigh on links that have none."""
 
     def __init__(
         self,
-        condition: ChannelCondition,
+        condition: ChannelCondition | None = None,
         k_db: Annotated[float, Interval(ge=-100, le=100)] = 6.0,
-        coherence_s: Annotated[float, Gt(0)] | None = None,
+        frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
+        process: Process = "block",
+        coherence_s: Coherence = None,
         reciprocal: bool = True,
         by_condition: bool = False,
+        paths: Paths | None = None,
+        speed_mps: Speed = None,
     ):
+        super().__init__(frequency_hz, process, coherence_s, reciprocal, paths, speed_mps)
         k = from_db(k_db)
-        super().__init__(k / (k + 1.0), coherence_s, reciprocal)
-        self._condition = condition if by_condition else None
+        self._share = k / (k + 1.0)
+        self._condition = (condition or always_in_sight()) if by_condition else None
 
-    def _combine(self, links: Links, scatter: ComplexArray) -> FloatArray:
+    def sight_share(self, links: Links) -> FloatArray:
         sight = np.ones(len(links), dtype=bool) if self._condition is None else self._condition.los(links)
-        share = np.where(sight, self._share, 0.0)
-        return np.abs(np.sqrt(share) + np.sqrt(1.0 - share) * scatter)
+        return np.where(sight, self._share, 0.0)
 
 
-class Nakagami(BlockFading):
-    """Power ~ Gamma(m, 1/m): milder than Rayleigh above m = 1, rougher below."""
+class Nakagami(Composable):
+    """Power ~ Gamma(m, 1/m): milder than Rayleigh above m = 1, rougher below. Block fading only."""
+
+    small_scale = True
 
     def __init__(
         self,
         m: Annotated[float, Interval(ge=0.5, le=1000)] = 2.0,
-        coherence_s: Annotated[float, Gt(0)] | None = None,
+        coherence_s: Coherence = None,
         reciprocal: bool = True,
     ):
-        super().__init__(0.0, coherence_s, reciprocal)
-        self.m = m
+        self.m, self.reciprocal = m, reciprocal
+        self.blocks = Blocks(coherence_s)
 
-    def _draw(self, count: int, rng: np.random.Generator) -> ComplexArray:
-        return np.sqrt(rng.gamma(self.m, 1.0 / self.m, count)).astype(np.complex128)
+    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+        number, of_link = _processes(links, self.reciprocal)
+        level = keyed.uniform(self.blocks.word(time_s, rng), number)[0]
+        return np.asarray(np.sqrt(gammaincinv(self.m, level) / self.m)[of_link])
+
+    def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
+        """P(|h| <= amplitude)."""
+        return np.asarray(gammainc(self.m, self.m * np.asarray(amplitude) ** 2))
 
 
-class Uniform:
+class Uniform(Composable):
     """The paper's channel: static |h| ~ U[low, high], each direction its own."""
 
     def __init__(self, low: Annotated[float, Gt(0)] = 0.3, high: Annotated[float, Gt(0)] = 1.0):
         if high < low:
             raise ValueError(f"high is {high:g}; must be >= low, which is {low:g}")
         self.low, self.high = low, high
-        self._amplitude: FloatArray | None = None
+        self._word: int | None = None
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        if self._amplitude is None:
-            self._amplitude = rng.uniform(self.low, self.high, links.nodes**2)
-        return np.asarray(self._amplitude[links.rx * links.nodes + links.tx])
+        if self._word is None:
+            self._word = keyed.key(rng)
+        level = keyed.uniform(self._word, links.rx * links.nodes + links.tx)[0]
+        return np.asarray(self.low + (self.high - self.low) * level)
+
+
+def _processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | slice]:
+    """Numbers of the random processes, and which one each link follows."""
+    if reciprocal:
+        return links.pairs.number, links.pairs.of_link
+    return links.rx * links.nodes + links.tx, slice(None)

@@ -10,7 +10,8 @@ out. Each call gets a stream of its own, keyed by (model, call): a model may use
 other model's draws move.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -26,6 +27,62 @@ from wirelessdl.streams import Streams
 
 class ChannelModel(Protocol):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray: ...
+
+
+class Composable:
+    """Lets `a >> b` chain models in Python; it is enough that one of the two is built in."""
+
+    def __rshift__(self, other: ChannelModel) -> "Composite":
+        return compose(self, other)  # type: ignore[arg-type]
+
+    def __rrshift__(self, other: ChannelModel) -> "Composite":
+        return compose(other, self)  # type: ignore[arg-type]
+
+
+class Composite(Composable):
+    """Models applied in turn as one model. Each has its own stream, keyed by its class and occurrence."""
+
+    def __init__(self, models: Sequence[ChannelModel]):
+        self.models = tuple(models)
+
+    @property
+    def small_scale(self) -> bool:
+        """Whether it is fading alone."""
+        return all(getattr(model, "small_scale", False) for model in self.models)
+
+    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+        product, met = np.ones(len(links)), Counter[str]()
+        for model in self.models:
+            name = type(model).__name__
+            product = product * model.gain(links, time_s, _child(rng, name, met[name]))
+            met[name] += 1
+        return product
+
+    def loss_db(self, links: Links) -> FloatArray:
+        """What the loss models among them take away."""
+        return _summed_loss_db(self.models, links)
+
+
+def compose(*models: ChannelModel) -> Composite:
+    """Models in turn: losses add in dB, fading multiplies. The same as `a >> b >> c`."""
+    flat = [part for model in models for part in (model.models if isinstance(model, Composite) else (model,))]
+    return Composite(flat)
+
+
+def _child(rng: np.random.Generator, name: str, nth: int) -> np.random.Generator:
+    sequence = rng.bit_generator.seed_seq
+    if not isinstance(sequence, np.random.SeedSequence):
+        return rng.spawn(1)[0]
+    key = (*sequence.spawn_key, crc32(name.encode()), nth)
+    return np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=key))
+
+
+def _summed_loss_db(models: Iterable[object], links: Links) -> FloatArray:
+    total = np.zeros(len(links))
+    for model in models:
+        if hasattr(model, "loss_db"):
+            total = total + model.loss_db(links)
+    return total
 
 
 @dataclass(frozen=True)
@@ -74,11 +131,7 @@ class Chain:
 
     def loss_db(self, links: Links) -> FloatArray:
         """What the loss models alone take away on candidate links."""
-        total = np.zeros(len(links))
-        for named in self.models:
-            if hasattr(named.model, "loss_db"):
-                total = total + named.model.loss_db(links)
-        return total
+        return _summed_loss_db((named.model for named in self.models), links)
 
 
 def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) -> object:

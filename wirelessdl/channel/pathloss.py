@@ -19,6 +19,7 @@ import numpy as np
 from annotated_types import Gt
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, loss_db_to_gain
 
@@ -41,7 +42,7 @@ def two_ray_loss_db(
     return np.where(distance_m <= crossover_m, friis_loss_db(distance_m, frequency_hz), far)
 
 
-class PathLoss:
+class PathLoss(Composable):
     """A model of loss alone; its gain follows."""
 
     def loss_db(self, links: Links) -> FloatArray:

@@ -9,13 +9,16 @@ follow the loss model and the condition (LOS / NLOS) unless given:
     rma 4 / 8 dB, 37 / 120 m                     sidelink 3 / 4 dB, 10 / 13 m  others 4 dB, 20 m
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Gt
 
-from wirelessdl.arrays import FloatArray
-from wirelessdl.channel.condition import ChannelCondition
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.channel import keyed
+from wirelessdl.channel.condition import ChannelCondition, always_in_sight
+from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
 from wirelessdl.units import loss_db_to_gain
 
@@ -31,40 +34,72 @@ _TABLE = {
 _OTHERS = ((4.0, 4.0), (20.0, 20.0))
 
 
-class Shadowing:
+class Shadowing(Composable):
     """Log-normal, one process per unordered pair."""
 
     def __init__(
         self,
-        condition: ChannelCondition,
+        condition: ChannelCondition | None = None,
         sigma_db: Annotated[float, Ge(0)] | None = None,
         correlation_m: Annotated[float, Gt(0)] | None = None,
     ):
-        sigma, reach = _TABLE.get(condition.loss_model, _OTHERS)
+        self._condition = condition or always_in_sight()
+        sigma, reach = _TABLE.get(self._condition.loss_model, _OTHERS)
         self._sigma_db = sigma if sigma_db is None else (sigma_db, sigma_db)
         self._correlation_m = reach if correlation_m is None else (correlation_m, correlation_m)
-        self._condition = condition
-        self._level: FloatArray | None = None
-        self._position = np.zeros((0, 3))
+        self._word: int | None = None
+        self._position: FloatArray = np.zeros((0, 3))
+        self._path_m: FloatArray = np.zeros(0)  # how far each node has come
+        self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         los = self._condition.los(links)
-        level = self._advance(links, los, rng)
-        return loss_db_to_gain(np.where(los, *self._sigma_db) * level[links.pair_rank])
+        level = self._advance(links, los, rng)[links.pairs.of_link]
+        return loss_db_to_gain(np.where(los, *self._sigma_db) * level)
 
-    def _advance(self, links: Links, los: np.ndarray, rng: np.random.Generator) -> FloatArray:
-        """Standard normal level of every pair, moved on by how far its ends went."""
-        position = links.geometry.position_m
-        pairs = links.nodes * (links.nodes - 1) // 2
-        if self._level is None:
-            self._level, self._position = rng.standard_normal(pairs), position.copy()
-            return self._level
-        moved = np.linalg.norm(position - self._position, axis=1)
-        self._position = position.copy()
+    def _advance(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
+        """Standard normal level of every pair, moved on by how far its ends went since it was last asked for."""
+        position, pairs = links.geometry.position_m, links.pairs
+        if self._word is None:
+            self._word = keyed.key(rng)
+            self._position, self._path_m = position, np.zeros(links.nodes)
+        if position is not self._position:
+            self._path_m = self._path_m + np.linalg.norm(position - self._position, axis=1)
+            self._position = position
+        path_m = self._path_m[pairs.low] + self._path_m[pairs.high]
+        if self._known.number is not pairs.number:
+            self._known = self._known.joined(pairs.number, path_m, self._word)
+        slot = self._known.slot(pairs.number)
+        level, moved = self._known.level[slot], path_m - self._known.path_m[slot]
         if moved.any():
-            low, high = np.triu_indices(links.nodes, k=1)
-            reach = np.full(pairs, self._correlation_m[1])
-            reach[links.pair_rank[los]] = self._correlation_m[0]
-            keep = np.exp(-(moved[low] + moved[high]) / reach)
-            self._level = keep * self._level + np.sqrt(1.0 - keep**2) * rng.standard_normal(pairs)
-        return self._level
+            reach = np.full(len(pairs), self._correlation_m[1])
+            reach[pairs.of_link[los]] = self._correlation_m[0]
+            keep = np.exp(-moved / reach)
+            fresh = keyed.normal(keyed.key(rng), pairs.number)
+            level = np.where(moved > 0, keep * level + np.sqrt(1.0 - keep**2) * fresh, level)
+            self._known.level[slot], self._known.path_m[slot] = level, path_m
+        return level
+
+
+@dataclass
+class _Levels:
+    """Levels of the pairs met so far, by number, and how far their ends had come by then."""
+
+    number: IntArray
+    level: FloatArray
+    path_m: FloatArray
+
+    def slot(self, number: IntArray) -> IntArray | slice:
+        return slice(None) if number is self.number else np.searchsorted(self.number, number)
+
+    def joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
+        """With pairs not met before, whose level depends on nothing but the pair."""
+        if not len(self.number):
+            return _Levels(number, keyed.normal(word, number), path_m.copy())
+        new = ~np.isin(number, self.number, assume_unique=True)
+        if not new.any():
+            return self
+        every = np.concatenate([self.number, number[new]])
+        order = np.argsort(every)
+        level = np.concatenate([self.level, keyed.normal(word, number[new])])
+        return _Levels(every[order], level[order], np.concatenate([self.path_m, path_m[new]])[order])

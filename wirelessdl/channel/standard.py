@@ -49,14 +49,24 @@ def standard_loss_db(
     slant = np.sqrt(ground_m**2 + (tx_height_m - rx_height_m) ** 2)
     if name in SIDELINK:
         return np.asarray(SIDELINK[name](slant, frequency_hz, los))
-    formula, valid = CELLULAR[name]
+    formula, _ = CELLULAR[name]
     base, user = np.maximum(tx_height_m, rx_height_m), np.minimum(tx_height_m, rx_height_m)
     if enforce:
-        _within(name, "distance_2d_m", ground_m, valid.distance_m)
-        _within(name, "the higher antenna", base, valid.base_m)
-        _within(name, "the lower antenna", user, valid.user_m)
-        _within(name, "frequency_hz", np.array(frequency_hz), valid.frequency_hz)
+        check_range(name, ground_m, tx_height_m, rx_height_m, frequency_hz)
     return np.asarray(formula(ground_m, base, user, frequency_hz, los))
+
+
+def check_range(
+    name: str, ground_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
+) -> None:
+    """Raise for the first value outside the model's range; sidelink has none."""
+    if name not in CELLULAR:
+        return
+    valid = CELLULAR[name][1]
+    _within(name, "distance_2d_m", ground_m, valid.distance_m)
+    _within(name, "the higher antenna", np.maximum(tx_height_m, rx_height_m), valid.base_m)
+    _within(name, "the lower antenna", np.minimum(tx_height_m, rx_height_m), valid.user_m)
+    _within(name, "frequency_hz", np.array(frequency_hz), valid.frequency_hz)
 
 
 def _within(name: str, what: str, values: FloatArray, limits: tuple[float, float]) -> None:

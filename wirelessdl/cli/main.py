@@ -12,6 +12,7 @@ _COMMANDS = {
     "run": "Run a scenario: TOML in, Parquet out.",
     "check": "Check a scenario and say what would run.",
     "plan": "How power is split, what a slot leaks, and whether it will train.",
+    "channel": "What the air will be: link statistics, figure, export; no training.",
     "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
     "schema": "Print the JSON Schema of scenarios, for editors.",
     "bench": "Measure ratios side by side, and say which targets are met.",

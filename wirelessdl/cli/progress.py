@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,18 @@ def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iter
         )
         with Progress(*columns, console=console) as bar:
             yield _Bar(bar, done, rounds)
+
+
+@contextmanager
+def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar for work that goes frame by frame; only on a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=frames)
+        yield lambda frame: bar.update(task, completed=frame)
 
 
 def _figures(evaluation: "Evaluation") -> str:

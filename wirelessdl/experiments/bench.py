@@ -67,6 +67,12 @@ def run_suite(name: str) -> Iterator[Result]:
         yield measure(contest)
 
 
+def _channel() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_channel import contests
+
+    return contests()
+
+
 def _survival() -> Iterator[Contest]:
     from wirelessdl.experiments.bench_survival import contests
 
@@ -85,4 +91,9 @@ def _power() -> Iterator[Contest]:
     return contests()
 
 
-SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"power": _power, "privacy": _privacy, "survival": _survival}
+SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
+    "channel": _channel,
+    "power": _power,
+    "privacy": _privacy,
+    "survival": _survival,
+}

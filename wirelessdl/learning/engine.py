@@ -33,6 +33,7 @@ class Order:
     weights: FloatArray
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
     thermal_scale: FloatArray  # tau / (c (d + 1))
+    echo_scale: FloatArray  # what remains of own emission at the own receiver, likewise, per unit of ||w|| / sqrt(m)
     step: FloatArray  # gamma mult
     evaluate: bool
     withdrawn: BoolArray  # nodes whose last step is taken back: it will never be sent
@@ -43,6 +44,7 @@ class Outcome:
     """What came of it, per node unless said otherwise; accuracy is None without an evaluation."""
 
     sent_power: Tensor  # ||x||^2 / m of the model that was sent
+    echo_power: Tensor | None  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
     grad_norm: Tensor
     loss: Tensor
     consensus_distance: Tensor  # one number
@@ -82,6 +84,7 @@ class LearningEngine:
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         self.x = start.to(self.device).repeat(self.nodes, 1)
+        self._echo_power: Tensor | None = None
         self._noise, self._sent, self._mixed = (torch.zeros_like(self.x) for _ in range(3))
 
     def round(self, order: Order) -> Outcome:
@@ -104,6 +107,7 @@ class LearningEngine:
         judged = mixed if settings.gradient_at == "mixed" else updated
         outcome = Outcome(
             sent_power,
+            self._echo_power,
             grad_norm,
             loss,
             consensus_distance(judged),
@@ -136,12 +140,24 @@ class LearningEngine:
         if order.noise_scale.any():
             self.draws.fill_normal(self._noise, order.round, "noise")
             sent = torch.addcmul(self.x, self._noise, self._column(order.noise_scale), out=self._sent)
-        if order.thermal_scale.any():
+        self._echo_power = None
+        if order.thermal_scale.any() or order.echo_scale.any():
             self.draws.fill_normal(self._mixed, order.round, "thermal")
-            self._mixed.mul_(self._column(order.thermal_scale))
+            self._mixed.mul_(self._receiver_noise(order, sent))
         else:
             self._mixed.zero_()
         return superpose(self._tensor(order.weights), sent, self._mixed)
+
+    def _receiver_noise(self, order: Order, sent: Tensor) -> Tensor:
+        """Deviation of what a receiver adds: thermal noise, and what remains of its own emission.
+
+        The latter follows what was really sent, noise included, so it tells no more than the sender's release.
+        """
+        thermal = self._column(order.thermal_scale)
+        if not order.echo_scale.any():
+            return thermal
+        self._echo_power = torch.linalg.vector_norm(sent, dim=1).square() / self.learner.size
+        return (thermal.square() + self._column(order.echo_scale).square() * self._echo_power.unsqueeze(1)).sqrt()
 
     def _batch(self, round: int) -> tuple[Tensor, Tensor]:
         size = self.settings.batch_size

@@ -143,15 +143,28 @@ class Catalog:
                 raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error)}") from None
         return values
 
-    def _from_file(self, where: str, part: Part) -> Any:
-        file_name, _, class_name = part.name.rpartition(":")
+    def find_file(self, name: str) -> Path:
+        """A data file of the user's, remembered so that a run keeps it. Raises what a part may raise."""
+        path = self._place(name)
+        if path is None:
+            raise ValueError(f"file is {name!r}; not found in {self._looked()}")
+        self.files[name] = UserFile(name, path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
+        return path
+
+    def _place(self, file_name: str) -> Path | None:
         # a run's copy of a file with an absolute name lies under its bare name
         places = [folder / name for name in dict.fromkeys((file_name, Path(file_name).name)) for folder in self.folders]
-        path = next((place for place in places if place.is_file()), None)
+        return next((place for place in places if place.is_file()), None)
+
+    def _looked(self) -> str:
+        return ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
+
+    def _from_file(self, where: str, part: Part) -> Any:
+        file_name, _, class_name = part.name.rpartition(":")
+        path = self._place(file_name)
         key = f"{self.origin}: {where}.{part.key}"
         if path is None:
-            looked = ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
-            raise ScenarioError(f'{key} is "{part.name}"; no file {file_name} in {looked}')
+            raise ScenarioError(f'{key} is "{part.name}"; no file {file_name} in {self._looked()}')
         module = self._import(key, file_name, path.resolve())
         if not hasattr(module, class_name):
             defined = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]

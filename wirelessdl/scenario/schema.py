@@ -77,6 +77,11 @@ class RadioSection(Section):
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: no).")
     duplex: Literal["full"] = Field("full", description="Nodes send and receive at once.")
+    cancellation_db: Annotated[float, Field(ge=0)] = Field(
+        math.inf,
+        json_schema_extra=_rule("must be >= 0, or inf for no self-interference"),
+        description="How far a node's own emission is cancelled at its receiver; inf: nothing of it remains.",
+    )
     csi: Part = Field(Part(kind="perfect"), description="How receivers learn |h|.")  # type: ignore[call-arg]
     guard_s: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(1e-5, description="Silence after each slot.")
     use_full_power: bool = Field(

@@ -16,6 +16,7 @@ from wirelessdl.channel.catalog import CHANNELS
 from wirelessdl.channel.condition import ChannelCondition
 from wirelessdl.channel.csi import CSI, Csi
 from wirelessdl.channel.model import Chain
+from wirelessdl.channel.replay import shorter
 from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.errors import ContractError, InfeasiblePowerError, ScenarioError
 from wirelessdl.learning.clipping import sensitivity
@@ -36,8 +37,9 @@ from wirelessdl.scenario.part import Catalog, Part, UserFile, told
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.clock import Frame
 from wirelessdl.sim.node import COMPUTE_TIMES, ComputeTime
+from wirelessdl.sim.openings import Last, move_time
 from wirelessdl.streams import Streams
-from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
+from wirelessdl.units import dbm_to_w, from_db, thermal_noise_w, w_to_dbm
 
 # every part a scenario may name, for `list` and `schema`
 PARTS: dict[str, Mapping[str, Any]] = {
@@ -70,7 +72,7 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "condition", "start_m", "features", "classes", "objective")
+SUPPLIED = ("frequency_hz", "condition", "find_file", "start_m", "features", "classes", "objective")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,7 @@ class World:
     topology: Topology
     links: Links
     channel: Chain
+    condition: ChannelCondition
     csi: Csi
     allocator: PowerAllocator
     schedule: Schedule
@@ -101,6 +104,17 @@ class World:
     @property
     def nodes(self) -> int:
         return self.scenario.network.nodes
+
+    @property
+    def noise_w(self) -> float:
+        """kTBF of a receiver, whether or not the scenario adds it to what is heard."""
+        radio = self.scenario.radio
+        return thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
+
+    @property
+    def echo(self) -> float:
+        """Share of its own emission that a node hears."""
+        return from_db(-self.scenario.radio.cancellation_db)
 
     @property
     def sampling_rate(self) -> FloatArray:
@@ -143,15 +157,18 @@ class World:
     def largest_rate(self) -> float:
         return max(self.schedule.rate(round) for round in range(1, self.scenario.scenario.rounds + 1))
 
+    def fresh_models(self) -> list[tuple[str, Any]]:
+        """The channel's models once more, without what they remember; line of sight is as in the run."""
+        return _models(_Builder(self.scenario, self.extra_folders), self.condition)
+
     def sample_gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
         """Realisations of the fading around the mean gains that the run will not see, `[count, links]`.
 
         Fresh models on streams of another name; without small-scale fading there is only the one.
         """
-        builder = _Builder(self.scenario, self.extra_folders)
         rows = []
         for number in range(offset, offset + count):
-            fading = [(name, model) for name, model in _models(builder) if getattr(model, "small_scale", False)]
+            fading = [(name, model) for name, model in self.fresh_models() if getattr(model, "small_scale", False)]
             if not fading:
                 return mean_gain[None]
             rows.append(mean_gain * Chain(fading, self.streams, prefix=f"robust.{number}").gain(links, 0.0).now)
@@ -201,7 +218,8 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     placement = builder.part("network.placement", scenario.network.placement)
     start_m = _positions(builder, placement, nodes, streams)
     mobility = builder.part("network.mobility", scenario.network.mobility, start_m=start_m)
-    channel = _channel(builder, streams)
+    condition = _condition(scenario, streams)
+    channel = Chain(_models(builder, condition), streams)
     topology = builder.part("network.topology", scenario.network.topology)
     links = _links(builder, topology, mobility.geometry(0.0), channel, streams)
 
@@ -226,6 +244,15 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
             device=device,
         ),
     )
+    frame = Frame.of(
+        parameters=learner.size,
+        nodes=nodes,
+        pilots=csi.symbols,
+        bandwidth_hz=radio.bandwidth_hz,
+        guard_s=radio.guard_s,
+    )
+    compute = builder.part("time.compute", scenario.time.compute)
+    _check_traces(builder, channel, frame, compute)
     return World(
         scenario=scenario,
         streams=streams,
@@ -233,20 +260,15 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         topology=topology,
         links=links,
         channel=channel,
+        condition=condition,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
         schedule=schedule,
-        compute=builder.part("time.compute", scenario.time.compute),
+        compute=compute,
         data=data,
         hands=hands,
         learning=learning,
-        frame=Frame.of(
-            parameters=learner.size,
-            nodes=nodes,
-            pilots=csi.symbols,
-            bandwidth_hz=radio.bandwidth_hz,
-            guard_s=radio.guard_s,
-        ),
+        frame=frame,
         power_w=np.full(nodes, dbm_to_w(radio.power_dbm)),
         thermal_w=(
             thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
@@ -260,17 +282,40 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     )
 
 
-def _models(builder: _Builder) -> list[tuple[str, Any]]:
-    channel, section = builder.scenario.channel, builder.scenario.scenario
+def _condition(scenario: Scenario, streams: Streams) -> ChannelCondition:
+    channel = scenario.channel
     standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
-    condition = ChannelCondition(channel.condition, standard, Streams(section.seed, section.run))
-    given = {"frequency_hz": channel.frequency_hz, "condition": condition}
+    return ChannelCondition(channel.condition, standard, streams)
+
+
+def _models(builder: _Builder, condition: ChannelCondition) -> list[tuple[str, Any]]:
+    channel = builder.scenario.channel
+    given = {
+        "frequency_hz": channel.frequency_hz,
+        "condition": condition,
+        "find_file": builder.catalog.find_file,
+    }
     return [(part.name, builder.part(f"channel.models[{n}]", part, **given)) for n, part in enumerate(channel.models)]
 
 
-def _channel(builder: _Builder, streams: Streams) -> Chain:
-    models = _models(builder)
-    return Chain(models, streams)
+def _check_traces(builder: _Builder, channel: Chain, frame: Frame, compute: ComputeTime) -> None:
+    """A recorded channel must last as long as the run, as far as that can be told beforehand."""
+    scenario = builder.scenario
+    recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(_ends_s(named.model))]
+    if not recorded or scenario.time.compute.yours:
+        return
+    last, rounds = Last(), scenario.scenario.rounds
+    parallel = scenario.privacy.protocol == "paper"
+    move_time(last, frame=frame, compute=compute, nodes=scenario.network.nodes, rounds=rounds, parallel=parallel)
+    for n, named in recorded:
+        ends_s = _ends_s(named.model)
+        if last.time_s > ends_s:
+            file = scenario.channel.models[n].parameters.get("file", named.name)
+            raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(last.time_s)}")
+
+
+def _ends_s(model: object) -> float:
+    return float(getattr(model, "ends_s", math.inf))
 
 
 def _links(builder: _Builder, topology: Topology, geometry: Geometry, channel: Chain, streams: Streams) -> Links:

@@ -15,6 +15,8 @@ def describe(world: World) -> dict[str, str]:
     privacy, learning = scenario.privacy, scenario.learning
     q = world.sampling_rate
     chain = " + ".join(part.name for part in scenario.channel.models)
+    radio = scenario.radio
+    echo = "" if world.echo == 0 else f", own emission cancelled by {radio.cancellation_db:g} dB"
     thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
     return {
         "network": (
@@ -23,7 +25,7 @@ def describe(world: World) -> dict[str, str]:
         ),
         "heard": "neighbours only: the air adds up the graph's links and nothing else (as in the paper)",
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
-        "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}",
+        "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}{echo}",
         "model": f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}",
         "data": (
             f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
@@ -59,4 +61,8 @@ def cautions(world: World) -> list[str]:
             )
     if privacy.credit_thermal:
         found.append("privacy.credit_thermal counts receiver noise as masking: a better receiver hears more")
-    return found
+    return found + [
+        f"channel.models[{n}]: {caution}"
+        for n, named in enumerate(world.channel.models)
+        if hasattr(named.model, "caution") and (caution := named.model.caution(world.links))
+    ]

@@ -198,6 +198,7 @@ class Engine:
                 weights=slot.mixing.dense,
                 noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
                 thermal_scale=np.sqrt(world.thermal_w) * slot.mixing.scale,
+                echo_scale=slot.on_air * np.sqrt(world.echo * slot.alpha * slot.budget_w) * slot.mixing.scale,
                 step=slot.on_air * slot.learning_rate * slot.multiplier,
                 evaluate=evaluate,
                 withdrawn=self.withdrawn,

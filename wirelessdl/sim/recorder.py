@@ -77,8 +77,8 @@ class Recorder:
 
     writer: RunWriter  # set when the run starts; nothing is written before
 
-    def __init__(self, *, frame: Frame, thermal_w: float, links: str, flush_every: int):
-        self._frame, self._thermal_w = frame, thermal_w
+    def __init__(self, *, frame: Frame, thermal_w: float, echo: float = 0.0, links: str, flush_every: int):
+        self._frame, self._thermal_w, self._echo = frame, thermal_w, echo
         self._links, self._flush_every = links, flush_every
         self._entries: list[Entry] = []
         self._events: list[tuple[int, int, str, str]] = []
@@ -154,10 +154,16 @@ class Recorder:
             "beta": 1.0 - alpha,
             "power_w": power_w,
             "backoff_db": flat(lambda s: s.backoff_db),
+            "self_interference_w": self._self_interference_w(entries, on_air * alpha * budget_w),
             "multiplier": flat(lambda s: s.multiplier),
             "weight_sum": flat(lambda s: s.mixing.row_sum),
             "energy_j": energy_j,
         }
+
+    def _self_interference_w(self, entries: list[Entry], model_w: FloatArray) -> Any:
+        """Echo times what each node radiated, as far as models and noise were really sent."""
+        powers = [power for entry in entries if (power := entry.outcome.echo_power) is not None]
+        return self._echo * model_w * fetch(powers).ravel() if powers else _nulls(len(model_w))
 
     def _link_columns(self, entries: list[Entry], power_w: FloatArray) -> dict[str, Any]:
         slots = [entry.slot for entry in entries]

@@ -106,7 +106,11 @@ class _Session:
         )
         trace = world.scenario.trace
         self.recorder = Recorder(
-            frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every
+            frame=world.frame,
+            thermal_w=world.thermal_w,
+            echo=world.echo,
+            links=trace.links,
+            flush_every=trace.flush_every,
         )
         self.engine = Engine(
             world,

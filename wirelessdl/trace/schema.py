@@ -82,6 +82,7 @@ TABLES: dict[str, pa.Schema] = {
             ("beta", _F, "", "share of power for DP noise"),
             ("power_w", _F, "W", "power actually radiated in the payload slot"),
             ("backoff_db", _F, "dB", "how far the node stays below its power budget, for balance"),
+            ("self_interference_w", _F, "W", "what remained of its own emission at its receiver; null without any"),
             ("multiplier", _F, "", "factor of the gradient, K or 1/z_ii"),
             ("weight_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
             ("energy_j", _F, "J", "energy radiated in this round"),

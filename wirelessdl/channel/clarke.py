@@ -1,0 +1,97 @@
+"""Scatter that both ends' motion turns: Clarke's model with a ring of scatterers about each end.
+
+    h(t) = 1/sqrt(N) sum_n exp(2 pi j (cos a_n F_a(t) + cos b_n F_b(t) + u_n)),   F(t) = integral of v f_c / c
+
+Angles of departure a_n and arrival b_n and phases u_n are uniform and independent. Over realisations the
+autocorrelation rho is exactly J0(2 pi f_a tau) J0(2 pi f_b tau), that of the power rho^2, E|h|^2 = 1 and
+E|h|^4 = 2 - 1/N; over time every realisation has unit power. A standing end contributes nothing. (Angles
+at even steps would steady a single realisation, and bias the correlation of powers by -1/N.)
+
+Phases are float64 cycles, reduced to their fraction before they become float32 for sine and cosine: an
+hour at 1 kHz keeps nine digits.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import j0
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.channel import keyed
+from wirelessdl.links import Links
+from wirelessdl.units import SPEED_OF_LIGHT_MPS
+
+_CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
+
+
+def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
+    """Autocorrelation of the scatter, by the Doppler frequency of each end."""
+    return np.asarray(j0(2 * np.pi * np.multiply(tx_hz, lag_s)) * j0(2 * np.pi * np.multiply(rx_hz, lag_s)))
+
+
+class Clarke:
+    """CN(0, 1) scatter of every pair, turning with time; of every directed link when not reciprocal."""
+
+    def __init__(self, frequency_hz: float, paths: int, speed_mps: float | None, reciprocal: bool):
+        self.frequency_hz, self.paths, self.speed_mps, self.reciprocal = frequency_hz, paths, speed_mps, reciprocal
+        self._word: int | None = None
+        self._time_s = 0.0
+        self._speed: FloatArray = np.zeros(0)
+        self._cycles: FloatArray = np.zeros(0)  # F of every node
+        self._of: IntArray | None = None
+        self._rings: tuple[FloatArray, FloatArray, FloatArray] = (np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
+        """h of every link at this instant; instants must not go back."""
+        if self._word is None:
+            self._word = keyed.key(rng)
+        self._advance(links, time_s)
+        if self.reciprocal:
+            pairs = links.pairs
+            return np.asarray(self._sum(pairs.number, pairs.low, pairs.high)[pairs.of_link])
+        return self._sum(links.rx * links.nodes + links.tx, links.tx, links.rx)
+
+    def speeds(self, links: Links) -> FloatArray:
+        """What the Doppler of each node comes from."""
+        if self.speed_mps is not None:
+            return np.full(links.nodes, self.speed_mps)
+        return np.asarray(np.linalg.norm(links.geometry.velocity_mps, axis=1))
+
+    def _advance(self, links: Links, time_s: float) -> None:
+        speed = self.speeds(links)
+        if not len(self._cycles):
+            self._cycles, self._speed, self._time_s = np.zeros(links.nodes), speed, time_s
+        way_m = 0.5 * (self._speed + speed) * (time_s - self._time_s)
+        self._cycles = self._cycles + way_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
+        self._speed, self._time_s = speed, time_s
+
+    def _sum(self, number: IntArray, one: IntArray, other: IntArray) -> NDArray[np.complex128]:
+        if self._of is None or not (self._of is number or np.array_equal(self._of, number)):
+            self._of, self._rings = number, self._draw(number)
+        cos_a, cos_b, start = self._rings
+        turn_a, turn_b = self._cycles[one], self._cycles[other]
+        real, imaginary = np.zeros(len(number), np.float32), np.zeros(len(number), np.float32)
+        rows = max(1, _CHUNK // max(1, len(number)))
+        cycles, second = np.empty((rows, len(number))), np.empty((rows, len(number)))
+        for first in range(0, self.paths, rows):
+            chunk = slice(first, min(first + rows, self.paths))
+            here, there = cycles[: chunk.stop - first], second[: chunk.stop - first]
+            np.multiply(cos_a[chunk], turn_a, out=here)
+            np.multiply(cos_b[chunk], turn_b, out=there)
+            here += there
+            here += start[chunk]
+            np.rint(here, out=there)
+            here -= there
+            here *= 2.0 * np.pi
+            angle = here.astype(np.float32)
+            real += np.cos(angle).sum(axis=0)
+            imaginary += np.sin(angle).sum(axis=0)
+        return np.asarray((real + 1j * imaginary.astype(np.float64)) / math.sqrt(self.paths))
+
+    def _draw(self, number: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Cosines of the angles at either end and first phases in cycles, each `[paths, processes]`."""
+        assert self._word is not None
+        lanes = keyed.uniform(self._word, number, 3 * self.paths)
+        cos_a, cos_b = (np.cos(2 * np.pi * lanes[n : n + self.paths]) for n in (0, self.paths))
+        return cos_a, cos_b, lanes[2 * self.paths :]

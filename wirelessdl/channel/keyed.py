@@ -1,0 +1,49 @@
+"""Random numbers keyed by what they belong to: pair 3-7 has the same ones whoever else is there.
+
+A model is handed a generator for each call; one word of it, and the number of a pair, pick a place in
+the SplitMix64 sequence. So draws cost what the links at hand cost, not what all K^2 pairs would, and a
+link that comes or goes moves nobody else's.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl.arrays import FloatArray, IntArray
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_TO_UNIT = 2.0**-53
+
+
+def key(rng: np.random.Generator) -> int:
+    """A word of 64 bits that stands for this generator."""
+    return int(rng.integers(0, 2**64, dtype=np.uint64))
+
+
+def uniform(word: int, number: IntArray, lanes: int = 1) -> FloatArray:
+    """Uniform on (0, 1), `[lanes, len(number)]`: the numbers of each pair in turn."""
+    place = np.asarray(number).astype(np.uint64)[None, :] * np.uint64(lanes)
+    place = place + np.arange(1, lanes + 1, dtype=np.uint64)[:, None]
+    bits = _mixed(place * _STEP + np.uint64(word))
+    return np.asarray(((bits >> np.uint64(11)).astype(np.float64) + 0.5) * _TO_UNIT)
+
+
+def complex_normal(word: int, number: IntArray) -> NDArray[np.complex128]:
+    """CN(0, 1) of each pair."""
+    radius, turn = uniform(word, number, 2)
+    return np.asarray(np.sqrt(-np.log(radius)) * np.exp(2j * np.pi * turn))
+
+
+def normal(word: int, number: IntArray) -> FloatArray:
+    """N(0, 1) of each pair."""
+    radius, turn = uniform(word, number, 2)
+    return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * turn))
+
+
+def _mixed(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    word ^= word >> np.uint64(30)
+    word *= _FIRST
+    word ^= word >> np.uint64(27)
+    word *= _SECOND
+    word ^= word >> np.uint64(31)
+    return word

@@ -1,0 +1,159 @@
+"""`wirelessdl channel`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.progress import frames_bar
+
+if TYPE_CHECKING:
+    from wirelessdl.sim.build import World
+    from wirelessdl.sim.survey import LinkFacts, Survey
+
+_SHOWN = 3  # links of either end of the list
+
+
+@click.command(epilog="Example: wirelessdl channel scenarios/urban_er_k20.toml --figure air.pdf --export air.parquet")
+@scenario_options()
+@click.option("--links", "chosen", metavar="TX-RX,...", help="Links drawn over time (default: best, median, worst).")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw the air into this file (.pdf, .png, .svg).")
+@click.option(
+    "--export", type=click.Path(path_type=Path), help="Write |h| of every frame for `replay` (.parquet, .npz)."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def command(
+    scenario: str,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    run_number: int | None,
+    rounds: int | None,
+    chosen: str | None,
+    figure: Path | None,
+    export: Path | None,
+    as_json: bool,
+) -> None:
+    """What the air of SCENARIO will be: every frame's gains as the run will meet them, before any training."""
+    from wirelessdl.scenario.loader import load_scenario
+    from wirelessdl.sim.build import build
+    from wirelessdl.sim.survey import link_facts, survey
+
+    if export is not None and export.suffix not in (".parquet", ".npz"):
+        raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
+    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    world = build(loaded, device="cpu")
+    with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
+        found = survey(world, advance)
+    facts = link_facts(world, found)
+    wanted = _chosen(chosen, facts)
+    if figure is not None:
+        from wirelessdl.analysis.channel_figure import draw_channel
+        from wirelessdl.sim.survey import probe
+
+        draw_channel(found, facts, probe(world, found), wanted, loaded.scenario.name, figure)
+    if export is not None:
+        _export(found, export)
+    if as_json:
+        from wirelessdl.trace.files import plain
+
+        click.echo(json.dumps(plain(_facts(world, found, facts)), indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{loaded.scenario.name}[/]")
+    console.print(_summary(world, found, facts))
+    console.print()
+    console.print(_table(facts))
+    if figure is not None:
+        console.print(f"figure in {figure}", soft_wrap=True)
+    if export is not None:
+        console.print(f'gains in {export}: {{ model = "replay", file = "{export}" }}', soft_wrap=True)
+
+
+def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
+    """Links to draw, as (tx, rx)."""
+    there = set(zip(facts.tx.tolist(), facts.rx.tolist()))
+    if text is None:
+        order = np.argsort(-facts.gain_db)
+        picked = dict.fromkeys(int(order[n]) for n in (0, len(order) // 2, len(order) - 1))
+        return [(int(facts.tx[n]), int(facts.rx[n])) for n in picked]
+    links = []
+    for word in text.split(","):
+        tx, _, rx = word.strip().partition("-")
+        if not (tx.isdigit() and rx.isdigit()):
+            raise click.UsageError(f"--links has {word!r}; must be like 0-1,4-2 (sender-receiver)")
+        if (int(tx), int(rx)) not in there:
+            raise click.UsageError(f"--links has {word!r}; there is no such link in this network")
+        links.append((int(tx), int(rx)))
+    return links
+
+
+def _export(found: "Survey", path: Path) -> None:
+    from wirelessdl.channel.replay import write
+    from wirelessdl.errors import WirelessdlError
+
+    try:
+        write(path, *found.rows())
+    except OSError as error:
+        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any]:
+    from wirelessdl.sim.survey import motion
+
+    columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db")
+    rows = zip(*(getattr(facts, name).tolist() for name in columns))
+    return {
+        "scenario": world.scenario.scenario.name,
+        "frames": len(found.time_s),
+        "from_s": float(found.time_s[0]),
+        "to_s": float(found.time_s[-1]),
+        "in_sight": float(found.los.mean()),
+        **asdict(motion(world, found.links)),
+        "links": [dict(zip(columns, row)) for row in rows],
+    }
+
+
+def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
+    from wirelessdl.sim.survey import motion
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    chain = " + ".join(part.name for part in world.scenario.channel.models)
+    moving = motion(world, found.links)
+    table.add_row("channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz")
+    table.add_row("frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s")
+    table.add_row("links", f"{len(facts.tx)}, {found.los.mean():.0%} in line of sight at the start")
+    table.add_row("distance", _spread(facts.distance_m, "m"))
+    table.add_row("mean gain", _spread(facts.gain_db, "dB"))
+    table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
+    table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
+    table.add_row("motion", str(moving))
+    return table
+
+
+def _spread(values: Any, unit: str) -> str:
+    low, middle, high = np.min(values), np.median(values), np.max(values)
+    return f"{low:.1f} to {high:.1f}, median {middle:.1f} {unit}"
+
+
+def _table(facts: "LinkFacts") -> Table:
+    order = np.argsort(-facts.gain_db)
+    shown = [*order[:_SHOWN], None, *order[-_SHOWN:]] if len(order) > 2 * _SHOWN + 1 else list(order)
+    table = Table(box=None, pad_edge=False)
+    for name in ("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "frames"):
+        table.add_column(name, justify="right")
+    for n in shown:
+        if n is None:
+            table.add_row("...")
+            continue
+        numbers = (facts.distance_m, facts.gain_db, facts.deepest_db, facts.snr_db)
+        figures = (f"{values[n]:.1f}" for values in numbers)
+        table.add_row(str(facts.tx[n]), str(facts.rx[n]), *figures, str(facts.frames[n]))
+    return table
