@@ -83,15 +83,17 @@ def _correlation(axis: Any, probe: Probe | None) -> None:
         return
     lags = len(probe.time_s) // 4
     lag_s = probe.time_s[:lags] - probe.time_s[0]
-    axis.plot(1e3 * lag_s, probe.correlation(lags), color=BLUE, linewidth=1.8, label="drawn")
+    unit, per_s = ("s", 1.0) if lag_s[-1] > 2 else ("ms", 1e3)
+    axis.plot(per_s * lag_s, probe.correlation(lags), color=BLUE, linewidth=1.8, label="drawn")
     if probe.theory_correlation is not None:
-        axis.plot(
-            1e3 * lag_s, probe.theory_correlation(lag_s), color="black", linestyle="--", linewidth=1.0, label="theory"
-        )
+        theory = probe.theory_correlation(lag_s)
+        axis.plot(per_s * lag_s, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
     axis.axhline(0.0, color=GREY, linewidth=0.6)
-    axis.set_xlabel("lag in ms")
+    axis.set_xlabel(f"lag in {unit}")
     axis.set_ylabel("correlation of |h|²")
-    axis.legend(loc="upper right")
+    axis.set_ylim(top=1.25)
+    axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 1.0])
+    axis.legend(loc="upper right", ncols=2)
 
 
 def _nothing(axis: Any) -> None:

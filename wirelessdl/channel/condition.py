@@ -26,6 +26,11 @@ class ChannelCondition:
         self._word = keyed.key(streams.draws("channel.condition"))
         self._last: tuple[Links, BoolArray] | None = None
 
+    @property
+    def matters(self) -> bool:
+        """Whether anything in the scenario decides on it."""
+        return self.rule != "auto" or self.loss_model in LOS_PROBABILITY
+
     def los(self, links: Links) -> BoolArray:
         """Which links have a line of sight."""
         if self._last is None or self._last[0] is not links:  # several models ask about the same instant

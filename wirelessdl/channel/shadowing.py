@@ -7,6 +7,8 @@ follow the loss model and the condition (LOS / NLOS) unless given:
 
     umi-street-canyon 4 / 7.82 dB, 10 / 13 m     uma 4 / 6 dB, 37 / 50 m      inh-office 3 / 8.03 dB, 10 / 6 m
     rma 4 / 8 dB, 37 / 120 m                     sidelink 3 / 4 dB, 10 / 13 m  others 4 dB, 20 m
+
+rma in sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1).
 """
 
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel import keyed
 from wirelessdl.channel.condition import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable
+from wirelessdl.channel.tr38901 import rural_breakpoint_m
 from wirelessdl.links import Links
 from wirelessdl.units import loss_db_to_gain
 
@@ -32,6 +35,7 @@ _TABLE = {
     "sidelink-highway": ((3.0, 4.0), (10.0, 13.0)),
 }
 _OTHERS = ((4.0, 4.0), (20.0, 20.0))
+_RURAL_FAR_DB = 6.0
 
 
 class Shadowing(Composable):
@@ -42,11 +46,13 @@ class Shadowing(Composable):
         condition: ChannelCondition | None = None,
         sigma_db: Annotated[float, Ge(0)] | None = None,
         correlation_m: Annotated[float, Gt(0)] | None = None,
+        frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
     ):
         self._condition = condition or always_in_sight()
         sigma, reach = _TABLE.get(self._condition.loss_model, _OTHERS)
         self._sigma_db = sigma if sigma_db is None else (sigma_db, sigma_db)
         self._correlation_m = reach if correlation_m is None else (correlation_m, correlation_m)
+        self._frequency_hz, self._grows = frequency_hz, sigma_db is None and self._condition.loss_model == "rma"
         self._word: int | None = None
         self._position: FloatArray = np.zeros((0, 3))
         self._path_m: FloatArray = np.zeros(0)  # how far each node has come
@@ -55,7 +61,14 @@ class Shadowing(Composable):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         los = self._condition.los(links)
         level = self._advance(links, los, rng)[links.pairs.of_link]
-        return loss_db_to_gain(np.where(los, *self._sigma_db) * level)
+        return loss_db_to_gain(self._deviation_db(links, los) * level)
+
+    def _deviation_db(self, links: Links, los: BoolArray) -> FloatArray:
+        sigma = np.where(los, *self._sigma_db)
+        if self._grows:
+            edge = rural_breakpoint_m(links.tx_height_m, links.rx_height_m, self._frequency_hz)
+            sigma = np.where(los & (links.distance_2d_m > edge), _RURAL_FAR_DB, sigma)
+        return np.asarray(sigma)
 
     def _advance(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Standard normal level of every pair, moved on by how far its ends went since it was last asked for."""

@@ -27,7 +27,7 @@ class Validity:
 
 CELLULAR = {
     "umi-street-canyon": (tr38901.umi, Validity((10.0, 5000.0), (1.5, 25.0), (1.5, 22.5))),
-    "uma": (tr38901.uma, Validity((10.0, 5000.0), (1.5, 60.0), (1.5, 22.5))),
+    "uma": (tr38901.uma, Validity((10.0, 5000.0), (1.5, 60.0), (1.5, 13.0))),  # higher users: not modelled here
     "inh-office": (tr38901.inh, Validity((0.0, 150.0), (1.0, 5.0), (0.5, 5.0))),
     "rma": (tr38901.rma, Validity((10.0, 10_000.0), (10.0, 150.0), (1.0, 10.0), (0.5e9, 30e9))),
 }

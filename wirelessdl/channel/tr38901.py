@@ -35,6 +35,11 @@ def _breakpoint(base_m: FloatArray, user_m: FloatArray, frequency_hz: float) -> 
     return 4.0 * (base_m - 1.0) * (user_m - 1.0) * frequency_hz / SPEED_OF_LIGHT_MPS
 
 
+def rural_breakpoint_m(base_m: FloatArray, user_m: FloatArray, frequency_hz: float) -> FloatArray:
+    """Where RMa changes slope, and its shadowing with a line of sight grows."""
+    return 2.0 * np.pi * base_m * user_m * frequency_hz / SPEED_OF_LIGHT_MPS
+
+
 def _two_slopes(
     d: FloatArray,
     base_m: FloatArray,
@@ -72,7 +77,8 @@ def uma(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: flo
 
 def inh(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
     """Indoor hotspot, office."""
-    slant, ghz = np.log10(_slant(d, base_m, user_m)), math.log10(frequency_hz / 1e9)
+    # given from 1 m on: closer is clamped there
+    slant, ghz = np.log10(np.maximum(_slant(d, base_m, user_m), 1.0)), math.log10(frequency_hz / 1e9)
     clear: FloatArray = 32.4 + 17.3 * slant + 20 * ghz
     return clear if los else np.maximum(clear, 17.3 + 38.3 * slant + 24.9 * ghz)
 
@@ -87,7 +93,7 @@ def rma(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: flo
         return np.asarray(wave + slope * np.log10(slant) - offset + 0.002 * math.log10(h) * slant)
 
     slant = _slant(d, base_m, user_m)
-    edge = 2 * np.pi * base_m * user_m * frequency_hz / SPEED_OF_LIGHT_MPS
+    edge = rural_breakpoint_m(base_m, user_m, frequency_hz)
     clear = np.where(d <= edge, free(slant), free(edge) + 40 * np.log10(slant / edge))
     if los:
         return np.asarray(clear)

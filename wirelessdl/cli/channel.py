@@ -113,7 +113,7 @@ def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any
         "frames": len(found.time_s),
         "from_s": float(found.time_s[0]),
         "to_s": float(found.time_s[-1]),
-        "in_sight": float(found.los.mean()),
+        "in_sight": float(found.los.mean()) if world.condition.matters else None,
         **asdict(motion(world, found.links)),
         "links": [dict(zip(columns, row)) for row in rows],
     }
@@ -129,7 +129,8 @@ def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
     moving = motion(world, found.links)
     table.add_row("channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz")
     table.add_row("frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s")
-    table.add_row("links", f"{len(facts.tx)}, {found.los.mean():.0%} in line of sight at the start")
+    sight = f", {found.los.mean():.0%} in line of sight at the start" if world.condition.matters else ""
+    table.add_row("links", f"{len(facts.tx)}{sight}")
     table.add_row("distance", _spread(facts.distance_m, "m"))
     table.add_row("mean gain", _spread(facts.gain_db, "dB"))
     table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
