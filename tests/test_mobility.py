@@ -240,10 +240,8 @@ def test_mean_distance_of_a_thin_rectangle_meets_its_limit():
 # --- steps
 
 
-@given(
-    st.floats(-50, 50), st.floats(-5, 5), st.floats(0, 40), st.floats(0.5, 9), st.floats(0, 1, exclude_min=True)
-)
-@settings(max_examples=200)
+@given(st.floats(-50, 50), st.floats(-5, 5), st.floats(0, 40), st.floats(0.5, 9), st.floats(0, 1, exclude_min=True))
+@settings(max_examples=200, deadline=None)
 def test_folding_is_bouncing(low, speed, duration, width, share):
     """Against a ball that is turned round at each wall it meets."""
     here, left, direction = low + share * width, duration, speed
