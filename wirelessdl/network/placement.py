@@ -19,7 +19,7 @@ class Placement(Protocol):
 class Disc:
     """Uniform on a disc; heights uniform in a range [low, high]."""
 
-    def __init__(self, radius_m: Length = 150.0, height_m: tuple[Length, Length] | Length = 1.5):
+    def __init__(self, radius_m: Length = 150.0, height_m: Span = 1.5):
         self.radius_m, self.height_m = radius_m, height_m
         low_high("height_m", height_m)
 
@@ -32,7 +32,7 @@ class Disc:
 class Block:
     """Uniform on a square city block; heights uniform in a range [low, high]."""
 
-    def __init__(self, side_m: Length = 250.0, height_m: tuple[Length, Length] | Length = 1.5):
+    def __init__(self, side_m: Length = 250.0, height_m: Span = 1.5):
         self.side_m, self.height_m = side_m, height_m
         low_high("height_m", height_m)
 

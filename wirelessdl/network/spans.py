@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import numpy as np
-from annotated_types import Interval
+from annotated_types import Interval, Len
 
 from wirelessdl.arrays import FloatArray
 
@@ -14,15 +14,22 @@ Length = Annotated[float, Interval(gt=0, le=1e9)]
 Coordinate = Annotated[float, Interval(ge=-1e9, le=1e9)]
 Speed = Annotated[float, Interval(gt=0, le=1e8)]
 Duration = Annotated[float, Interval(gt=0, le=1e9)]
-Pause = Annotated[float, Interval(ge=0, le=1e9)]
-Span: TypeAlias = float | tuple[float, float]
+Sides = Annotated[tuple[Length, ...], Len(2, 2)]  # width and height, or lowest and highest
+Point = Annotated[tuple[Coordinate, ...], Len(2, 2)]
+Span: TypeAlias = Annotated[tuple[float, ...], Len(2, 2)] | float  # [low, high], or one number
 
 
-def low_high(key: str, value: Span) -> tuple[float, float]:
-    """Both ends of a range; a number is a range of no width."""
+def low_high(key: str, value: Span, *, zero: bool = False) -> tuple[float, float]:
+    """Both ends of a range of positive numbers (`zero`: or 0); a number is a range of no width."""
     low, high = value if isinstance(value, tuple) else (value, value)
+    shown = f"{key} is [{low:g}, {high:g}]" if isinstance(value, tuple) else f"{key} is {value:g}"
+    for end in (low, high):
+        if not (end >= 0 if zero else end > 0):
+            raise ValueError(f"{shown}; must be {'>= 0' if zero else '> 0'}")
+        if end > 1e9:
+            raise ValueError(f"{shown}; must be <= 1e9")
     if low > high:
-        raise ValueError(f"{key} is [{low:g}, {high:g}]; must be [low, high]: swap them")
+        raise ValueError(f"{shown}; must be [low, high]: swap them")
     return float(low), float(high)
 
 
@@ -101,8 +108,8 @@ def fold(
 
 def rectangle_for(
     start_m: FloatArray,
-    area_m: tuple[float, float] | None,
-    centre_m: tuple[float, float] | None,
+    area_m: tuple[float, ...] | None,
+    centre_m: tuple[float, ...] | None,
     *,
     holds_starts: bool,
 ) -> Rectangle:

@@ -13,7 +13,7 @@ from annotated_types import Interval, MinLen
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
-from wirelessdl.network.spans import Coordinate, KeyedDraws, Length, Speed, checked_time, low_high
+from wirelessdl.network.spans import KeyedDraws, Length, Point, Span, checked_time, low_high
 
 
 class _Lane(Protocol):
@@ -74,10 +74,10 @@ class Track:
         self,
         start_m: FloatArray,
         rng: np.random.Generator,
-        speed_mps: tuple[Speed, Speed] | Speed = 14.0,
+        speed_mps: Span = 14.0,
         radius_m: Length = 100.0,
-        centre_m: tuple[Coordinate, Coordinate] = (0.0, 0.0),
-        path_m: Annotated[list[tuple[Coordinate, Coordinate]], MinLen(2)] | None = None,
+        centre_m: Point = (0.0, 0.0),
+        path_m: Annotated[list[Point], MinLen(2)] | None = None,
         closed: bool = True,
         start: Literal["even", "random", "placed"] = "even",
         lanes: Annotated[int, Interval(ge=1, le=100)] = 1,
@@ -121,7 +121,7 @@ def _lanes(
     offset_m: FloatArray,
     radius_m: float,
     centre_m: FloatArray,
-    path_m: list[tuple[float, float]] | None,
+    path_m: list[tuple[float, ...]] | None,
     closed: bool,
 ) -> list[_Lane]:
     """A curve for every offset to the right of the track."""
@@ -169,6 +169,6 @@ def _mitres(tangent: FloatArray, closed: bool) -> FloatArray:
     return np.asarray(middle / cosine[:, None])
 
 
-def _shown(path_m: list[tuple[float, float]]) -> str:
+def _shown(path_m: list[tuple[float, ...]]) -> str:
     text = str([list(corner) for corner in path_m[:4]])
     return text if len(path_m) <= 4 else f"{text[:-1]}, ...]"

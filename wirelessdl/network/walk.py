@@ -16,12 +16,12 @@ from scipy.signal import lfilter
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.spans import (
-    Coordinate,
     Duration,
     KeyedDraws,
-    Length,
-    Pause,
+    Point,
     Rectangle,
+    Sides,
+    Span,
     Speed,
     checked_time,
     fold,
@@ -77,10 +77,10 @@ class RandomWalk:
         self,
         start_m: FloatArray,
         rng: np.random.Generator,
-        speed_mps: tuple[Speed, Speed] | Speed = (0.5, 1.5),
+        speed_mps: Span = (0.5, 1.5),
         step_s: Duration = 10.0,
-        area_m: tuple[Length, Length] | None = None,
-        centre_m: tuple[Coordinate, Coordinate] | None = None,
+        area_m: Sides | None = None,
+        centre_m: Point | None = None,
     ):
         self._speed = low_high("speed_mps", speed_mps)
         self._nodes = len(start_m)
@@ -115,13 +115,13 @@ class GaussMarkov:
         rng: np.random.Generator,
         alpha: Annotated[float, Interval(ge=0, le=1)] = 0.85,
         speed_mps: Speed = 1.0,
-        speed_std_mps: Pause | None = None,
+        speed_std_mps: Annotated[float, Interval(ge=0, le=1e8)] | None = None,
         heading_std_rad: Angle = 0.5,
         pitch_std_rad: Angle = 0.1,
         step_s: Duration = 1.0,
-        area_m: tuple[Length, Length] | None = None,
-        centre_m: tuple[Coordinate, Coordinate] | None = None,
-        heights_m: tuple[Length, Length] | None = None,
+        area_m: Sides | None = None,
+        centre_m: Point | None = None,
+        heights_m: Sides | None = None,
     ):
         self._alpha, self._speed = alpha, speed_mps
         self._std = np.array(
@@ -166,7 +166,7 @@ def _folded(
     return Geometry(position, velocity_mps * sign)
 
 
-def _flying(start_m: FloatArray, heights_m: tuple[float, float]) -> tuple[float, float]:
+def _flying(start_m: FloatArray, heights_m: tuple[float, ...]) -> tuple[float, float]:
     low, high = low_high("heights_m", heights_m)
     outside = (start_m[:, 2] < low) | (start_m[:, 2] > high)
     if low == high or outside.any():

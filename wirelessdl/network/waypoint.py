@@ -19,12 +19,12 @@ from wirelessdl.links import Geometry
 from wirelessdl.network.paths import Paths
 from wirelessdl.network.spans import (
     Circle,
-    Coordinate,
     KeyedDraws,
     Length,
-    Pause,
+    Point,
     Rectangle,
-    Speed,
+    Sides,
+    Span,
     checked_time,
     low_high,
     rectangle_for,
@@ -38,15 +38,15 @@ class RandomWaypoint:
         self,
         start_m: FloatArray,
         rng: np.random.Generator,
-        speed_mps: tuple[Speed, Speed] | Speed = (0.5, 1.5),
-        pause_s: tuple[Pause, Pause] | Pause = 0.0,
-        area_m: tuple[Length, Length] | None = None,
+        speed_mps: Span = (0.5, 1.5),
+        pause_s: Span = 0.0,
+        area_m: Sides | None = None,
         radius_m: Length | None = None,
-        centre_m: tuple[Coordinate, Coordinate] | None = None,
+        centre_m: Point | None = None,
         steady: bool = True,
     ):
         self._speed = low_high("speed_mps", speed_mps)
-        self._pause = low_high("pause_s", pause_s)
+        self._pause = low_high("pause_s", pause_s, zero=True)
         self._area = _area(start_m, area_m, radius_m, centre_m, holds_starts=not steady)
         self._draws = KeyedDraws(rng)
         self._trips = 0
@@ -117,9 +117,9 @@ class RandomWaypoint:
 
 def _area(
     start_m: FloatArray,
-    area_m: tuple[float, float] | None,
+    area_m: tuple[float, ...] | None,
     radius_m: float | None,
-    centre_m: tuple[float, float] | None,
+    centre_m: tuple[float, ...] | None,
     *,
     holds_starts: bool,
 ) -> Rectangle | Circle:
