@@ -170,7 +170,7 @@ def test_a_trace_that_ends_before_the_run_is_refused_before_it_starts(tmp_path, 
     assert "ends at 6.98 s, the run goes on to 8.7" in result.err
     assert not list(tmp_path.iterdir())
     missing = wirelessdl_command("check", "replay_k4", "--set", "channel.models.0.file=gone.parquet")
-    assert "file is 'gone.parquet'; not found in" in missing.err
+    assert 'file is "gone.parquet"; no such file in' in missing.err
 
 
 # --- self-interference

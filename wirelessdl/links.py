@@ -65,6 +65,16 @@ class Links:
         return Links(rx.astype(np.int64), tx.astype(np.int64), geometry)
 
     @staticmethod
+    def from_pairs(rx: IntArray, tx: IntArray, geometry: Geometry, *, both_ways: bool = False) -> "Links":
+        """Links of listed pairs in any order; repeats count once, a node paired with itself not at all."""
+        if both_ways:
+            rx, tx = np.concatenate([rx, tx]), np.concatenate([tx, rx])
+        key = np.unique(np.asarray(rx, dtype=np.int64) * geometry.nodes + tx)
+        hears, sends = np.divmod(key, geometry.nodes)
+        apart = hears != sends
+        return Links(hears[apart], sends[apart], geometry)
+
+    @staticmethod
     def from_gain(gain: FloatArray) -> "Links":
         """Links where a dense `gain[rx, tx]` is positive, of nodes at no particular place."""
         return Links.from_mask(gain > 0, Geometry.at_rest(np.zeros((len(gain), 3))))

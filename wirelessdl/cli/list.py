@@ -135,4 +135,6 @@ def _describe(target: Any, supplied: tuple[str, ...]) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return str(list(value))
     return "none" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"

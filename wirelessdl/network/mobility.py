@@ -1,9 +1,17 @@
-"""How nodes move: positions and velocities at any time, deterministic."""
+"""How nodes move: positions and velocities at any time.
+
+A mobility is any object with `geometry(time_s)`. Its constructor may ask for `start_m` (where nodes were
+placed, `[K, 3]`), `rng` and `find_file`. Answers must not depend on which times were asked for before.
+"""
 
 from typing import Protocol
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
+from wirelessdl.network.track import Track
+from wirelessdl.network.walk import GaussMarkov, RandomWalk
+from wirelessdl.network.waypoint import RandomWaypoint
+from wirelessdl.network.waypoint_files import Waypoints
 
 
 class Mobility(Protocol):
@@ -20,4 +28,11 @@ class Static:
         return self._geometry
 
 
-MOBILITIES = {"static": Static}
+MOBILITIES = {
+    "static": Static,
+    "random-waypoint": RandomWaypoint,
+    "random-walk": RandomWalk,
+    "gauss-markov": GaussMarkov,
+    "track": Track,
+    "waypoints": Waypoints,
+}

@@ -1,79 +1,60 @@
 """Who hears whom.
 
-A topology gives the links of a geometry, drawn once from the world's stream. Graphs must be strongly
-connected: every model must reach every node.
+A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that
+says `follows_motion = True` is asked again as nodes move. Graphs must be strongly connected: every model
+must reach every node. A topology that knows what would connect it has a `remedy`.
 """
 
-import math
-from collections.abc import Callable
-from typing import Annotated, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval
 
-from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
+from wirelessdl.network.graph_files import EdgeList, GraphFile
+from wirelessdl.network.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, SnrDb, Star
+from wirelessdl.network.physical import RandomGeometric, Range, SnrLimited
 
-SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
+__all__ = ["TOPOLOGIES", "SnrDb", "Topology", "require_connected"]
 
 
 class Topology(Protocol):
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links: ...
 
 
-class Full:
-    """Everyone hears everyone."""
-
-    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
-        return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
-
-
-class Ring:
-    """Each node hears the `reach` nearest on either side, in node order."""
-
-    def __init__(self, reach: Annotated[int, Ge(1)] = 1):
-        self.reach = reach
-
-    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
-        node = np.arange(geometry.nodes)
-        apart = np.abs(node[:, None] - node[None, :])
-        return Links.from_mask(np.minimum(apart, geometry.nodes - apart) <= self.reach, geometry)
+TOPOLOGIES = {
+    "full": Full,
+    "ring": Ring,
+    "star": Star,
+    "erdos-renyi": ErdosRenyi,
+    "k-regular": KRegular,
+    "small-world": SmallWorld,
+    "random-geometric": RandomGeometric,
+    "range": Range,
+    "snr": SnrLimited,
+    "edge-list": EdgeList,
+    "graph-file": GraphFile,
+}
 
 
-class ErdosRenyi:
-    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper."""
-
-    def __init__(self, p: Annotated[float, Interval(gt=0, le=1)], tries: Annotated[int, Gt(0)] = 1000):
-        self.p, self.tries = p, tries
-
-    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
-        nodes = geometry.nodes
-        for _ in range(self.tries):
-            links = Links.from_mask(self._draw(nodes, rng), geometry)
-            if links.strongly_connected():
-                return links
-        threshold = math.log(nodes) / nodes
-        raise ValueError(
-            f"p is {self.p:g}; none of {self.tries} graphs of {nodes} nodes was connected: "
-            f"raise p well above ln(K)/K = {threshold:.2g}"
-        )
-
-    def _draw(self, nodes: int, rng: np.random.Generator) -> BoolArray:
-        upper = np.triu(rng.random((nodes, nodes)) < self.p, k=1)
-        return np.asarray(upper | upper.T)
-
-
-TOPOLOGIES = {"full": Full, "ring": Ring, "erdos-renyi": ErdosRenyi}
-
-
-def require_connected(links: Links) -> None:
-    """Raise with what falls apart, and how."""
+def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
+    """Raise with what falls apart, how, and what would help."""
     label = links.components()
     parts = int(label.max()) + 1
-    if parts > 1:
-        smallest = np.flatnonzero(label == np.argmin(np.bincount(label)))
-        shown = ", ".join(map(str, smallest[:8])) + (", ..." if len(smallest) > 8 else "")
-        raise ValueError(
-            f"links leave {parts} parts that do not reach each other, the smallest being node(s) {shown}; "
-            "choose a denser graph"
-        )
+    if parts == 1:
+        return
+    what, remedy = "links", "choose a denser graph"
+    if hasattr(topology, "remedy"):
+        what, remedy = topology.remedy(links, snr_db)
+    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
+
+
+def described(label: np.ndarray) -> str:
+    """The smallest parts by name, at most four of them and eight nodes of each; the largest by size."""
+    size = np.bincount(label)
+    order = np.argsort(size, kind="stable")
+    shown = []
+    for part in order[: min(4, len(order) - 1)]:
+        nodes = np.flatnonzero(label == part)
+        shown.append(", ".join(map(str, nodes[:8])) + (", ..." if len(nodes) > 8 else ""))
+    more = ", more like it," if len(order) > 5 else ""
+    return f"the smallest being node(s) {'; '.join(shown)}{more} the largest having {size[order[-1]]} nodes"

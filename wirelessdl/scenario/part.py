@@ -143,28 +143,12 @@ class Catalog:
                 raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error)}") from None
         return values
 
-    def find_file(self, name: str) -> Path:
-        """A data file of the user's, remembered so that a run keeps it. Raises what a part may raise."""
-        path = self._place(name)
-        if path is None:
-            raise ValueError(f"file is {name!r}; not found in {self._looked()}")
-        self.files[name] = UserFile(name, path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
-        return path
-
-    def _place(self, file_name: str) -> Path | None:
-        # a run's copy of a file with an absolute name lies under its bare name
-        places = [folder / name for name in dict.fromkeys((file_name, Path(file_name).name)) for folder in self.folders]
-        return next((place for place in places if place.is_file()), None)
-
-    def _looked(self) -> str:
-        return ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
-
     def _from_file(self, where: str, part: Part) -> Any:
         file_name, _, class_name = part.name.rpartition(":")
-        path = self._place(file_name)
+        path = self._located(file_name)
         key = f"{self.origin}: {where}.{part.key}"
         if path is None:
-            raise ScenarioError(f'{key} is "{part.name}"; no file {file_name} in {self._looked()}')
+            raise ScenarioError(f'{key} is "{part.name}"; no file {file_name} in {self._looked_in}')
         module = self._import(key, file_name, path.resolve())
         if not hasattr(module, class_name):
             defined = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
@@ -172,6 +156,28 @@ class Catalog:
                 f'{key} is "{part.name}"; {file_name} has no {class_name}{nearest(class_name, defined)}'
             )
         return getattr(module, class_name)
+
+    def find_file(self, name: str) -> Path:
+        """Where a data file that a part reads lies; remembered, so that the run keeps a copy."""
+        path = self._located(name)
+        if path is None:
+            raise ValueError(f'file is "{name}"; no such file in {self._looked_in}')
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ValueError(f'file is "{name}"; {path} cannot be read: {error.strerror}') from None
+        self.files[name] = UserFile(name, path, hashlib.sha256(content).hexdigest())
+        return path
+
+    def _located(self, file_name: str) -> Path | None:
+        # a run's copy of a file with an absolute name lies under its bare name
+        names = dict.fromkeys((file_name, Path(file_name).name))
+        places = [folder / name for name in names for folder in self.folders]
+        return next((place for place in places if place.is_file()), None)
+
+    @property
+    def _looked_in(self) -> str:
+        return ", ".join(dict.fromkeys(str(folder) for folder in self.folders))
 
     def _import(self, key: str, file_name: str, path: Path) -> ModuleType:
         if path in self._modules:

@@ -27,7 +27,7 @@ from wirelessdl.learning.partition import PARTITIONS
 from wirelessdl.learning.schedule import SCHEDULES, Schedule
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import MOBILITIES, Mobility
-from wirelessdl.network.placement import PLACEMENTS
+from wirelessdl.network.placement import PLACEMENTS, require_apart
 from wirelessdl.network.topology import TOPOLOGIES, Topology, require_connected
 from wirelessdl.power.allocate import ALLOCATORS, PowerAllocator
 from wirelessdl.power.problem import PowerPlan, PowerProblem
@@ -72,7 +72,7 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "condition", "find_file", "start_m", "features", "classes", "objective")
+SUPPLIED = ("frequency_hz", "condition", "start_m", "rng", "find_file", "features", "classes", "objective")
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,13 +215,17 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes = scenario.network.nodes
 
-    placement = builder.part("network.placement", scenario.network.placement)
+    files = {"find_file": builder.catalog.find_file}
+    placement = builder.part("network.placement", scenario.network.placement, **files)
     start_m = _positions(builder, placement, nodes, streams)
-    mobility = builder.part("network.mobility", scenario.network.mobility, start_m=start_m)
+    mobility = builder.part(
+        "network.mobility", scenario.network.mobility, start_m=start_m, rng=streams.draws("network.mobility"), **files
+    )
+    geometry = _at_start(builder, mobility, nodes)
     condition = _condition(scenario, streams)
     channel = Chain(_models(builder, condition), streams)
-    topology = builder.part("network.topology", scenario.network.topology)
-    links = _links(builder, topology, mobility.geometry(0.0), channel, streams)
+    topology = builder.part("network.topology", scenario.network.topology, **files)
+    links = _links(builder, topology, geometry, channel, streams)
 
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
     _check_rates(builder, schedule)
@@ -331,7 +335,7 @@ def _links(builder: _Builder, topology: Topology, geometry: Geometry, channel: C
         links = topology.links(geometry, snr_db, streams.world("network.topology"))
         if not isinstance(links, Links):
             raise TypeError(f"links() returned {type(links).__name__}, expected a wirelessdl.Links")
-        require_connected(links)
+        require_connected(links, topology, snr_db)
         return links
 
     drawn: Links = builder.ask("network.topology", part, draw)
@@ -343,10 +347,25 @@ def _positions(builder: _Builder, placement: Any, nodes: int, streams: Streams) 
         start_m = np.asarray(placement.positions(nodes, streams.world("network.placement")), dtype=np.float64)
         if start_m.shape != (nodes, 3) or not np.isfinite(start_m).all():
             raise TypeError(f"positions() returned shape {start_m.shape}, expected finite metres of shape {(nodes, 3)}")
+        require_apart(start_m)
         return start_m
 
     placed: FloatArray = builder.ask("network.placement", builder.scenario.network.placement, place)
     return placed
+
+
+def _at_start(builder: _Builder, mobility: Mobility, nodes: int) -> Geometry:
+    """Where nodes are at time 0, which a mobility may choose against the placement."""
+
+    def ask() -> Geometry:
+        geometry = mobility.geometry(0.0)
+        if not isinstance(geometry, Geometry) or np.shape(geometry.position_m) != (nodes, 3):
+            raise TypeError(f"geometry() must return a wirelessdl.Geometry of {nodes} nodes, [K, 3]")
+        require_apart(geometry.position_m)
+        return geometry
+
+    asked: Geometry = builder.ask("network.mobility", builder.scenario.network.mobility, ask)
+    return asked
 
 
 def _check_rates(builder: _Builder, schedule: Schedule) -> None:

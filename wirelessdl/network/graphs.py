@@ -1,0 +1,150 @@
+"""Graphs by rule or by chance, whatever the distance. All links go both ways.
+
+    full          everyone hears everyone
+    ring          the `reach` nearest on either side, in node order
+    star          everyone hears the hub, and the hub everyone
+    erdos-renyi   each pair with probability p
+    k-regular     uniform among graphs in which every node has `degree` neighbours (asymptotically)
+    small-world   a ring with k neighbours, the far end of each edge rewired with probability p
+
+Random ones are redrawn until connected, as in the paper.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from annotated_types import Ge, Gt, Interval
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.links import Geometry, Links
+
+SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
+Tries = Annotated[int, Gt(0)]
+
+
+class Full:
+    """Everyone hears everyone."""
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
+
+
+class Ring:
+    """Each node hears the `reach` nearest on either side, in node order."""
+
+    def __init__(self, reach: Annotated[int, Ge(1)] = 1):
+        self.reach = reach
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        node = np.arange(geometry.nodes)
+        step = np.arange(1, min(self.reach, geometry.nodes // 2) + 1)
+        after = (node[:, None] + step) % geometry.nodes
+        return Links.from_pairs(np.repeat(node, len(step)), after.ravel(), geometry, both_ways=True)
+
+
+class Star:
+    """Everyone hears the hub, and the hub everyone."""
+
+    def __init__(self, hub: Annotated[int, Ge(0)] = 0):
+        self.hub = hub
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        if self.hub >= geometry.nodes:
+            raise ValueError(f"hub is {self.hub}; nodes are numbered from 0 to {geometry.nodes - 1}")
+        leaf = np.arange(geometry.nodes)
+        return Links.from_pairs(leaf, np.full_like(leaf, self.hub), geometry, both_ways=True)
+
+
+class ErdosRenyi:
+    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper."""
+
+    def __init__(self, p: Annotated[float, Interval(gt=0, le=1)], tries: Tries = 1000):
+        self.p, self.tries = p, tries
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        nodes = geometry.nodes
+        for _ in range(self.tries):
+            links = Links.from_mask(self._draw(nodes, rng), geometry)
+            if links.strongly_connected():
+                return links
+        threshold = math.log(nodes) / nodes
+        raise ValueError(
+            f"p is {self.p:g}; none of {self.tries} graphs of {nodes} nodes was connected: "
+            f"raise p well above ln(K)/K = {threshold:.2g}"
+        )
+
+    def _draw(self, nodes: int, rng: np.random.Generator) -> BoolArray:
+        upper = np.triu(rng.random((nodes, nodes)) < self.p, k=1)
+        return np.asarray(upper | upper.T)
+
+
+class KRegular:
+    """Random graph in which every node has `degree` neighbours; redrawn until connected."""
+
+    def __init__(self, degree: Annotated[int, Ge(1)] = 4, tries: Tries = 1000):
+        self.degree, self.tries = degree, tries
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        from networkx import random_regular_graph
+
+        nodes = geometry.nodes
+        if self.degree >= nodes:
+            raise ValueError(
+                f"degree is {self.degree}; {nodes} nodes have at most {nodes - 1} neighbours each: lower it"
+            )
+        if self.degree * nodes % 2:
+            raise ValueError(
+                f"degree is {self.degree}; degree times {nodes} nodes must be even, for each edge has two ends: "
+                f"use degree {self.degree + 1 if self.degree + 1 < nodes else self.degree - 1}, or another node"
+            )
+        return _connected(
+            lambda seed: random_regular_graph(self.degree, nodes, seed=seed),
+            geometry,
+            rng,
+            self.tries,
+            f"degree is {self.degree}",
+            "use degree 3 or more",
+        )
+
+
+class SmallWorld:
+    """A ring with k neighbours each, edges rewired with probability p (Watts, Strogatz); redrawn until connected."""
+
+    def __init__(
+        self,
+        k: Annotated[int, Ge(2)] = 4,
+        p: Annotated[float, Interval(ge=0, le=1)] = 0.1,
+        tries: Tries = 1000,
+    ):
+        if k % 2:
+            raise ValueError(f"k is {k}; must be even, half on either side: use {k - 1} or {k + 1}")
+        self.k, self.p, self.tries = k, p, tries
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        from networkx import watts_strogatz_graph
+
+        nodes = geometry.nodes
+        if self.k >= nodes:
+            raise ValueError(f"k is {self.k}; {nodes} nodes have at most {nodes - 1} neighbours each: lower it")
+        return _connected(
+            lambda seed: watts_strogatz_graph(nodes, self.k, self.p, seed=seed),
+            geometry,
+            rng,
+            self.tries,
+            f"p is {self.p:g}",
+            f"lower it, or raise k above {self.k}",
+        )
+
+
+def _connected(
+    draw: Callable[[int], Any], geometry: Geometry, rng: np.random.Generator, tries: int, what: str, remedy: str
+) -> Links:
+    """The first of many drawn networkx graphs that is connected."""
+    for _ in range(tries):
+        edges = np.array(draw(int(rng.integers(2**32))).edges, dtype=np.int64).reshape(-1, 2)
+        links = Links.from_pairs(edges[:, 0], edges[:, 1], geometry, both_ways=True)
+        if links.strongly_connected():
+            return links
+    raise ValueError(f"{what}; none of {tries} graphs of {geometry.nodes} nodes was connected: {remedy}")

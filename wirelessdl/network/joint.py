@@ -1,0 +1,90 @@
+"""Graphs that change: a model need not reach everyone in one round, only within a window of them.
+
+Joint strong connectivity over every window of B rounds is what convergence proofs on time-varying graphs
+ask for: the union of the links of any B rounds in a row must be strongly connected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import IntArray
+from wirelessdl.links import Links
+
+
+@dataclass(frozen=True)
+class JointConnectivity:
+    """What the windows of a run came to. Rounds count from 1."""
+
+    window: int
+    windows: int
+    connected: int  # windows whose union is strongly connected
+    first_gap: int | None  # round at which the first window begins that is not
+    parts: int  # most parts in any window
+    enough: int | None  # smallest window that would have been connected everywhere, if any
+
+    @property
+    def holds(self) -> bool:
+        return self.connected == self.windows
+
+    def __str__(self) -> str:
+        if self.holds:
+            return f"jointly connected over every {self.window} rounds (over {self.enough} already)"
+        remedy = "not even all rounds together" if self.enough is None else f"a window of {self.enough} would do"
+        return (
+            f"{self.windows - self.connected} of {self.windows} windows of {self.window} rounds are not jointly "
+            f"connected, the first from round {self.first_gap}, in up to {self.parts} parts; {remedy}"
+        )
+
+
+def joint_connectivity(rounds: Sequence[Links], window: int) -> JointConnectivity:
+    """Strong connectivity of the union of links over every window; a run shorter than it is one window."""
+    if window < 1 or not rounds:
+        raise ValueError(f"window is {window} of {len(rounds)} rounds; both must be at least 1")
+    edges = _Edges(rounds)
+    parts = edges.parts(min(window, len(rounds)))
+    gaps = np.flatnonzero(parts > 1)
+    low, high = 1, len(rounds) + 1  # a wider window is never less connected: bisect
+    while low < high:
+        middle = (low + high) // 2
+        if (edges.parts(middle) == 1).all():
+            high = middle
+        else:
+            low = middle + 1
+    return JointConnectivity(
+        window=window,
+        windows=len(parts),
+        connected=len(parts) - len(gaps),
+        first_gap=int(gaps[0]) + 1 if len(gaps) else None,
+        parts=int(parts.max()),
+        enough=low if low <= len(rounds) else None,
+    )
+
+
+class _Edges:
+    """The links of every round as indices into all links that ever were."""
+
+    def __init__(self, rounds: Sequence[Links]):
+        self._nodes, self._geometry = rounds[0].nodes, rounds[0].geometry
+        keys = [links.rx * self._nodes + links.tx for links in rounds]
+        self._key = np.unique(np.concatenate(keys))
+        self._present = [np.searchsorted(self._key, key) for key in keys]
+
+    def parts(self, window: int) -> IntArray:
+        """Number of strongly connected parts of the union over each window."""
+        count = np.zeros(len(self._key), dtype=np.int64)
+        found: list[int] = []
+        now, last = 0, None
+        for end, arriving in enumerate(self._present, start=1):
+            count[arriving] += 1
+            if end > window:
+                count[self._present[end - window - 1]] -= 1
+            if end >= min(window, len(self._present)):
+                union = count > 0
+                if last is None or not np.array_equal(union, last):
+                    rx, tx = np.divmod(self._key[union], self._nodes)
+                    now = int(Links(rx, tx, self._geometry).components().max()) + 1
+                found.append(now)
+                last = union
+        return np.array(found, dtype=np.int64)

@@ -1,0 +1,61 @@
+"""Paths of straight legs, each node with its own: positions and velocities at any time."""
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.links import Geometry
+
+
+class Paths:
+    """Legs `[n, K]`: node k is at `origin + velocity (t - begin)` from `begin` of a leg to that of the next.
+
+    Legs can be added at the end; what was there does not change, so answers do not depend on when they
+    were asked for.
+    """
+
+    def __init__(self, begin_s: FloatArray, origin_m: FloatArray, velocity_mps: FloatArray):
+        self._begin, self._origin, self._velocity = begin_s, origin_m, velocity_mps
+        self._legs, self._nodes = begin_s.shape
+
+    @staticmethod
+    def from_places(start_m: FloatArray) -> "Paths":
+        """No legs yet: they begin at time 0 from `start_m` [K, 3]."""
+        nodes = len(start_m)
+        paths = Paths(np.zeros((0, nodes)), np.zeros((0, nodes, 3)), np.zeros((0, nodes, 3)))
+        paths.until_s, paths.end_m = np.zeros(nodes), start_m.copy()
+        return paths
+
+    until_s: FloatArray
+    end_m: FloatArray
+
+    def add(self, duration_s: FloatArray, velocity_mps: FloatArray) -> None:
+        """One more leg of every node, from where and when its last one ended."""
+        if self._legs == len(self._begin):  # double, so that many legs cost no more than few
+            room = max(8, self._legs)
+            self._begin = np.concatenate([self._begin, np.full((room, self._nodes), np.inf)])
+            self._origin = np.concatenate([self._origin, np.zeros((room, self._nodes, 3))])
+            self._velocity = np.concatenate([self._velocity, np.zeros((room, self._nodes, 3))])
+        self._begin[self._legs] = self.until_s
+        self._origin[self._legs] = self.end_m
+        self._velocity[self._legs] = velocity_mps
+        self._legs += 1
+        self.end_m = self.end_m + velocity_mps * duration_s[:, None]
+        self.until_s = self.until_s + duration_s
+
+    def geometry(self, time_s: float) -> Geometry:
+        """Where nodes are; at a corner, the velocity is that of the leg that begins."""
+        node = np.arange(self._nodes)
+        leg = self._current(time_s)
+        velocity = self._velocity[leg, node]
+        since = time_s - self._begin[leg, node]
+        return Geometry(self._origin[leg, node] + velocity * since[:, None], velocity)
+
+    def _current(self, time_s: float) -> IntArray:
+        """The last leg that has begun, by bisection of all nodes at once."""
+        node = np.arange(self._nodes)
+        low, high = np.zeros(self._nodes, dtype=np.int64), np.full(self._nodes, self._legs)
+        for _ in range(int(self._legs).bit_length()):
+            middle = (low + high) // 2
+            begun = (middle < high) & (self._begin[np.minimum(middle, self._legs - 1), node] <= time_s)
+            low, high = np.where(begun, middle + 1, low), np.where(begun, high, middle)
+        return np.maximum(low - 1, 0)

@@ -1,0 +1,147 @@
+"""Parameters that network parts share: a number or a range, the ground that nodes move on, keyed draws."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+import numpy as np
+from annotated_types import Interval, Len
+
+from wirelessdl.arrays import FloatArray
+
+# bounds keep sums and squares of any two of them exact enough to be positions
+Length = Annotated[float, Interval(gt=0, le=1e9)]
+Coordinate = Annotated[float, Interval(ge=-1e9, le=1e9)]
+Speed = Annotated[float, Interval(gt=0, le=1e8)]
+Duration = Annotated[float, Interval(gt=0, le=1e9)]
+Sides = Annotated[tuple[Length, ...], Len(2, 2)]  # width and height, or lowest and highest
+Point = Annotated[tuple[Coordinate, ...], Len(2, 2)]
+Span: TypeAlias = Annotated[tuple[float, ...], Len(2, 2)] | float  # [low, high], or one number
+
+
+def low_high(key: str, value: Span, *, zero: bool = False) -> tuple[float, float]:
+    """Both ends of a range of positive numbers (`zero`: or 0); a number is a range of no width."""
+    low, high = value if isinstance(value, tuple) else (value, value)
+    shown = f"{key} is [{low:g}, {high:g}]" if isinstance(value, tuple) else f"{key} is {value:g}"
+    for end in (low, high):
+        if not (end >= 0 if zero else end > 0):
+            raise ValueError(f"{shown}; must be {'>= 0' if zero else '> 0'}")
+        if end > 1e9:
+            raise ValueError(f"{shown}; must be <= 1e9")
+    if low > high:
+        raise ValueError(f"{shown}; must be [low, high]: swap them")
+    return float(low), float(high)
+
+
+class KeyedDraws:
+    """Generators keyed by numbers: what one key draws depends on no other, nor on when it is asked for."""
+
+    def __init__(self, rng: np.random.Generator):
+        self._entropy = int(rng.integers(2**63))
+
+    def of(self, *key: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=key))
+
+
+@dataclass(frozen=True, eq=False)
+class Rectangle:
+    """A rectangle along the axes."""
+
+    low_m: FloatArray
+    high_m: FloatArray
+
+    def spread(self, unit: FloatArray) -> FloatArray:
+        """Points uniform on the rectangle from numbers uniform on [0, 1], `[n, 2]`."""
+        return self.low_m + unit * (self.high_m - self.low_m)
+
+    @property
+    def diameter_m(self) -> float:
+        return float(np.linalg.norm(self.high_m - self.low_m))
+
+    @property
+    def mean_distance_m(self) -> float:
+        """Expected distance of two uniform points (Ghosh 1951)."""
+        b, a = sorted(float(side) for side in self.high_m - self.low_m)
+        if a > 1e3 * b:  # the closed form cancels; a segment is within 1e-5
+            return a / 3
+        d = math.hypot(a, b)
+        powers = a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2)
+        return powers / 15 + (b**2 / a * math.acosh(d / b) + a**2 / b * math.acosh(d / a)) / 6
+
+    def fold(self, unfolded_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A path that mirrors threw back: places within, and the sign of velocity, per axis."""
+        return fold(unfolded_m, self.low_m, self.high_m)
+
+
+@dataclass(frozen=True, eq=False)
+class Circle:
+    """A disc on the ground."""
+
+    centre_m: FloatArray
+    radius_m: float
+
+    def spread(self, unit: FloatArray) -> FloatArray:
+        """Points uniform on the disc from numbers uniform on [0, 1], `[n, 2]`."""
+        radius = self.radius_m * np.sqrt(unit[:, 0])  # sqrt: equal area, not equal radius
+        angle = 2 * np.pi * unit[:, 1]
+        return self.centre_m + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+    @property
+    def diameter_m(self) -> float:
+        return 2 * self.radius_m
+
+    @property
+    def mean_distance_m(self) -> float:
+        """Expected distance of two uniform points."""
+        return 128 * self.radius_m / (45 * math.pi)
+
+
+def fold(
+    unfolded_m: FloatArray, low_m: FloatArray | float, high_m: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
+    """Reflection at two walls, any number of times: a triangle wave of the unfolded coordinate."""
+    width = np.asarray(high_m) - np.asarray(low_m)
+    phase = np.mod(unfolded_m - low_m, 2 * width)
+    back = phase > width
+    return low_m + np.where(back, 2 * width - phase, phase), np.where(back, -1.0, 1.0)
+
+
+def rectangle_for(
+    start_m: FloatArray,
+    area_m: tuple[float, ...] | None,
+    centre_m: tuple[float, ...] | None,
+    *,
+    holds_starts: bool,
+) -> Rectangle:
+    """The given area, about `centre_m` or the middle of where nodes start; else the box around the starts."""
+    ground = start_m[:, :2]
+    low, high = ground.min(axis=0), ground.max(axis=0)
+    if area_m is None:
+        if centre_m is not None:
+            raise ValueError(
+                f"centre_m is {list(centre_m)}; it places area_m or radius_m: give one of them, or drop it"
+            )
+        if np.any(high - low <= 0):
+            raise ValueError(
+                "area_m is missing; nodes start on a line, and the box around them has no area: "
+                "set area_m = [width, height]"
+            )
+        return Rectangle(low, high)
+    middle = (low + high) / 2 if centre_m is None else np.asarray(centre_m, dtype=np.float64)
+    half = np.asarray(area_m, dtype=np.float64) / 2
+    area = Rectangle(middle - half, middle + half)
+    slack = 1e-9 * (1 + np.abs(ground))  # a start on the border is inside
+    outside = np.any((ground < area.low_m - slack) | (ground > area.high_m + slack), axis=1)
+    if holds_starts and outside.any():
+        node = int(np.argmax(outside))
+        raise ValueError(
+            f"area_m is {list(area_m)}; node {node} starts outside, at ({ground[node, 0]:g}, {ground[node, 1]:g}) m: "
+            "widen it, move centre_m, or place nodes closer"
+        )
+    return area
+
+
+def checked_time(time_s: float) -> float:
+    if not 0 <= time_s < math.inf:
+        raise ValueError(f"time_s is {time_s}; must be a finite number >= 0")
+    return float(time_s)
