@@ -5,8 +5,29 @@ s = A w + thermal / (c (d + 1))     what each node holds after the slot
 x <- Proj(s - gamma mult g)
 """
 
+import warnings
+
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
+
+from wirelessdl.arrays import FloatArray
+
+
+def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A[rx, tx] on the device, sparse where it came sparse and the device can."""
+    if not isinstance(weights, csr_array):
+        return torch.as_tensor(weights).to(device=device, dtype=dtype, non_blocking=True)
+    if device.type == "mps":
+        return mixing_tensor(weights.toarray(), device, dtype)
+    with warnings.catch_warnings():  # "in beta state": the one operation used here is tested
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(weights.indptr),
+            torch.from_numpy(weights.indices),
+            torch.from_numpy(weights.data),
+            weights.shape,
+        ).to(device=device, dtype=dtype)
 
 
 def superpose(weights: Tensor, sent: Tensor, out: Tensor) -> Tensor:
@@ -22,5 +43,6 @@ def project_(x: Tensor, radius: float) -> Tensor:
 
 def consensus_distance(x: Tensor) -> Tensor:
     """Root mean square distance of the rows from their mean."""
-    apart: Tensor = torch.linalg.vector_norm(x - x.mean(dim=0), dim=1)
+    mean = x.mean(dim=0, keepdim=True)
+    apart = torch.cdist(x, mean, compute_mode="donot_use_mm_for_euclid_dist")  # no second [K, m]
     return apart.square().mean().sqrt()
