@@ -112,6 +112,8 @@ class LearningEngine:
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._divisor = self.sampler.divisor
+        # of any node: the one with the smallest divisor
+        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, float(self._divisor.min()))
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         self.x = start.to(self.device).repeat(self.nodes, 1)
@@ -152,11 +154,11 @@ class LearningEngine:
 
     def state(self) -> np.ndarray:
         """The models, `[K, m]`; all else is keyed by node and round."""
-        return self.x.cpu().numpy()
+        return self.x.cpu().numpy().copy()
 
     def mixed(self) -> np.ndarray:
         """What each node held after the last slot, before its step, `[K, m]`."""
-        return self._mixed.cpu().numpy()
+        return self._mixed.cpu().numpy().copy()
 
     def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
@@ -178,12 +180,6 @@ class LearningEngine:
 
         self._gradients.each(-(-len(x) // chunk), judge)
         return right
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one replaced sample moves any node's gradient, at most."""
-        settings = self.settings
-        return sensitivity(settings.clipping, settings.clip_norm, float(self.sampler.divisor.min()))
 
     def need(self, nodes: int | None = None) -> Need:
         """Memory that the run takes, for this network or another size of it."""

@@ -189,7 +189,7 @@ class Mlp:
     def layers(self, x: Tensor) -> list[Tensor]:
         """Weights of every layer, `[K, out, in + 1]` each, as views."""
         parts = torch.split(x, [rows * columns for rows, columns in self.shapes], dim=1)
-        return [part.unflatten(1, shape) for part, shape in zip(parts, self.shapes)]
+        return [part.view(len(x), *shape) for part, shape in zip(parts, self.shapes)]
 
     def _activated(self, before: Tensor) -> Tensor:
         """What the next layer sees: activations, then a column of ones."""

@@ -90,13 +90,13 @@ class ModuleLearner:
         layer = self.batch_norm
         if layer is not None and clipping == "per-sample":
             raise ValueError(
-                f'model is {self.name}, whose layer "{layer}" normalises over the batch; per-sample clipping bounds '
-                'each sample alone: use GroupNorm, or privacy.clipping = "batch"'
+                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; per-sample clipping '
+                'bounds each sample alone: use GroupNorm, or privacy.clipping = "batch"'
             )
         if layer is not None and padded:
             raise ValueError(
-                f'model is {self.name}, whose layer "{layer}" normalises over the batch; poisson batches may be empty: '
-                'use GroupNorm, or learning.sampling = "without-replacement"'
+                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; poisson batches '
+                'may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
             )
 
     def _try(self) -> int:

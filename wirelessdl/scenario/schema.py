@@ -159,7 +159,15 @@ class LearningSection(Section):
     dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
     model: Model = Field(Model(model="softmax"), description="Learner.")  # type: ignore[call-arg]
     partition: Part = Field(Part(kind="iid"), description="How data falls to nodes.")  # type: ignore[call-arg]
-    batch_size: Count = Field(64, description="Samples per node and round, without replacement.")
+    batch_size: Count = Field(64, description="Samples per node and round; their mean number under poisson sampling.")
+    sampling: Literal["without-replacement", "poisson", "full", "shuffled"] = Field(
+        "without-replacement",
+        description="How batches are drawn: B of n; each sample with probability B/n; all samples; or dealt from a "
+        "fresh order every epoch. Decides what the accountants may prove.",
+    )
+    strategy: Literal["auto", "closed-form", "threads", "vmap", "loop"] = Field(
+        "auto", description="How gradients of all nodes are computed; auto: by model, device and number of nodes."
+    )
     learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
     projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(
         0.5,

@@ -18,10 +18,11 @@ from wirelessdl.channel.csi import CSI, Csi
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.errors import ContractError, InfeasiblePowerError, ScenarioError
-from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import DATASETS, Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
 from wirelessdl.learning.models import MODELS
+from wirelessdl.learning.module import adapt, seeded
 from wirelessdl.learning.partition import PARTITIONS
 from wirelessdl.learning.schedule import SCHEDULES, Schedule
 from wirelessdl.links import Geometry, Links
@@ -30,6 +31,7 @@ from wirelessdl.network.placement import PLACEMENTS
 from wirelessdl.network.topology import TOPOLOGIES, Topology, require_connected
 from wirelessdl.power.allocate import ALLOCATORS, PowerAllocator
 from wirelessdl.power.problem import PowerPlan, PowerProblem
+from wirelessdl.privacy.combinations import Sampler
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.scenario.loader import catalog_for
 from wirelessdl.scenario.part import Catalog, Part, UserFile, told
@@ -70,7 +72,15 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "condition", "start_m", "features", "classes", "objective")
+SUPPLIED = ("frequency_hz", "condition", "start_m", "features", "input_shape", "classes", "objective")
+
+# samplers by the accountants' names
+_SAMPLERS: dict[str, Sampler] = {
+    "without-replacement": "without-replacement",
+    "poisson": "poisson",
+    "full": "full-batch",
+    "shuffled": "shuffled",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +104,6 @@ class World:
     frame: Frame
     power_w: FloatArray
     thermal_w: float
-    sensitivity: float
     user_files: tuple[UserFile, ...]
     extra_folders: tuple[Path, ...] = ()
 
@@ -104,13 +113,25 @@ class World:
 
     @property
     def sampling_rate(self) -> FloatArray:
-        """q_j = B / n_j of every node."""
-        return np.array([self.scenario.learning.batch_size / len(hand) for hand in self.hands])
+        """q_j of every node that amplification may count on."""
+        return self.learning.sampler.rate
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one replaced sample moves any gradient, at most."""
+        return self.learning.sensitivity
 
     @property
     def terms(self) -> Terms:
-        privacy = self.scenario.privacy
-        return Terms(privacy.protocol, "without-replacement", privacy.clipping, privacy.delta_total)
+        privacy, sampling = self.scenario.privacy, self.scenario.learning.sampling
+        epochs = tuple(self.learning.sampler.epoch_rounds.tolist()) if sampling == "shuffled" else ()
+        return Terms(
+            privacy.protocol,
+            _SAMPLERS[sampling],
+            privacy.clipping,
+            privacy.delta_total,
+            epoch_rounds=epochs,
+        )
 
     def problem(self, links: Links, gain: FloatArray, samples: FloatArray | None = None) -> PowerProblem:
         """The power problem of these gains, to hold for `samples` too."""
@@ -169,10 +190,24 @@ class _Builder:
     def part(self, where: str, part: Part, **given: Any) -> Any:
         registry = where.partition("[")[0]
         built, self.resolved[where] = self.catalog.build(where, part, PARTS[registry], **given)
-        method = METHODS[registry]
+        self.require(where, part, built, METHODS[registry])
+        return built
+
+    def learner(self, data: Dataset, streams: Streams) -> Any:
+        """What learns: a class with gradients of its own, or any torch module."""
+        where, part = "learning.model", self.scenario.learning.model
+        shape = sample_shape(data)
+        with seeded(streams.world("learning.initial")):
+            built, self.resolved[where] = self.catalog.build(
+                where, part, MODELS, features=data.features, input_shape=shape, classes=data.classes
+            )
+        learner = self.ask(where, part, lambda: adapt(built, shape, data.classes))
+        self.require(where, part, learner, METHODS[where] if learner is built else "forward")
+        return learner
+
+    def require(self, where: str, part: Part, built: Any, method: str) -> None:
         if not callable(getattr(built, method, None)):
             raise self.fail(f'{where}.{part.key} is "{part.name}"; the class needs a method {method}(...)')
-        return built
 
     def ask(self, where: str, part: Part, question: Callable[[], Any]) -> Any:
         """What a part answers; a ValueError of a built-in names its key, any error of the user's is told."""
@@ -208,24 +243,10 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
     _check_rates(builder, schedule)
     data, hands = _data(builder, streams)
-    learner = builder.part("learning.model", scenario.learning.model, features=data.features, classes=data.classes)
-    privacy, radio = scenario.privacy, scenario.radio
+    learner = builder.learner(data, streams)
+    radio = scenario.radio
     csi = builder.part("radio.csi", radio.csi)
-    learning = LearningEngine(
-        learner,
-        data,
-        hands,
-        streams,
-        Settings(
-            batch_size=scenario.learning.batch_size,
-            clipping=privacy.clipping,
-            clip_norm=privacy.clip_norm,
-            projection_radius=scenario.learning.projection_radius,
-            gradient_at="mixed" if privacy.protocol == "hardened" else "own",
-            dtype=scenario.learning.dtype,
-            device=device,
-        ),
-    )
+    learning = _learning(builder, learner, data, hands, streams, device)
     return World(
         scenario=scenario,
         streams=streams,
@@ -253,11 +274,31 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
             if radio.thermal_noise
             else 0.0
         ),
-        sensitivity=sensitivity(privacy.clipping, privacy.clip_norm, scenario.learning.batch_size),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
         extra_folders=extra_folders,
     )
+
+
+def _learning(
+    builder: _Builder, learner: Any, data: Dataset, hands: list[IntArray], streams: Streams, device: str
+) -> LearningEngine:
+    learning, privacy = builder.scenario.learning, builder.scenario.privacy
+    settings = Settings(
+        batch_size=learning.batch_size,
+        clipping=privacy.clipping,
+        clip_norm=privacy.clip_norm,
+        projection_radius=learning.projection_radius,
+        gradient_at="mixed" if privacy.protocol == "hardened" else "own",
+        dtype=learning.dtype,
+        device=device,
+        sampling=learning.sampling,
+        strategy=learning.strategy,
+    )
+    try:
+        return LearningEngine(learner, data, hands, streams, settings)
+    except ValueError as error:
+        raise builder.fail(error) from error
 
 
 def _models(builder: _Builder) -> list[tuple[str, Any]]:
@@ -345,7 +386,7 @@ def _data(builder: _Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]
                 "epsilon protects samples, so each must be there once"
             )
     fewest = min(range(nodes), key=lambda node: len(hands[node]))
-    if len(hands[fewest]) < learning.batch_size:
+    if len(hands[fewest]) < (1 if learning.sampling == "full" else learning.batch_size):
         raise builder.fail(
             f"learning.batch_size is {learning.batch_size}; node {fewest} has only {len(hands[fewest])} samples: "
             "lower batch_size, use fewer nodes, or a more even partition"

@@ -27,7 +27,11 @@ def describe(world: World) -> dict[str, str]:
         "model": f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}",
         "data": (
             f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
-            f"batches of {learning.batch_size} (q {q.min():.3g} to {q.max():.3g})"
+            f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
+        ),
+        "engine": (
+            f"{world.learning.strategy.name} gradients on {world.learning.device}, "
+            f"needs {world.learning.need().told()} of memory"
         ),
         "frame": (
             f"{to_s(frame.pilot_ns) * 1e3:.3g} ms pilots, {to_s(frame.payload_ns) * 1e3:.3g} ms payload, "
@@ -43,6 +47,15 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _batches(world: World) -> str:
+    learning = world.scenario.learning
+    return {
+        "full": "all samples in every batch",
+        "poisson": f"poisson batches of {learning.batch_size} on average",
+        "shuffled": f"batches of {learning.batch_size} from shuffled epochs, which amplify nothing",
+    }.get(learning.sampling, f"batches of {learning.batch_size}")
 
 
 def cautions(world: World) -> list[str]:

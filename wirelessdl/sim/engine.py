@@ -195,7 +195,7 @@ class Engine:
         outcome = world.learning.round(
             Order(
                 round=round,
-                weights=slot.mixing.dense,
+                weights=slot.mixing.compact,
                 noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
                 thermal_scale=np.sqrt(world.thermal_w) * slot.mixing.scale,
                 step=slot.on_air * slot.learning_rate * slot.multiplier,

@@ -19,7 +19,7 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
-from wirelessdl.privacy.combinations import Accountant
+from wirelessdl.privacy.combinations import Accountant, Sampler
 from wirelessdl.sim.build import World
 from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Seen
@@ -83,17 +83,25 @@ def forecast(world: World, plan: PowerPlan) -> dict[str, float]:
         rates = np.array([world.schedule.rate(round) for round in range(1, releases + 2)])
         spread = float(np.sqrt(np.sum((rates[:-1] / rates[1:]) ** 2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, privacy.delta_total))}
+    sampler: Sampler = world.terms.sampler
+    names = valid_accountants(sampler, "replace-one", privacy.clipping)
     if not np.isfinite(mu).all():
-        return dict.fromkeys(("paper", "rdp", "pld", "gdp"), math.inf)
-    pairs = sorted({(1.0 / float(m), float(q)) for m, q in zip(mu, world.sampling_rate)})
-    names = valid_accountants("without-replacement", "replace-one", privacy.clipping)
+        return dict.fromkeys(names, math.inf)
+    epochs = world.learning.sampler.epoch_rounds  # 1 unless shuffled, where epochs are charged
+    charged = [math.ceil(releases / rounds) for rounds in epochs.tolist()]
+    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, world.sampling_rate, charged)})
 
-    def total(name: Accountant, pair: tuple[float, float]) -> float:
-        return total_epsilon(*pair, releases, delta=privacy.delta_total, accountant=name)
+    def total(name: Accountant, triple: tuple[float, float, int]) -> float:
+        return total_epsilon(
+            *triple, delta=privacy.delta_total, accountant=name, sampler=sampler, clipping=privacy.clipping
+        )
 
-    worst = max(pairs, key=lambda pair: total("pld", pair))
-    # dp-accounting's Renyi accountant takes a second a call: only where the exact total is largest
-    return {name: total(name, worst) if name == "rdp" else max(total(name, p) for p in pairs) for name in names}
+    # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
+    slow = {"rdp", "pld"} if sampler == "poisson" else {"rdp"}
+    quick: list[Accountant] = [name for name in names if name not in slow]
+    tightest: Accountant = "pld" if "pld" in quick else quick[0]
+    worst = max(triples, key=lambda triple: total(tightest, triple))
+    return {name: total(name, worst) if name in slow else max(total(name, t) for t in triples) for name in names}
 
 
 def noise_to_update(world: World, plan: PowerPlan) -> float:
@@ -126,7 +134,7 @@ def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
     else:
         yield f"{size}: this will not train"
     if privacy.clipping == "batch" and ratio > TRAINS:
-        per_sample = sensitivity("per-sample", privacy.clip_norm, world.scenario.learning.batch_size)
+        per_sample = sensitivity("per-sample", privacy.clip_norm, float(world.learning.sampler.divisor.min()))
         other = _try(world, plan, sensitivity=per_sample)
         if other is not None:
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients.closed_form import ClosedForm
 from wirelessdl.learning.gradients.loop import Loop
@@ -38,11 +37,13 @@ def choose(
         if name == "vmap" and job.device.type == "cpu" and not _vectorises(job, input_shape):
             name = "threads"
     if name == "closed-form" and not closed:
-        raise ValueError(f'strategy is "closed-form"; {_named(learner)} has none: use threads, vmap or loop')
+        raise ValueError(f'learning.strategy is "closed-form"; {_named(learner)} has none: use threads, vmap or loop')
     if name == "threads" and not module:
-        raise ValueError(f'strategy is "threads"; it runs torch modules, {_named(learner)} is none: use closed-form')
+        raise ValueError(
+            f'learning.strategy is "threads"; it runs torch modules, {_named(learner)} is none: use closed-form'
+        )
     if name in ("vmap", "loop") and not hasattr(learner, "forward"):
-        raise ValueError(f'strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
+        raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
     if name == "closed-form":
         return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, workers)
     if name == "loop":
@@ -71,7 +72,7 @@ def _activations(learner: Any) -> int:
 def _vectorises(job: Job, input_shape: tuple[int, ...]) -> bool:
     try:
         _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
-    except ScenarioError:
+    except ValueError:
         return False
     return True
 
@@ -82,7 +83,13 @@ def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
     shape = (math.prod(input_shape) + 1,) if job.learner.bias_column else input_shape
     features = torch.zeros(2, 2, *shape, dtype=job.dtype, device=job.device)
     labels = torch.zeros(2, 2, dtype=torch.int64, device=job.device)
-    strategy.gradient(0, x, Batch(features, labels), torch.empty_like(x))
+    try:
+        strategy.gradient(0, x, Batch(features, labels), torch.empty_like(x))
+    except RuntimeError as error:
+        words = " ".join(str(error).split())[:160]
+        raise ValueError(
+            f'learning.strategy is "vmap"; torch cannot vectorise {_named(job.learner)} ({words}): use threads'
+        ) from error
 
 
 def _named(learner: Any) -> str:

@@ -157,8 +157,8 @@ def _weighed(seen: _Seen, factor: Tensor) -> list[tuple[Tensor, Tensor]]:
     else:
         back = back.flatten(0, -2)
         weight, bias = back.T @ seen.given.flatten(0, -2), back.sum(dim=0)
-    pairs = [(layer.weight, weight)] if layer.bias is None else [(layer.weight, weight), (layer.bias, bias)]
-    return pairs  # type: ignore[return-value]
+    found: list[Any] = [(layer.weight, weight), (layer.bias, bias)]
+    return found[:1] if layer.bias is None else found
 
 
 def _norm_parts(seen: _Seen) -> list[tuple[Tensor, Tensor]]:

@@ -50,4 +50,4 @@ def sample_losses(scores: Tensor, labels: Tensor) -> Tensor:
 def layers(learner: Any, x: Tensor) -> list[Tensor]:
     """Parameters of k models, `[k, *shape]` each, as views of their vectors."""
     parts = torch.split(x, [math.prod(shape) for shape in learner.shapes], dim=1)
-    return [part.unflatten(1, shape) if shape else part.squeeze(1) for part, shape in zip(parts, learner.shapes)]
+    return [part.view(len(x), *shape) for part, shape in zip(parts, learner.shapes)]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_factor, clip_rows_
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
@@ -44,12 +43,9 @@ class Vectorised:
         self._per_sample: Callable[..., Any] = vmap(samples)
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
-        try:
-            if self._job.clipping == "per-sample":
-                return self._clip_samples(x, batch, out)
-            return self._clip_batches(x, batch, out)
-        except RuntimeError as error:
-            raise refusal(self._job.learner, error) from error
+        if self._job.clipping == "per-sample":
+            return self._clip_samples(x, batch, out)
+        return self._clip_batches(x, batch, out)
 
     def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
         learner = self._job.learner
@@ -68,21 +64,13 @@ class Vectorised:
             parts, losses[:, some] = self._per_sample(
                 layers(learner, x), batch.features[:, some], batch.labels[:, some]
             )
-            squares = [part.flatten(2).square().sum(dim=2) for part in parts]
+            parts = [part.reshape(*part.shape[:2], -1) for part in parts]
+            squares = [part.square().sum(dim=2) for part in parts]
             norm = torch.stack(squares).sum(dim=0).sqrt_()
             factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some]).unsqueeze(1)
             for place, part in zip(layers(learner, out), parts):
-                place.add_(torch.bmm(factor, part.flatten(2)).view(place.shape))
+                place.add_(torch.bmm(factor, part).view(place.shape))
         return batch.mean(losses)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
-
-
-def refusal(learner: Any, error: Exception) -> ScenarioError:
-    """What torch.func could not do, in one line."""
-    words = " ".join(str(error).split())
-    name = getattr(learner, "name", type(learner).__name__)
-    return ScenarioError(
-        f'learning.strategy "vmap": torch cannot vectorise {name} ({words[:160]}); use strategy = "threads"'
-    )
