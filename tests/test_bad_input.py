@@ -60,7 +60,10 @@ MISTAKES = [
         'network.topology.kind is "erdos-reny"; no such model; did you mean erdos-renyi?',
     ),
     ("channel.models.0.model=raileigh", 'channel.models[0].model is "raileigh"; no such model; did you mean rayleigh?'),
-    ("learning.model=perceptron", 'learning.model.model is "perceptron"; no such model; known: softmax'),
+    (
+        "learning.model=perceptron",
+        'learning.model.model is "perceptron"; no such model; known: cnn, mlp, resnet20, softmax',
+    ),
     ("channel.models.0.hihg=2", "unknown key channel.models[0].hihg; did you mean high?"),
     ("channel.models.0.low=-1", "channel.models[0].low is -1; must be > 0"),
     ("channel.models.0.low=loud", "channel.models[0].low is 'loud'; must be a number"),

@@ -25,7 +25,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links
 
-_LARGE = 200  # nodes from which sparse solvers win
+_LARGE = 200  # nodes from which sparse solvers and products win
+_FULL = 16  # possible links to one that is there, from which sparse products win
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,12 @@ class Mixing:
         matrix = self.links.matrix(self.link)
         matrix[np.diag_indices(self.links.nodes)] = self.own
         return matrix
+
+    @cached_property
+    def compact(self) -> FloatArray | csr_array:
+        """A[rx, tx] as it multiplies fastest: sparse in large networks where few hear each other."""
+        nodes = self.links.nodes
+        return _sparse(self) if nodes >= _LARGE and len(self.links) <= nodes**2 / _FULL else self.dense
 
     @property
     def row_sum(self) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 from annotated_types import Ge
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel import keyed
 from wirelessdl.links import Links
 
 
@@ -43,7 +44,8 @@ class Pilots:
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
     ) -> FloatArray:
         deviation = np.sqrt(noise_w / (2.0 * pilot_w[links.tx] * self.symbols))
-        return np.maximum(gain + deviation * rng.standard_normal(len(links)), 0.0)
+        error = keyed.normal(keyed.key(rng), links.rx * links.nodes + links.tx)
+        return np.maximum(gain + deviation * error, 0.0)
 
 
 CSI = {"perfect": Perfect, "pilots": Pilots}

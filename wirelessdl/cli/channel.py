@@ -1,7 +1,6 @@
 """`wirelessdl channel`."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,8 @@ from wirelessdl.cli.options import all_overrides, scenario_options
 from wirelessdl.cli.progress import frames_bar
 
 if TYPE_CHECKING:
-    from wirelessdl.sim.build import World
     from wirelessdl.sim.survey import LinkFacts, Survey
+    from wirelessdl.sim.world import World
 
 _SHOWN = 3  # links of either end of the list
 
@@ -104,7 +103,7 @@ def _export(found: "Survey", path: Path) -> None:
 
 
 def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any]:
-    from wirelessdl.sim.survey import motion
+    from wirelessdl.sim.clock import to_s
 
     columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db")
     rows = zip(*(getattr(facts, name).tolist() for name in columns))
@@ -114,19 +113,21 @@ def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any
         "from_s": float(found.time_s[0]),
         "to_s": float(found.time_s[-1]),
         "in_sight": float(found.los.mean()) if world.condition.matters else None,
-        **asdict(motion(world, found.links)),
+        "coherence_s": world.coherence_s,
+        "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
+        "payload_slots": world.frame.slots,
+        "connectivity": found.connectivity,
         "links": [dict(zip(columns, row)) for row in rows],
     }
 
 
 def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
-    from wirelessdl.sim.survey import motion
+    from wirelessdl.sim.describe import coherence
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
     chain = " + ".join(part.name for part in world.scenario.channel.models)
-    moving = motion(world, found.links)
     table.add_row("channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz")
     table.add_row("frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s")
     sight = f", {found.los.mean():.0%} in line of sight at the start" if world.condition.matters else ""
@@ -135,7 +136,9 @@ def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
     table.add_row("mean gain", _spread(facts.gain_db, "dB"))
     table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
     table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
-    table.add_row("motion", str(moving))
+    table.add_row("in time", coherence(world))
+    if found.connectivity is not None:
+        table.add_row("graph", found.connectivity)
     return table
 
 

@@ -83,7 +83,7 @@ def _age(started: str) -> str:
 
 def _list_names_as_json() -> None:
     from wirelessdl.scenario.loader import bundled_scenarios
-    from wirelessdl.sim.build import PARTS
+    from wirelessdl.sim.parts import PARTS
 
     names = {"scenarios": list(bundled_scenarios()), **{key: list(known) for key, known in PARTS.items()}}
     click.echo(json.dumps(names, indent=2))
@@ -91,7 +91,7 @@ def _list_names_as_json() -> None:
 
 def _list_names() -> None:
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
-    from wirelessdl.sim.build import PARTS, SUPPLIED
+    from wirelessdl.sim.parts import PARTS, SUPPLIED
 
     console = Console(highlight=False)
     console.print("[bold]scenarios[/]")

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 def command() -> None:
     """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in complete and check keys by it."""
     from wirelessdl.scenario.schema import Scenario
-    from wirelessdl.sim.build import PARTS, SUPPLIED
+    from wirelessdl.sim.parts import PARTS, SUPPLIED
 
     schema = Scenario.model_json_schema()
     schema["title"] = "wirelessdl scenario"

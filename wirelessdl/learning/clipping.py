@@ -2,6 +2,8 @@
 
 batch        g <- g min(1, G / ||g||), the mini-batch gradient as one; replace-one sensitivity 2G
 per-sample   g <- (1/B) sum_b g_b min(1, C / ||g_b||); replace-one sensitivity 2C/B
+
+B is the divisor of the sum, which no draw may change: see `learning/sampling.py`.
 """
 
 from typing import Literal, TypeAlias
@@ -11,7 +13,7 @@ import torch
 Clipping: TypeAlias = Literal["batch", "per-sample"]
 
 
-def sensitivity(clipping: Clipping, clip_norm: float, batch_size: int) -> float:
+def sensitivity(clipping: Clipping, clip_norm: float, batch_size: float) -> float:
     """How far one replaced sample moves a gradient, at most."""
     return 2.0 * clip_norm if clipping == "batch" else 2.0 * clip_norm / batch_size
 
@@ -19,3 +21,9 @@ def sensitivity(clipping: Clipping, clip_norm: float, batch_size: int) -> float:
 def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
     """min(1, clip_norm / norm), 1 where the norm is 0."""
     return (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max_(1.0)
+
+
+def clip_rows_(gradient: torch.Tensor, clip_norm: float) -> torch.Tensor:
+    """Each row shortened to the clip, in place."""
+    norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+    return gradient.mul_(clip_factor(norm, clip_norm))

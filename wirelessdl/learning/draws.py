@@ -5,6 +5,8 @@ one generator reseeded per node and round: three times as fast. Torch's CPU gene
 bits, so seeds are a bijection of (round, node, purpose), never a hash that could collide.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -16,7 +18,7 @@ _PURPOSES = ("noise", "thermal")
 
 
 class NodeDraws:
-    """Batches and noise of K nodes."""
+    """Batches and noise of K nodes; every thread has its own, and all draw alike."""
 
     def __init__(self, streams: Streams, nodes: int, device: torch.device):
         self._nodes = nodes
@@ -26,18 +28,22 @@ class NodeDraws:
         self._torch = torch.Generator(device=device)
         self._base = streams.word("learning.noise")
 
-    def batch(self, node: int, round: int, samples: int, size: int) -> IntArray:
-        """`size` of `samples` without replacement."""
+    def generator(self, node: int, round: int) -> np.random.Generator:
+        """What a node draws its batch of a round from; good until the next call."""
         self._state["state"]["counter"][:] = (0, 0, node, round)
         self._bits.state = self._state
-        return self._numpy.choice(samples, size, replace=False, shuffle=False)
+        return self._numpy
 
-    def fill_normal(self, out: torch.Tensor, round: int, purpose: str) -> None:
-        """Fill `out[K, m]` with standard normal numbers, row by row."""
-        for node in range(len(out)):
+    def batch(self, node: int, round: int, samples: int, size: int) -> IntArray:
+        """`size` of `samples` without replacement."""
+        return self.generator(node, round).choice(samples, size, replace=False, shuffle=False)
+
+    def fill_normal(self, out: torch.Tensor, round: int, purpose: str, nodes: Sequence[int] | None = None) -> None:
+        """Fill `out` with standard normal numbers, one row per node: all of them, or those named."""
+        for row, node in enumerate(range(len(out)) if nodes is None else nodes):
             key = (round * self._nodes + node) * len(_PURPOSES) + _PURPOSES.index(purpose)
             self._torch.manual_seed(_scramble(self._base + key))
-            out[node].normal_(generator=self._torch)
+            out[row].normal_(generator=self._torch)
 
 
 def _scramble(word: int) -> int:

@@ -2,12 +2,16 @@
 
 The simulator hands over an `Order`, what the air and the plan decided for this slot; the engine
 answers with `Outcome`, tensors that nobody waits for until they are traced.
+
+State is three such tensors: the models x, what each node holds after the slot, and one that is in turn
+what is sent, the gradient, and the next x. Nodes are cut into pieces that threads take (`Workers`); only
+the mixing looks at all of them. Nothing is allocated that grows with rounds.
 """
 
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,25 +19,30 @@ from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import ScenarioError
-from wirelessdl.learning.air import consensus_distance, project_, superpose
-from wirelessdl.learning.clipping import Clipping
+from wirelessdl.learning.air import Air, Segment, consensus_distance, project_, receiver_deviation
+from wirelessdl.learning.batch import Buffer, Store, sample_shape
+from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.models import Learner
+from wirelessdl.learning.gradients import Job, StrategyName, choose
+from wirelessdl.learning.memory import Need, available, most_nodes, size_told
+from wirelessdl.learning.module import ModuleLearner
+from wirelessdl.learning.sampling import Sampler, Sampling
+from wirelessdl.learning.workers import Workers
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_EVALUATED = 2**25  # scores of common samples that are held at once
+_NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """One slot, as decided outside: arrays are float64 per node, `weights` is A[rx, tx]."""
+    """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
 
     round: int
-    weights: FloatArray
+    segments: tuple[Segment, ...]
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
-    thermal_scale: FloatArray  # tau / (c (d + 1))
-    echo_scale: FloatArray  # what remains of own emission at the own receiver, likewise, per unit of ||w|| / sqrt(m)
     step: FloatArray  # gamma mult
     evaluate: bool
     withdrawn: BoolArray  # nodes whose last step is taken back: it will never be sent
@@ -62,126 +71,193 @@ class Settings:
     gradient_at: Literal["mixed", "own"]  # hardened: s, paper: x
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
+    sampling: Sampling = "without-replacement"
+    strategy: StrategyName = "auto"
 
 
 class LearningEngine:
-    """State and update of K models."""
+    """State and update of K models. Raises ValueError, before it allocates, for what cannot be run."""
 
-    def __init__(self, learner: Learner, data: Dataset, hands: list[IntArray], streams: Streams, settings: Settings):
+    def __init__(self, learner: Any, data: Dataset, hands: list[IntArray], streams: Streams, settings: Settings):
         self.learner, self.settings, self.hands = learner, settings, hands
         self.nodes = len(hands)
         self.device = pick_device(settings.device)
         self.dtype = _DTYPES[settings.dtype]
-        self.draws = NodeDraws(streams, self.nodes, self.device)
         self.radius = settings.projection_radius * math.sqrt(learner.size)
+        self.sampler = Sampler(settings.sampling, settings.batch_size, [len(hand) for hand in hands])
+        _require_labels(data)
+        if isinstance(learner, ModuleLearner):
+            learner.refuse(settings.clipping, settings.sampling == "poisson")
+            learner.prepare(self.device, self.dtype)
+        self._shape = sample_shape(data)
+        self._classes = max(1, data.classes)
+        self._stored = (data.train_x.nbytes, len(data.test_y))
+        self.strategy = choose(
+            settings.strategy,
+            Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype),
+            nodes=self.nodes,
+            batch=self.sampler.width,
+            input_shape=self._shape,
+            threads=torch.get_num_threads(),
+        )
+        self._require_room()
 
-        self._slope = 1.0 / (data.scale * data.deviation)
-        self._offset = data.mean / data.deviation
-        self._train_x = _flat(data.train_x, self.device)
-        self._train_y = torch.as_tensor(data.train_y, device=self.device)
-        self._test_x = self._features(_flat(data.test_x, self.device))
-        self._test_y = torch.as_tensor(data.test_y, device=self.device)
+        # a worker of its own buffer, generators and module: nothing is shared but the state
+        self._workers = Workers(torch.get_num_threads() if self.device.type == "cpu" else 1)
+        self._gradients = Workers(self.strategy.workers)
+        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in range(self._workers.count)]
+        self.draws = self._draws[0]
+        bias_column = getattr(learner, "bias_column", True)
+        self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
+        self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
+        self._divisor = self.sampler.divisor
+        # of any node: the one with the smallest divisor
+        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, float(self._divisor.min()))
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         self.x = start.to(self.device).repeat(self.nodes, 1)
-        self._echo_power: Tensor | None = None
-        self._noise, self._sent, self._mixed = (torch.zeros_like(self.x) for _ in range(3))
+        self._spare, self._mixed = torch.zeros_like(self.x), torch.zeros_like(self.x)
+        self._air = Air(self.device, self.dtype)
 
+    @torch.no_grad()
     def round(self, order: Order) -> Outcome:
         """One slot: send, superpose, differentiate, step."""
-        settings = self.settings
         if order.withdrawn.any():
-            back = torch.as_tensor(order.withdrawn, device=self.device)
-            self.x = torch.where(back.unsqueeze(1), self._mixed, self.x)
-        own = self.x
-        sent_power = torch.linalg.vector_norm(own, dim=1).square() / self.learner.size
-        mixed = self._superpose(order)
+            back = torch.as_tensor(order.withdrawn.nonzero()[0], device=self.device)
+            self.x.index_copy_(0, back, self._mixed.index_select(0, back))
+        hardened = self.settings.gradient_at == "mixed"
+        sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
+        mixed, echo_power = self._superpose(order)
+        step = self._column(order.step).neg_()
+        loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
 
-        features, labels = self._batch(order.round)
-        point = mixed if settings.gradient_at == "mixed" else own
-        gradient, loss = self.learner.gradient(point, features, labels, settings.clipping, settings.clip_norm)
-        grad_norm = torch.linalg.vector_norm(gradient, dim=1)
+        def learn(worker: int, piece: int) -> None:
+            nodes = self._piece(piece, self.strategy.chunk)
+            part = slice(nodes.start, nodes.stop)
+            batch = self._buffers[worker].batch(self._choose(worker, nodes, order.round), self._divisor[part])
+            point, gradient = (mixed if hardened else self.x)[part], self._spare[part]
+            loss[part] = self.strategy.gradient(worker, point, batch, gradient)
+            torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
+            project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
-        stepped = gradient.mul_(-self._column(order.step)).add_(mixed)
-        updated = project_(stepped, self.radius)
-        judged = mixed if settings.gradient_at == "mixed" else updated
-        outcome = Outcome(
+        self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
+        self.x, self._spare = self._spare, self.x
+        judged = mixed if hardened else self.x
+        return Outcome(
             sent_power,
-            self._echo_power,
+            echo_power,
             grad_norm,
             loss,
             consensus_distance(judged),
             self.accuracy(judged) if order.evaluate else None,
         )
-        self.x = updated
-        return outcome
 
     def state(self) -> np.ndarray:
         """The models, `[K, m]`; all else is keyed by node and round."""
-        return self.x.cpu().numpy()
+        return self.x.cpu().numpy().copy()
 
     def mixed(self) -> np.ndarray:
         """What each node held after the last slot, before its step, `[K, m]`."""
-        return self._mixed.cpu().numpy()
+        return self._mixed.cpu().numpy().copy()
 
     def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
-        self.x = torch.as_tensor(models).to(device=self.device, dtype=self.dtype)
+        self.x.copy_(torch.as_tensor(models))
         if mixed is not None:
             self._mixed.copy_(torch.as_tensor(mixed))
 
+    @torch.no_grad()
     def accuracy(self, x: Tensor) -> Tensor:
         """Share of the common test set each model gets right."""
-        guess = self.learner.scores(x, self._test_x).argmax(dim=2)
-        return (guess == self._test_y).to(self.dtype).mean(dim=1)
+        right = torch.empty(len(x), dtype=self.dtype, device=self.device)
+        features, labels = self._store.test_x, self._store.test_y
+        chunk = self._evaluated()
 
-    def _superpose(self, order: Order) -> Tensor:
-        sent = self.x
-        if order.noise_scale.any():
-            self.draws.fill_normal(self._noise, order.round, "noise")
-            sent = torch.addcmul(self.x, self._noise, self._column(order.noise_scale), out=self._sent)
-        self._echo_power = None
-        if order.thermal_scale.any() or order.echo_scale.any():
-            self.draws.fill_normal(self._mixed, order.round, "thermal")
-            self._mixed.mul_(self._receiver_noise(order, sent))
-        else:
-            self._mixed.zero_()
-        return superpose(self._tensor(order.weights), sent, self._mixed)
+        def judge(worker: int, piece: int) -> None:
+            part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
+            guess = self.strategy.scores(worker, x[part], features).argmax(dim=2)
+            right[part] = (guess == labels).to(self.dtype).mean(dim=1)
 
-    def _receiver_noise(self, order: Order, sent: Tensor) -> Tensor:
-        """Deviation of what a receiver adds: thermal noise, and what remains of its own emission.
+        self._gradients.each(-(-len(x) // chunk), judge)
+        return right
 
-        The latter follows what was really sent, noise included, so it tells no more than the sender's release.
-        """
-        thermal = self._column(order.thermal_scale)
-        if not order.echo_scale.any():
-            return thermal
-        self._echo_power = torch.linalg.vector_norm(sent, dim=1).square() / self.learner.size
-        return (thermal.square() + self._column(order.echo_scale).square() * self._echo_power.unsqueeze(1)).sqrt()
-
-    def _batch(self, round: int) -> tuple[Tensor, Tensor]:
-        size = self.settings.batch_size
-        chosen = np.concatenate(
-            [hand[self.draws.batch(node, round, len(hand), size)] for node, hand in enumerate(self.hands)]
+    def need(self, nodes: int | None = None) -> Need:
+        """Memory that the run takes, for this network or another size of it."""
+        nodes = self.nodes if nodes is None else nodes
+        size, width = self.learner.size, self.dtype.itemsize
+        stored, tests = self._stored
+        features = math.prod(self._shape) + 1
+        strategy, batch = self.strategy, self.sampler.width
+        at_once = min(nodes, strategy.chunk) * strategy.workers
+        numbers = getattr(self.learner, "activations", 0) or sum(
+            shape[0] for shape in getattr(self.learner, "shapes", [(self._classes,)])
         )
-        index = torch.from_numpy(chosen).to(self.device, non_blocking=True)
-        features = self._features(self._train_x.index_select(0, index))
-        labels = self._train_y.index_select(0, index)
-        return features.view(self.nodes, size, -1), labels.view(self.nodes, size)
+        module = isinstance(self.learner, ModuleLearner)
+        judged = min(tests, 500) * numbers * strategy.workers if module else 0
+        return Need(
+            models=3 * nodes * size * width,
+            data=stored + tests * features * width,
+            batches=at_once * batch * features * (width + 1),
+            layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
+            evaluation=(min(nodes, self._evaluated()) * strategy.workers * tests * self._classes * 2 + judged) * width,
+            mixing=2 * nodes * nodes * 8,
+        )
 
-    def _features(self, stored: Tensor) -> Tensor:
-        """Stored samples, normalised, with a column of ones for the bias."""
-        features = torch.ones(len(stored), stored.shape[1] + 1, dtype=self.dtype, device=self.device)
-        body = features[:, :-1]
-        body.copy_(stored)
-        body.mul_(self._slope).sub_(self._offset)
-        return features
+    def _require_room(self) -> None:
+        need, free = self.need(), available(self.device)
+        if need.total > free:
+            fits = most_nodes(self.need, self.nodes, free)
+            remedy = f"{fits} nodes would fit" if fits else "use a smaller model or batch_size"
+            raise ValueError(f"learning needs {need.told()}; {size_told(free)} are free on {self.device}: {remedy}")
 
-    def _tensor(self, values: FloatArray) -> Tensor:
-        return torch.as_tensor(values).to(device=self.device, dtype=self.dtype, non_blocking=True)
+    def _superpose(self, order: Order) -> tuple[Tensor, Tensor | None]:
+        """s = A w, and ||w||^2 / m where a receiver hears its own: noise row by row in threads, then the air."""
+        noisy, warm = bool(order.noise_scale.any()), any(segment.warm for segment in order.segments)
+        sent = self._spare if noisy else self.x
+        echoes = any(segment.echo_scale.any() for segment in order.segments)
+        power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if echoes else None
+        if noisy or warm:
+            scale, rows = self._column(order.noise_scale), max(1, _NOISE_PIECE // self.learner.size)
+            heat = [
+                (self._column(segment.thermal_scale), self._column(segment.echo_scale)) for segment in order.segments
+            ]
+
+            def draw(worker: int, piece: int) -> None:
+                nodes = self._piece(piece, rows)
+                part, draws = slice(nodes.start, nodes.stop), self._draws[worker]
+                if noisy:
+                    draws.fill_normal(sent[part], order.round, "noise", nodes)
+                    torch.addcmul(self.x[part], sent[part], scale[part], out=sent[part])
+                if power is not None:
+                    power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self.learner.size)
+                if warm:
+                    draws.fill_normal(self._mixed[part], order.round, "thermal", nodes)
+                    for segment, (thermal, echo) in zip(order.segments, heat):
+                        own = None if power is None else power[part]
+                        deviation = receiver_deviation(thermal[part], echo[part], own)
+                        self._mixed[part, segment.coordinates].mul_(deviation)
+
+            self._workers.each(-(-self.nodes // rows), draw)
+        if not warm:
+            self._mixed.zero_()
+        self._air.superpose(order.segments, sent, self._mixed)
+        return self._mixed, power
+
+    def _choose(self, worker: int, nodes: range, round: int) -> list[IntArray]:
+        draws = self._draws[worker]
+        return [self.hands[node][self.sampler.batch(draws, node, round)] for node in nodes]
+
+    def _piece(self, piece: int, size: int) -> range:
+        return range(piece * size, min((piece + 1) * size, self.nodes))
+
+    def _evaluated(self) -> int:
+        """Nodes that are judged at once."""
+        if self.strategy.name == "threads":
+            return 1
+        return max(1, _EVALUATED // (self._stored[1] * self._classes * 8))
 
     def _column(self, values: FloatArray) -> Tensor:
-        return self._tensor(values).unsqueeze(1)
+        return torch.as_tensor(values).to(device=self.device, dtype=self.dtype, non_blocking=True).unsqueeze(1)
 
 
 def fetch(tensors: list[Tensor]) -> FloatArray:
@@ -208,5 +284,14 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def _flat(stored: np.ndarray, device: torch.device) -> Tensor:
-    return torch.as_tensor(stored).reshape(len(stored), -1).to(device)
+def _require_labels(data: Dataset) -> None:
+    """Labels are class numbers, 0 to classes - 1."""
+    if getattr(data, "task", "classification") != "classification":
+        return
+    for name, labels in (("train", data.train_y), ("test", data.test_y)):
+        wrong = np.flatnonzero((labels < 0) | (labels >= data.classes))
+        if len(wrong):
+            raise ValueError(
+                f"learning.dataset {data.name}: label of {name} sample {wrong[0]} is {labels[wrong[0]]}; must be "
+                f"0 to {data.classes - 1}, one number per class"
+            )

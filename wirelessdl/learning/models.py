@@ -1,29 +1,41 @@
-"""Learners: K weight vectors, one call.
+"""Learners that know their gradients in closed form, K weight vectors in one call.
 
-`Softmax`: multinomial logistic regression. Weights of a node are [classes, features + 1], the bias
-being the last column, so that a gradient is one contiguous matrix product.
+    softmax   multinomial logistic regression
+    mlp       a perceptron with hidden layers
+
+Weights of a layer are [out, in + 1], the bias being the last column, so that a gradient is one contiguous
+matrix product. A sample's gradient of a layer is the outer product of what comes back and what went in, so
+its norm is the product of theirs: per-sample clipping never holds a sample's gradient.
+
+Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: see `learning/module.py`.
 """
 
-from typing import Protocol
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 import torch
+from annotated_types import Ge, MinLen
 from torch import Tensor
 
-from wirelessdl.learning.clipping import Clipping, clip_factor
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_
+from wirelessdl.learning.nets import Cnn, ResNet20
 
 
 class Learner(Protocol):
-    """Gradients and scores of K models `x[K, m]` at once."""
+    """Scores of K models `x[K, m]`, and what the gradient strategies need of them."""
 
     size: int
+    shapes: Sequence[tuple[int, ...]]  # of the parameters, in the order they lie in x
+    bias_column: bool  # whether features end in a column of ones
 
     def initial(self, rng: np.random.Generator) -> np.ndarray: ...
 
-    def gradient(
-        self, x: Tensor, features: Tensor, labels: Tensor, clipping: Clipping, clip_norm: float
-    ) -> tuple[Tensor, Tensor]:
-        """Clipped gradient `[K, m]` and mean loss `[K]`; features `[K, B, features + 1]`."""
+    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
+        """Scores of one model, `[N, classes]`, as autograd sees them."""
         ...
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
@@ -31,38 +43,62 @@ class Learner(Protocol):
         ...
 
 
-class Softmax:
-    """Multinomial logistic regression.
+class ClosedForm(Learner, Protocol):
+    """A learner that needs no autograd."""
 
-    Closed form: dL/dW = (p - y) a', so a sample's gradient has norm ||p - y|| ||a||.
-    """
+    def gradient(
+        self,
+        x: Tensor,
+        features: Tensor,
+        labels: Tensor,
+        clipping: Clipping,
+        clip_norm: float,
+        weight: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`."""
+        ...
+
+
+class Softmax:
+    """Multinomial logistic regression."""
+
+    bias_column = True
 
     def __init__(self, features: int, classes: int):
         self.features, self.classes = features, classes
         self.size = classes * (features + 1)
+        self.shapes = [(classes, features + 1)]
 
     def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
         return np.zeros(self.size)  # convex: zero is as good a start as any, and carries no data
 
     def gradient(
-        self, x: Tensor, features: Tensor, labels: Tensor, clipping: Clipping, clip_norm: float
+        self,
+        x: Tensor,
+        features: Tensor,
+        labels: Tensor,
+        clipping: Clipping,
+        clip_norm: float,
+        weight: Tensor | None = None,
+        out: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        nodes, batch, width = features.shape
+        nodes, _, width = features.shape
         weights = x.view(nodes, self.classes, width)
-        log_p = torch.log_softmax(torch.bmm(features, weights.transpose(1, 2)), dim=2)
-        loss = -log_p.gather(2, labels.unsqueeze(2)).mean(dim=(1, 2))
-        error = log_p.exp_()
-        error.scatter_add_(2, labels.unsqueeze(2), error.new_full((), -1.0).expand(nodes, batch, 1))
+        error, loss = _softmax_error(torch.bmm(features, weights.transpose(1, 2)), labels, weight)
         if clipping == "per-sample":
-            norm = torch.linalg.vector_norm(error, dim=2) * torch.linalg.vector_norm(features, dim=2)
-            error.mul_((clip_factor(norm, clip_norm) / batch).unsqueeze(2))
+            norm = torch.linalg.vector_norm(error, dim=2).mul_(torch.linalg.vector_norm(features, dim=2))
+            error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(2))
         else:
-            error.div_(batch)
-        gradient = torch.bmm(error.transpose(1, 2), features).view(nodes, self.size)
+            _weigh_(error, weight)
+        gradient = torch.empty_like(x) if out is None else out
+        torch.bmm(error.transpose(1, 2), features, out=gradient.view(nodes, self.classes, width))
         if clipping == "batch":
-            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-            gradient.mul_(clip_factor(norm, clip_norm))
+            clip_rows_(gradient, clip_norm)
         return gradient, loss
+
+    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
+        return features @ parameters[0].T
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         nodes = len(x)
@@ -70,4 +106,132 @@ class Softmax:
         return flat.view(len(features), nodes, self.classes).transpose(0, 1)
 
 
-MODELS = {"softmax": Softmax}
+class Mlp:
+    """Perceptron with hidden layers."""
+
+    bias_column = True
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        hidden: Annotated[list[Annotated[int, Ge(1)]], MinLen(1)] | None = None,
+        activation: Literal["relu", "tanh"] = "relu",
+    ):
+        self.classes, self.activation = classes, activation
+        self.hidden = [128] if hidden is None else hidden
+        widths = [features, *self.hidden, classes]
+        self.shapes = [(after, before + 1) for before, after in pairwise(widths)]
+        self.size = sum(rows * columns for rows, columns in self.shapes)
+
+    def initial(self, rng: np.random.Generator) -> np.ndarray:
+        """Deviation sqrt(gain / fan-in), biases zero: activations keep their size through the layers."""
+        parts = []
+        for number, (rows, columns) in enumerate(self.shapes):
+            gain = 2.0 if self.activation == "relu" and number + 1 < len(self.shapes) else 1.0
+            layer = rng.standard_normal((rows, columns)) * math.sqrt(gain / (columns - 1))
+            layer[:, -1] = 0.0
+            parts.append(layer.reshape(-1))
+        return np.concatenate(parts)
+
+    def gradient(
+        self,
+        x: Tensor,
+        features: Tensor,
+        labels: Tensor,
+        clipping: Clipping,
+        clip_norm: float,
+        weight: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        layers = self.layers(x)
+        inputs = [features]
+        for layer in layers[:-1]:
+            before = torch.bmm(inputs[-1], layer.transpose(1, 2))
+            inputs.append(self._activated(before))
+        error, loss = _softmax_error(torch.bmm(inputs[-1], layers[-1].transpose(1, 2)), labels, weight)
+        errors = [error]
+        for layer, after in zip(layers[:0:-1], inputs[:0:-1]):  # from the last layer to the second
+            errors.append(self._back(torch.bmm(errors[-1], layer)[:, :, :-1], after[:, :, :-1]))
+        errors.reverse()
+        if clipping == "per-sample":
+            squares = [_square_norm(error).mul_(_square_norm(given)) for error, given in zip(errors, inputs)]
+            factor = _sample_factor(torch.stack(squares).sum(dim=0).sqrt_(), clip_norm, weight).unsqueeze(2)
+            for error in errors:
+                error.mul_(factor)
+        else:
+            for error in errors:
+                _weigh_(error, weight)
+        gradient = torch.empty_like(x) if out is None else out
+        for error, given, place in zip(errors, inputs, self.layers(gradient)):
+            place.copy_(torch.bmm(error.transpose(1, 2), given))
+        if clipping == "batch":
+            clip_rows_(gradient, clip_norm)
+        return gradient, loss
+
+    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
+        for number, layer in enumerate(parameters):
+            features = torch.nn.functional.linear(features, layer)
+            if number + 1 < len(parameters):
+                features = torch.relu(features) if self.activation == "relu" else torch.tanh(features)
+                features = torch.cat([features, torch.ones_like(features[..., :1])], dim=-1)
+        return features
+
+    def scores(self, x: Tensor, features: Tensor) -> Tensor:
+        first, *others = self.layers(x)
+        nodes, rows, _ = first.shape
+        shared = features @ first.reshape(nodes * rows, -1).T  # one product for all nodes
+        given = shared.view(len(features), nodes, rows).transpose(0, 1)
+        for layer in others:
+            given = torch.bmm(self._activated(given), layer.transpose(1, 2))
+        return given
+
+    def layers(self, x: Tensor) -> list[Tensor]:
+        """Weights of every layer, `[K, out, in + 1]` each, as views."""
+        parts = torch.split(x, [rows * columns for rows, columns in self.shapes], dim=1)
+        return [part.view(len(x), *shape) for part, shape in zip(parts, self.shapes)]
+
+    def _activated(self, before: Tensor) -> Tensor:
+        """What the next layer sees: activations, then a column of ones."""
+        after = before.new_empty(*before.shape[:-1], before.shape[-1] + 1)
+        after[..., -1] = 1.0
+        body = after[..., :-1]
+        if self.activation == "relu":
+            torch.clamp_min(before, 0.0, out=body)
+        else:
+            torch.tanh(before, out=body)
+        return after
+
+    def _back(self, error: Tensor, after: Tensor) -> Tensor:
+        """Error before the activation, from the error after it."""
+        if self.activation == "relu":
+            return torch.ops.aten.threshold_backward(error, after, 0.0)  # type: ignore[no-any-return]
+        return torch.ops.aten.tanh_backward(error, after)  # type: ignore[no-any-return]
+
+
+def _softmax_error(scores: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """dL/d(scores) of every sample, p - y, and the mean loss of every node."""
+    chosen = labels.unsqueeze(2)
+    log_p = torch.log_softmax(scores, dim=2)
+    losses = log_p.gather(2, chosen).squeeze(2).neg_()
+    error = log_p.exp_()
+    error.scatter_add_(2, chosen, error.new_full((), -1.0).expand(chosen.shape))
+    return error, Batch(scores, labels, weight).mean(losses)
+
+
+def _square_norm(values: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(values, dim=2)
+    return norm.square_()
+
+
+def _sample_factor(norm: Tensor, clip_norm: float, weight: Tensor | None) -> Tensor:
+    """What each sample's gradient is multiplied by: clipped, and weighed in the sum."""
+    factor = clip_factor(norm, clip_norm)
+    return factor.div_(norm.shape[1]) if weight is None else factor.mul_(weight)
+
+
+def _weigh_(error: Tensor, weight: Tensor | None) -> Tensor:
+    return error.div_(error.shape[1]) if weight is None else error.mul_(weight.unsqueeze(2))
+
+
+MODELS: dict[str, Any] = {"softmax": Softmax, "mlp": Mlp, "cnn": Cnn, "resnet20": ResNet20}

@@ -164,7 +164,7 @@ class _Program:
 
     def __init__(self, problem: PowerProblem, theta: float, floor: float | None = None):
         problem.require_feasible(theta)
-        links, nodes = problem.links, problem.links.nodes
+        links, nodes = problem.audible, problem.links.nodes
         own, share = problem.rows(theta)
         samples, count = own.shape
         self.nodes, self.lifted = nodes, samples * nodes
@@ -300,7 +300,7 @@ def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
 
 def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArray, theta: float) -> FloatArray:
     """n: min sum n_k / w_k^2 with sum_k g_ik^2 n_k >= (sens theta nu / rho)^2 max_j g_ij^2 w_j^2 at every i."""
-    links, ratio = problem.links, _own_ratio(problem, theta)
+    links, ratio = problem.audible, _own_ratio(problem, theta)
     floor = model_w * problem.beta_min / (1.0 - problem.beta_min)
     if objective == "own-noise":
         return np.maximum(ratio * model_w, floor)

@@ -36,7 +36,8 @@ class PowerProblem:
 
     gain: one |h| per link, which makes the mixing; samples: further realisations `[N, links]` that the
     promise must hold for. thermal_w: credited thermal noise over max gamma^2. margin_db: room left
-    below epsilon_max, for gains that are not quite what was measured.
+    below epsilon_max, for gains that are not quite what was measured. heard, heard_gain: all that reaches
+    receivers, where that is more than the links they mix.
     """
 
     links: Links
@@ -52,6 +53,13 @@ class PowerProblem:
     beta_min: float = 1e-6
     margin_db: float = 0.0
     samples: FloatArray | None = None
+    heard: Links | None = None
+    heard_gain: FloatArray | None = None
+
+    @property
+    def audible(self) -> Links:
+        """Links that leak: the graph's, or all that are heard."""
+        return self.links if self.heard is None else self.heard
 
     @property
     def private(self) -> bool:
@@ -60,7 +68,9 @@ class PowerProblem:
     @cached_property
     def gains(self) -> FloatArray:
         """Realisations the promise holds for, `[N, links]`."""
-        return self.gain[None] if self.samples is None else self.samples
+        if self.samples is not None:
+            return self.samples
+        return (self.gain if self.heard_gain is None else self.heard_gain)[None]
 
     @cached_property
     def target_mu(self) -> float:
@@ -69,8 +79,8 @@ class PowerProblem:
 
     def masking(self, noise_w: FloatArray) -> FloatArray:
         """Noise power each receiver hears from senders that radiate noise_w, `[N, K]`."""
-        heard = self.gains**2 * noise_w[self.links.tx]
-        return np.stack([self.links.sum_per_receiver(row) for row in heard])
+        heard = self.gains**2 * noise_w[self.audible.tx]
+        return np.stack([self.audible.sum_per_receiver(row) for row in heard])
 
     @cached_property
     def _most_masking(self) -> FloatArray:
@@ -79,17 +89,17 @@ class PowerProblem:
 
     def rows(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Scaled constraints `[N, links]`: own alpha_tx + sum over rx's links of share alpha <= 1."""
-        masking = self._most_masking[:, self.links.rx]
+        masking = self._most_masking[:, self.audible.rx]
         scale = np.divide(1.0, masking, out=np.zeros_like(masking), where=masking > 0)  # hears nothing: no row
-        heard_w = self.gains**2 * self.power_w[self.links.tx] * scale
+        heard_w = self.gains**2 * self.power_w[self.audible.tx] * scale
         return (self.sensitivity * theta / self.target_mu) ** 2 * heard_w, self.rho**2 * heard_w
 
     def load(self, alpha: FloatArray, theta: float) -> FloatArray:
         """Left-hand side of every scaled row; the promise holds where it is at most one."""
         own, share = self.rows(theta)
-        sent = alpha[self.links.tx]
-        heard = np.stack([self.links.sum_per_receiver(row * sent) for row in share])
-        return own * sent + heard[:, self.links.rx]
+        sent = alpha[self.audible.tx]
+        heard = np.stack([self.audible.sum_per_receiver(row * sent) for row in share])
+        return own * sent + heard[:, self.audible.rx]
 
     def mu(self, alpha: FloatArray, power_w: FloatArray, theta: float) -> FloatArray:
         """Sensitivity over noise deviation on every link at the worst-case multiplier, `[N, links]`."""
@@ -98,7 +108,7 @@ class PowerProblem:
             "noise_w": (1.0 - alpha) * power_w * self.rho**2,
             "step_sensitivity": np.full(self.links.nodes, self.sensitivity * theta),
         }
-        return np.stack([link_mu(self.links, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
+        return np.stack([link_mu(self.audible, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
 
     def mixing(self, alpha: FloatArray, power_w: FloatArray) -> Mixing:
         """The weights that this split makes the air apply."""
@@ -121,7 +131,7 @@ class PowerProblem:
             return
         worst = int(np.argmax(load))
         if load[worst] > 1.0 + TOLERANCE:
-            rx, tx = int(self.links.rx[worst]), int(self.links.tx[worst])
+            rx, tx = int(self.audible.rx[worst]), int(self.audible.tx[worst])
             leak = slot_epsilon(self.mu(floor, self.power_w, theta), self.delta)[:, worst].max()
             raise InfeasiblePowerError(
                 f"node {tx} cannot meet epsilon_max={self.epsilon_max:g} towards node {rx}: with every node at "
@@ -189,7 +199,7 @@ class PowerPlan:
     @property
     def epsilon(self) -> FloatArray:
         """The same as a matrix [rx, tx]; NaN where there is no link."""
-        return self.problem.links.matrix(self.link_epsilon, fill=np.nan)
+        return self.problem.audible.matrix(self.link_epsilon, fill=np.nan)
 
     @cached_property
     def epsilon_own(self) -> FloatArray:

@@ -90,6 +90,49 @@ class AmplifiedAccountant:
         return costs
 
 
+class EpochAccountant:
+    """Shuffled epochs without amplification: a sample takes part once in an epoch, so the epoch's largest mu^2 counts.
+
+    A transmission carries the gradient of the round in which its sender last spoke. `total` holds, per stream,
+    finished epochs, the largest mu^2 of the current one, its number, and the round of the gradient carried.
+    """
+
+    name = "gdp"
+
+    def __init__(self, epoch_rounds: IntArray):
+        self._rounds = epoch_rounds
+        self.total = np.zeros((len(epoch_rounds), 4))
+        self.round = 0  # of the slot that is being recorded
+
+    def record(self, stream: IntArray, mu: FloatArray) -> None:
+        self.total[stream] = self._charged(stream, mu)
+        self.total[stream, 3] = self.round
+
+    def after(self, mu: FloatArray, delta: float) -> FloatArray:
+        return self._epsilon(self._charged(np.arange(len(mu)), mu), delta)
+
+    def epsilon(self, delta: float) -> FloatArray:
+        return self._epsilon(self.total, delta)
+
+    def _charged(self, stream: IntArray, mu: FloatArray) -> FloatArray:
+        finished, largest, epoch, carried = self.total[stream].T
+        now = np.floor((carried - 1) / self._rounds[stream])
+        fresh = now != epoch
+        return np.stack(
+            [
+                finished + np.where(fresh, largest, 0.0),
+                np.maximum(np.where(fresh, 0.0, largest), mu**2),
+                now,
+                carried,
+            ],
+            axis=1,
+        )
+
+    @staticmethod
+    def _epsilon(total: FloatArray, delta: float) -> FloatArray:
+        return analytic_epsilon(np.sqrt(total[:, 0] + total[:, 1]), delta)
+
+
 class GaussianAccountant:
     """Composition of Gaussian releases without subsampling: mu^2 adds (Dong, Roth and Su)."""
 

@@ -2,8 +2,9 @@
 
 Two views, two words:
 - `own`, status `proven`: each sender behind its own noise alone, against everyone together. Hardened:
-  amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap); paper
-  protocol: `gdp`, no amplification, since the gradient is taken at a point without noise.
+  amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap), or `gdp` for full
+  batches and shuffled epochs, which amplify nothing; paper protocol: `gdp`, no amplification, since the
+  gradient is taken at a point without noise.
 - `link`, status `claim`: the paper's sum over slots of what one receiver hears in each. It is right for
   a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
 
@@ -21,13 +22,23 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.accountant import Accountant, AmplifiedAccountant, GaussianAccountant, grid_cell, grid_nu
+from wirelessdl.privacy.accountant import (
+    Accountant,
+    AmplifiedAccountant,
+    EpochAccountant,
+    GaussianAccountant,
+    grid_cell,
+    grid_nu,
+)
+from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, noise_factor
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import SlotRelease
 from wirelessdl.privacy.tally import Tally
+from wirelessdl.privacy.totals import poisson_pld
 
 _MOST = 10**7  # releases beyond which a budget is no limit
+_KINDS = 4  # kinds of Poisson releases that are composed exactly; each takes a third of a second
 
 
 @dataclass(frozen=True)
@@ -35,10 +46,16 @@ class Terms:
     """What the totals are stated under; the same for every row of the privacy table."""
 
     protocol: Literal["hardened", "paper"]
-    sampler: str
-    clipping: str
+    sampler: Sampler
+    clipping: Clipping
     delta: float
-    adjacency: str = "replace-one"
+    adjacency: Adjacency = "replace-one"
+    epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
+
+    @property
+    def amplified(self) -> bool:
+        """Whether sampling may be counted on."""
+        return self.protocol == "hardened" and self.sampler in ("without-replacement", "poisson")
 
     @property
     def conditions(self) -> list[str]:
@@ -47,7 +64,9 @@ class Terms:
             "gains, mixing, plan, faults and compute times do not depend on data",
             "the own term carries the noise that was sent",
             "a learner remembers nothing but its weights (not checked for a class of your own)",
-            "batches are drawn afresh each round, keyed by node and round",
+            "batches are dealt from an order drawn afresh each epoch; epochs are charged, not rounds"
+            if self.epoch_rounds and self.protocol == "hardened"
+            else "batches are drawn afresh each round, keyed by node and round",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",
         ]
@@ -84,8 +103,10 @@ class Ledger:
         self.terms = terms
         self.nodes, self._q = len(q), q
         self.own: Accountant
-        if terms.protocol == "hardened":
+        if terms.amplified:
             self.own = AmplifiedAccountant(q)
+        elif terms.protocol == "hardened" and terms.epoch_rounds:
+            self.own = EpochAccountant(np.array(terms.epoch_rounds))
         else:
             self.own = GaussianAccountant(self.nodes)
         self.own_rounds = np.zeros(self.nodes, dtype=np.int64)
@@ -101,6 +122,8 @@ class Ledger:
     def record(self, release: SlotRelease) -> None:
         """Write one slot down; called before anything is sent."""
         sender = np.flatnonzero(release.on_air)
+        if isinstance(self.own, EpochAccountant):
+            self.own.round = release.round
         self._charge(self.own, self.own_rounds, sender, release.own_mu[sender])
         for node, cell in zip(sender.tolist(), self._cells(release.own_mu[sender]).tolist()):
             if release.own_mu[node] > 0:
@@ -115,14 +138,14 @@ class Ledger:
     def own_total(self) -> FloatArray:
         """Proven total of every sender so far, `[K]`, as tight as we can prove it."""
         bound = self.own_bound()
-        if self.terms.protocol == "paper":
+        if not self.terms.amplified:
             return bound
         return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
 
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed a total budget by one more release."""
         over = self.own.after(own_mu, self.terms.delta) > budget
-        if self.terms.protocol == "hardened":
+        if self.terms.amplified and not self._poisson:  # whose exact totals take too long to ask in every round
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
                 cell = int(self._cells(own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
@@ -159,8 +182,23 @@ class Ledger:
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
             amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
             least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
-            self._exact[key] = least if least > BEYOND else min(least, compose(counts, self.terms.delta))
+            exact = self._poisson_total if self._poisson else compose
+            self._exact[key] = least if least > BEYOND else min(least, exact(counts, self.terms.delta))
         return min(bound, self._exact[key])
+
+    @property
+    def _poisson(self) -> bool:
+        """Whether Poisson sampling has an exact total of its own; for clipped batches it is as without replacement."""
+        return self.terms.sampler == "poisson" and self.terms.clipping == "per-sample"
+
+    def _poisson_total(self, counts: Mapping[tuple[float, float], int], delta: float) -> float:
+        """Composition of a few kinds of releases; where there are more, noise is rounded down to the next kind."""
+        factor = noise_factor("pld", "poisson", "replace-one", "per-sample")
+        kinds: dict[tuple[float, float], int] = {}
+        for group in np.array_split(np.array(sorted(counts), dtype=np.float64), min(_KINDS, len(counts))):
+            q, nu = group[0].tolist()
+            kinds[(q, factor * nu)] = sum(counts[(rate, value)] for rate, value in group.tolist())
+        return poisson_pld(kinds, delta, replace=True)
 
     @staticmethod
     def _cells(mu: FloatArray) -> IntArray:
@@ -196,7 +234,7 @@ class Ledger:
 
         exact=False, on the way: running bounds of senders alone, since adding links up takes its time.
         """
-        amplified = self.terms.protocol == "hardened"
+        amplified = self.terms.amplified
         name = "gdp" if not amplified else "pld" if exact else "paper"
         own = Statement(
             view="own",

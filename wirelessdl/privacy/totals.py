@@ -6,6 +6,7 @@ that dp-accounting's REPLACE_ONE takes noise over C/B in its PLD and over 2C/B i
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def total_epsilon(
     if bound > BEYOND:
         return bound
     if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
-        return _dp_accounting_pld(nu, q, rounds, delta, replace=adjacency == "replace-one")
+        return poisson_pld({(q, nu): rounds}, delta, replace=adjacency == "replace-one")
     return min(bound, compose({(q, nu): rounds}, delta))
 
 
@@ -149,13 +150,15 @@ def _dp_accounting_rdp(nu: float, q: float, rounds: int, delta: float, *, poisso
     return float(accountant.get_epsilon(delta))
 
 
-def _dp_accounting_pld(nu: float, q: float, rounds: int, delta: float, *, replace: bool) -> float:
+def poisson_pld(counts: Mapping[tuple[float, float], int], delta: float, *, replace: bool) -> float:
+    """Epsilon of Poisson-sampled releases `(q, nu) -> how many`, nu as dp-accounting takes it."""
     import dp_accounting as dp
     from dp_accounting.pld import PLDAccountant
 
     relation = dp.NeighboringRelation.REPLACE_ONE if replace else dp.NeighboringRelation.ADD_OR_REMOVE_ONE
     accountant = PLDAccountant(relation)
-    accountant.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(nu)), rounds)
+    for (q, nu), rounds in counts.items():
+        accountant.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(nu)), rounds)
     return float(accountant.get_epsilon(delta))
 
 

@@ -54,6 +54,9 @@ class NetworkSection(Section):
     topology: Part = Field(Part(kind="full"), description="Which links exist.")  # type: ignore[call-arg]
     placement: Part = Field(Part(kind="disc"), description="Where nodes start.")  # type: ignore[call-arg]
     mobility: Part = Field(Part(kind="static"), description="How nodes move.")  # type: ignore[call-arg]
+    joint_window: Count = Field(
+        10, description="Frames within which a graph that follows motion is watched for staying connected."
+    )
 
 
 class ChannelSection(Section):
@@ -83,6 +86,17 @@ class RadioSection(Section):
         description="How far a node's own emission is cancelled at its receiver; inf: nothing of it remains.",
     )
     csi: Part = Field(Part(kind="perfect"), description="How receivers learn |h|.")  # type: ignore[call-arg]
+    phase_error_rad: Annotated[FiniteFloat, Field(ge=0, le=3.2)] = Field(
+        0.0, description="Deviation of the phase error per link and slot; it shrinks a coordinate and adds its pair's."
+    )
+    interference: Literal["none", "physical"] = Field(
+        "none",
+        description="none: only the graph's links are heard (the paper); physical: every transmitter adds up at "
+        "every receiver.",
+    )
+    payload_slots: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
+        "auto", description="Slots a payload goes in, each with its own pilots and gains; auto: by coherence time."
+    )
     guard_s: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(1e-5, description="Silence after each slot.")
     use_full_power: bool = Field(
         False,
@@ -164,7 +178,15 @@ class LearningSection(Section):
     dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
     model: Model = Field(Model(model="softmax"), description="Learner.")  # type: ignore[call-arg]
     partition: Part = Field(Part(kind="iid"), description="How data falls to nodes.")  # type: ignore[call-arg]
-    batch_size: Count = Field(64, description="Samples per node and round, without replacement.")
+    batch_size: Count = Field(64, description="Samples per node and round; their mean number under poisson sampling.")
+    sampling: Literal["without-replacement", "poisson", "full", "shuffled"] = Field(
+        "without-replacement",
+        description="How batches are drawn: B of n; each sample with probability B/n; all samples; or dealt from a "
+        "fresh order every epoch. Decides what the accountants may prove.",
+    )
+    strategy: Literal["auto", "closed-form", "threads", "vmap", "loop"] = Field(
+        "auto", description="How gradients of all nodes are computed; auto: by model, device and number of nodes."
+    )
     learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
     projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(
         0.5,

@@ -4,206 +4,32 @@ What needs data or graphs is checked here; gains and the power plan when the fir
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.channel.catalog import CHANNELS
-from wirelessdl.channel.condition import ChannelCondition
-from wirelessdl.channel.csi import CSI, Csi
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
-from wirelessdl.channel.standard import LOS_PROBABILITY
-from wirelessdl.errors import ContractError, InfeasiblePowerError, ScenarioError
-from wirelessdl.learning.clipping import sensitivity
-from wirelessdl.learning.data import DATASETS, Dataset
+from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
-from wirelessdl.learning.models import MODELS
-from wirelessdl.learning.partition import PARTITIONS
-from wirelessdl.learning.schedule import SCHEDULES, Schedule
+from wirelessdl.learning.schedule import Schedule
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.mobility import MOBILITIES, Mobility
-from wirelessdl.network.placement import PLACEMENTS, require_apart
-from wirelessdl.network.topology import TOPOLOGIES, Topology, require_connected
-from wirelessdl.power.allocate import ALLOCATORS, PowerAllocator
-from wirelessdl.power.problem import PowerPlan, PowerProblem
-from wirelessdl.privacy.ledger import Terms
-from wirelessdl.scenario.loader import catalog_for
-from wirelessdl.scenario.part import Catalog, Part, UserFile, told
+from wirelessdl.network.mobility import Mobility
+from wirelessdl.network.placement import require_apart
+from wirelessdl.network.topology import Topology, require_connected
+from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.clock import Frame
-from wirelessdl.sim.node import COMPUTE_TIMES, ComputeTime
+from wirelessdl.sim.coherence import coherence_s, payload_slots
+from wirelessdl.sim.node import ComputeTime
 from wirelessdl.sim.openings import Last, move_time
+from wirelessdl.sim.parts import Builder, channel_condition, channel_models, mean_snr_db
+from wirelessdl.sim.world import World
 from wirelessdl.streams import Streams
-from wirelessdl.units import dbm_to_w, from_db, thermal_noise_w, w_to_dbm
-
-# every part a scenario may name, for `list` and `schema`
-PARTS: dict[str, Mapping[str, Any]] = {
-    "network.topology": TOPOLOGIES,
-    "network.placement": PLACEMENTS,
-    "network.mobility": MOBILITIES,
-    "channel.models": CHANNELS,
-    "radio.csi": CSI,
-    "power.allocator": ALLOCATORS,
-    "learning.dataset": DATASETS,
-    "learning.model": MODELS,
-    "learning.partition": PARTITIONS,
-    "learning.learning_rate": SCHEDULES,
-    "time.compute": COMPUTE_TIMES,
-}
-
-# the method by which each part is used
-METHODS = {
-    "network.topology": "links",
-    "network.placement": "positions",
-    "network.mobility": "geometry",
-    "channel.models": "gain",
-    "radio.csi": "estimate",
-    "power.allocator": "allocate",
-    "learning.dataset": "load",
-    "learning.model": "gradient",
-    "learning.partition": "split",
-    "learning.learning_rate": "rate",
-    "time.compute": "duration_s",
-}
-
-# what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "condition", "start_m", "rng", "find_file", "features", "classes", "objective")
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """Everything a run needs, built and checked; `resolved` spells every parameter out."""
-
-    scenario: Scenario
-    resolved: Scenario
-    streams: Streams
-    mobility: Mobility
-    topology: Topology
-    links: Links
-    channel: Chain
-    condition: ChannelCondition
-    csi: Csi
-    allocator: PowerAllocator
-    schedule: Schedule
-    compute: ComputeTime
-    data: Dataset
-    hands: list[IntArray]
-    learning: LearningEngine
-    frame: Frame
-    power_w: FloatArray
-    thermal_w: float
-    sensitivity: float
-    user_files: tuple[UserFile, ...]
-    extra_folders: tuple[Path, ...] = ()
-
-    @property
-    def nodes(self) -> int:
-        return self.scenario.network.nodes
-
-    @property
-    def noise_w(self) -> float:
-        """kTBF of a receiver, whether or not the scenario adds it to what is heard."""
-        radio = self.scenario.radio
-        return thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
-
-    @property
-    def echo(self) -> float:
-        """Share of its own emission that a node hears."""
-        return from_db(-self.scenario.radio.cancellation_db)
-
-    @property
-    def sampling_rate(self) -> FloatArray:
-        """q_j = B / n_j of every node."""
-        return np.array([self.scenario.learning.batch_size / len(hand) for hand in self.hands])
-
-    @property
-    def terms(self) -> Terms:
-        privacy = self.scenario.privacy
-        return Terms(privacy.protocol, "without-replacement", privacy.clipping, privacy.delta_total)
-
-    def problem(self, links: Links, gain: FloatArray, samples: FloatArray | None = None) -> PowerProblem:
-        """The power problem of these gains, to hold for `samples` too."""
-        power, privacy = self.scenario.power, self.scenario.privacy
-        return PowerProblem(
-            links=links,
-            gain=gain,
-            power_w=self.power_w,
-            rho=privacy.rho,
-            sensitivity=self.sensitivity,
-            delta=privacy.delta,
-            epsilon_max=privacy.epsilon_max,
-            balance=power.balance,
-            thermal_w=self.thermal_w / self.largest_rate**2 if privacy.credit_thermal else 0.0,
-            alpha_min=power.alpha_min,
-            beta_min=power.beta_min,
-            margin_db=power.csi_margin_db,
-            samples=samples,
-        )
-
-    def plan(
-        self, links: Links, gain: FloatArray, theta: float | None = None, samples: FloatArray | None = None
-    ) -> PowerPlan:
-        try:
-            return self.allocator.allocate(self.problem(links, gain, samples), theta)
-        except InfeasiblePowerError as error:
-            raise InfeasiblePowerError(f"{self.scenario.origin}: {error}") from error
-
-    @property
-    def largest_rate(self) -> float:
-        return max(self.schedule.rate(round) for round in range(1, self.scenario.scenario.rounds + 1))
-
-    def fresh_models(self) -> list[tuple[str, Any]]:
-        """The channel's models once more, without what they remember; line of sight is as in the run."""
-        return _models(_Builder(self.scenario, self.extra_folders), self.condition)
-
-    def sample_gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
-        """Realisations of the fading around the mean gains that the run will not see, `[count, links]`.
-
-        Fresh models on streams of another name; without small-scale fading there is only the one.
-        """
-        rows = []
-        for number in range(offset, offset + count):
-            fading = [(name, model) for name, model in self.fresh_models() if getattr(model, "small_scale", False)]
-            if not fading:
-                return mean_gain[None]
-            rows.append(mean_gain * Chain(fading, self.streams, prefix=f"robust.{number}").gain(links, 0.0).now)
-        return np.stack(rows)
-
-
-class _Builder:
-    """Builds parts one by one and keeps their spelled-out form."""
-
-    def __init__(self, scenario: Scenario, extra_folders: tuple[Path, ...]):
-        self.scenario = scenario
-        self.catalog: Catalog = catalog_for(scenario, extra_folders)
-        self.resolved: dict[str, Part] = {}
-
-    def part(self, where: str, part: Part, **given: Any) -> Any:
-        registry = where.partition("[")[0]
-        built, self.resolved[where] = self.catalog.build(where, part, PARTS[registry], **given)
-        method = METHODS[registry]
-        if not callable(getattr(built, method, None)):
-            raise self.fail(f'{where}.{part.key} is "{part.name}"; the class needs a method {method}(...)')
-        return built
-
-    def ask(self, where: str, part: Part, question: Callable[[], Any]) -> Any:
-        """What a part answers; a ValueError of a built-in names its key, any error of the user's is told."""
-        try:
-            return question()
-        except Exception as error:
-            if part.yours:
-                raise ContractError(f"{self.scenario.origin}: {where}: {part.name} raised {told(error)}") from error
-            if isinstance(error, ValueError):
-                raise self.fail(f"{where}.{error}") from error
-            raise
-
-    def fail(self, message: object) -> ScenarioError:
-        return ScenarioError(f"{self.scenario.origin}: {message}")
+from wirelessdl.units import dbm_to_w, thermal_noise_w
 
 
 def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = ()) -> World:
@@ -211,7 +37,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
 
     extra_folders: looked through last for the user's model files.
     """
-    builder = _Builder(scenario, extra_folders)
+    builder = Builder(scenario, extra_folders)
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes = scenario.network.nodes
 
@@ -222,39 +48,19 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         "network.mobility", scenario.network.mobility, start_m=start_m, rng=streams.draws("network.mobility"), **files
     )
     geometry = _at_start(builder, mobility, nodes)
-    condition = _condition(scenario, streams)
-    channel = Chain(_models(builder, condition), streams)
+    condition = channel_condition(scenario, streams)
+    channel = Chain(channel_models(builder, condition), streams)
     topology = builder.part("network.topology", scenario.network.topology, **files)
     links = _links(builder, topology, geometry, channel, streams)
 
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
     _check_rates(builder, schedule)
     data, hands = _data(builder, streams)
-    learner = builder.part("learning.model", scenario.learning.model, features=data.features, classes=data.classes)
-    privacy, radio = scenario.privacy, scenario.radio
+    learner = builder.learner(data, streams)
+    radio = scenario.radio
     csi = builder.part("radio.csi", radio.csi)
-    learning = LearningEngine(
-        learner,
-        data,
-        hands,
-        streams,
-        Settings(
-            batch_size=scenario.learning.batch_size,
-            clipping=privacy.clipping,
-            clip_norm=privacy.clip_norm,
-            projection_radius=scenario.learning.projection_radius,
-            gradient_at="mixed" if privacy.protocol == "hardened" else "own",
-            dtype=scenario.learning.dtype,
-            device=device,
-        ),
-    )
-    frame = Frame.of(
-        parameters=learner.size,
-        nodes=nodes,
-        pilots=csi.symbols,
-        bandwidth_hz=radio.bandwidth_hz,
-        guard_s=radio.guard_s,
-    )
+    learning = _learning(builder, learner, data, hands, streams, device)
+    frame, coherence = _frame(builder, learner.size, csi.symbols, channel, mobility)
     compute = builder.part("time.compute", scenario.time.compute)
     _check_traces(builder, channel, frame, compute)
     return World(
@@ -273,36 +79,41 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         hands=hands,
         learning=learning,
         frame=frame,
+        coherence_s=coherence,
         power_w=np.full(nodes, dbm_to_w(radio.power_dbm)),
         thermal_w=(
             thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
             if radio.thermal_noise
             else 0.0
         ),
-        sensitivity=sensitivity(privacy.clipping, privacy.clip_norm, scenario.learning.batch_size),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
         extra_folders=extra_folders,
     )
 
 
-def _condition(scenario: Scenario, streams: Streams) -> ChannelCondition:
-    channel = scenario.channel
-    standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
-    return ChannelCondition(channel.condition, standard, streams)
+def _learning(
+    builder: Builder, learner: Any, data: Dataset, hands: list[IntArray], streams: Streams, device: str
+) -> LearningEngine:
+    learning, privacy = builder.scenario.learning, builder.scenario.privacy
+    settings = Settings(
+        batch_size=learning.batch_size,
+        clipping=privacy.clipping,
+        clip_norm=privacy.clip_norm,
+        projection_radius=learning.projection_radius,
+        gradient_at="mixed" if privacy.protocol == "hardened" else "own",
+        dtype=learning.dtype,
+        device=device,
+        sampling=learning.sampling,
+        strategy=learning.strategy,
+    )
+    try:
+        return LearningEngine(learner, data, hands, streams, settings)
+    except ValueError as error:
+        raise builder.fail(error) from error
 
 
-def _models(builder: _Builder, condition: ChannelCondition) -> list[tuple[str, Any]]:
-    channel = builder.scenario.channel
-    given = {
-        "frequency_hz": channel.frequency_hz,
-        "condition": condition,
-        "find_file": builder.catalog.find_file,
-    }
-    return [(part.name, builder.part(f"channel.models[{n}]", part, **given)) for n, part in enumerate(channel.models)]
-
-
-def _check_traces(builder: _Builder, channel: Chain, frame: Frame, compute: ComputeTime) -> None:
+def _check_traces(builder: Builder, channel: Chain, frame: Frame, compute: ComputeTime) -> None:
     """A recorded channel must last as long as the run, as far as that can be told beforehand."""
     scenario = builder.scenario
     recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(_ends_s(named.model))]
@@ -322,27 +133,51 @@ def _ends_s(model: object) -> float:
     return float(getattr(model, "ends_s", math.inf))
 
 
-def _links(builder: _Builder, topology: Topology, geometry: Geometry, channel: Chain, streams: Streams) -> Links:
-    radio = builder.scenario.radio
-    noise_dbm = w_to_dbm(thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k))
-
-    def snr_db(candidates: Links) -> FloatArray:
-        return radio.power_dbm - noise_dbm - channel.loss_db(candidates)
-
-    part = builder.scenario.network.topology
+def _links(builder: Builder, topology: Topology, geometry: Geometry, channel: Chain, streams: Streams) -> Links:
+    snr_db, part = mean_snr_db(builder.scenario, channel), builder.scenario.network.topology
 
     def draw() -> Links:
         links = topology.links(geometry, snr_db, streams.world("network.topology"))
         if not isinstance(links, Links):
             raise TypeError(f"links() returned {type(links).__name__}, expected a wirelessdl.Links")
-        require_connected(links, topology, snr_db)
+        if not _changes(builder.scenario, topology):
+            require_connected(links, topology, snr_db)
         return links
 
     drawn: Links = builder.ask("network.topology", part, draw)
     return drawn
 
 
-def _positions(builder: _Builder, placement: Any, nodes: int, streams: Streams) -> FloatArray:
+def _changes(scenario: Scenario, topology: Topology) -> bool:
+    """Whether links come and go: then staying connected is a matter of many frames, watched as they pass."""
+    return bool(getattr(topology, "follows_motion", False)) and scenario.network.mobility.name != "static"
+
+
+def _frame(
+    builder: Builder, parameters: int, pilots: int, channel: Chain, mobility: Mobility
+) -> tuple[Frame, float | None]:
+    """The frame, in as many slots as the channel's coherence asks for, and that coherence time."""
+    scenario = builder.scenario
+    radio, rounds = scenario.radio, scenario.scenario.rounds
+    payload_s = math.ceil(parameters / 2) / radio.bandwidth_hz
+    models = [named.model for named in channel.models]
+    coherence = coherence_s(models, mobility, scenario.channel.frequency_hz, 10.0 * rounds * payload_s)
+    try:
+        slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
+    except ValueError as error:
+        raise builder.fail(f"radio.{error}") from error
+    frame = Frame.of(
+        parameters=parameters,
+        nodes=scenario.network.nodes,
+        pilots=pilots,
+        bandwidth_hz=radio.bandwidth_hz,
+        guard_s=radio.guard_s,
+        slots=slots,
+    )
+    return frame, coherence
+
+
+def _positions(builder: Builder, placement: Any, nodes: int, streams: Streams) -> FloatArray:
     def place() -> FloatArray:
         start_m = np.asarray(placement.positions(nodes, streams.world("network.placement")), dtype=np.float64)
         if start_m.shape != (nodes, 3) or not np.isfinite(start_m).all():
@@ -354,7 +189,7 @@ def _positions(builder: _Builder, placement: Any, nodes: int, streams: Streams) 
     return placed
 
 
-def _at_start(builder: _Builder, mobility: Mobility, nodes: int) -> Geometry:
+def _at_start(builder: Builder, mobility: Mobility, nodes: int) -> Geometry:
     """Where nodes are at time 0, which a mobility may choose against the placement."""
 
     def ask() -> Geometry:
@@ -368,7 +203,7 @@ def _at_start(builder: _Builder, mobility: Mobility, nodes: int) -> Geometry:
     return asked
 
 
-def _check_rates(builder: _Builder, schedule: Schedule) -> None:
+def _check_rates(builder: Builder, schedule: Schedule) -> None:
     """Learning rates must be positive numbers, and rho times the largest must leave noise within the budget."""
     rounds, rho = builder.scenario.scenario.rounds, builder.scenario.privacy.rho
     part = builder.scenario.learning.learning_rate
@@ -386,7 +221,7 @@ def _check_rates(builder: _Builder, schedule: Schedule) -> None:
         )
 
 
-def _data(builder: _Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]:
+def _data(builder: Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]:
     learning, nodes = builder.scenario.learning, builder.scenario.network.nodes
     source = builder.part("learning.dataset", learning.dataset)
     data: Dataset = builder.ask("learning.dataset", learning.dataset, source.load)
@@ -409,7 +244,7 @@ def _data(builder: _Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]
                 "epsilon protects samples, so each must be there once"
             )
     fewest = min(range(nodes), key=lambda node: len(hands[node]))
-    if len(hands[fewest]) < learning.batch_size:
+    if len(hands[fewest]) < (1 if learning.sampling == "full" else learning.batch_size):
         raise builder.fail(
             f"learning.batch_size is {learning.batch_size}; node {fewest} has only {len(hands[fewest])} samples: "
             "lower batch_size, use fewer nodes, or a more even partition"

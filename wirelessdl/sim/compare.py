@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import TraceError
-from wirelessdl.sim.build import World
+from wirelessdl.sim.world import World
 from wirelessdl.trace.files import plain
 
 _FREE = ("scenario.rounds",)

@@ -2,9 +2,20 @@
 
 import numpy as np
 
-from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
+from wirelessdl.sim.world import World
 from wirelessdl.units import w_to_dbm
+
+
+def coherence(world: World) -> str:
+    """How long the channel holds still, against how long a payload takes."""
+    payload_s = to_s(world.frame.slots * world.frame.payload_ns)
+    if world.coherence_s is None:
+        return "no fading by motion: a gain holds for its payload"
+    share = payload_s / world.coherence_s
+    slots = world.frame.slots
+    sent = "in one slot" if slots == 1 else f"in {slots} slots, each with its own pilots and gains"
+    return f"coherence {1e3 * world.coherence_s:.3g} ms, payload {share:.2g} of it: sent {sent}"
 
 
 def describe(world: World) -> dict[str, str]:
@@ -23,18 +34,24 @@ def describe(world: World) -> dict[str, str]:
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
             f"{degree.min()} to {degree.max()} neighbours, {distance.min():.0f} to {distance.max():.0f} m apart"
         ),
-        "heard": "neighbours only: the air adds up the graph's links and nothing else (as in the paper)",
+        "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
         "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}{echo}",
         "model": f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}",
         "data": (
             f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
-            f"batches of {learning.batch_size} (q {q.min():.3g} to {q.max():.3g})"
+            f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
+        ),
+        "engine": (
+            f"{world.learning.strategy.name} gradients on {world.learning.device}, "
+            f"needs {world.learning.need().told()} of memory"
         ),
         "frame": (
-            f"{to_s(frame.pilot_ns) * 1e3:.3g} ms pilots, {to_s(frame.payload_ns) * 1e3:.3g} ms payload, "
+            f"{to_s(frame.slots * frame.pilot_ns) * 1e3:.3g} ms pilots, "
+            f"{to_s(frame.slots * frame.payload_ns) * 1e3:.3g} ms payload, "
             f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round"
         ),
+        "channel in time": coherence(world),
         "power": (
             f"{scenario.power.objective} objective, {scenario.power.schedule}, "
             f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
@@ -45,6 +62,21 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _batches(world: World) -> str:
+    learning = world.scenario.learning
+    return {
+        "full": "all samples in every batch",
+        "poisson": f"poisson batches of {learning.batch_size} on average",
+        "shuffled": f"batches of {learning.batch_size} from shuffled epochs, which amplify nothing",
+    }.get(learning.sampling, f"batches of {learning.batch_size}")
+
+
+def _heard(world: World) -> str:
+    if world.scenario.radio.interference == "physical":
+        return "everyone: what is not a neighbour's adds up as interference, and leaks"
+    return "neighbours only: the air adds up the graph's links and nothing else (as in the paper)"
 
 
 def cautions(world: World) -> list[str]:

@@ -24,18 +24,22 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.leakage import link_mu, own_mu
+from wirelessdl.learning.air import Segment
 from wirelessdl.learning.engine import Order
-from wirelessdl.mixing import Mixing, balanced_air, mix, spectral_gap, uniform_air
-from wirelessdl.power.problem import TOLERANCE, PowerPlan
+from wirelessdl.links import Links
+from wirelessdl.mixing import Mixing, spectral_gap
+from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import SlotRelease
-from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.frame import Carried, Replay, Seen
 from wirelessdl.sim.medium import Medium
 from wirelessdl.sim.multiplier import make_multiplier, rule_for
 from wirelessdl.sim.node import node_process
+from wirelessdl.sim.observer import Observer
 from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot, progress
+from wirelessdl.sim.weights import Weigher
+from wirelessdl.sim.world import World
 
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
 
@@ -66,16 +70,13 @@ class Engine:
         self.withdrawn = np.zeros(world.nodes, dtype=bool)
         self.time_ns = 0
         self._slot: Slot | None = None
-        self._last: tuple[tuple[FloatArray, ...], Mixing, Mixing] | None = None
+        self.observer = Observer(world)
+        self._weigher = Weigher(world.scenario.power.balance_from)
+        self._coordinates = world.frame.coordinates(world.learning.learner.size)
         self._gap: tuple[Mixing, float] | None = None
         self._replay: Replay | None = None
-        self._checksums = {
-            "network.topology": crc32(np.concatenate([world.links.rx, world.links.tx]).tobytes()),
-            "learning.partition": crc32(np.concatenate(world.hands).tobytes()),
-            "time.compute": 0,
-            "network.mobility": 0,
-            "radio.csi": 0,
-        }
+        self._partition = crc32(np.concatenate(world.hands).tobytes())
+        self._compute = 0
 
     def run(self, replay: Replay | None = None) -> None:
         """Move time from zero to the end of the last round, replaying what lies behind a kept state."""
@@ -93,9 +94,9 @@ class Engine:
 
     def open_frame(self, round: int, now_ns: int) -> None:
         """Steps 1 to 5: all that is decided before anything is sent."""
-        self._note("time.compute", np.array(now_ns))
+        self._compute = crc32(np.array(now_ns).tobytes(), self._compute)
         self.recorder.event(now_ns, -1, "frame", f"round {round}")
-        seen = self.look(round, to_s(now_ns))
+        seen = self.observer.look(round, to_s(now_ns))
         if self._replay is not None:
             if round == 1:  # the first plan fixes theta, and a static plan is the first
                 self.plan = self._plan(round, now_ns, seen)
@@ -104,17 +105,6 @@ class Engine:
         if round == 1 and self._on_start is not None:
             self._on_start()
 
-    def look(self, round: int, time_s: float) -> Seen:
-        """Steps 1 and 2: where everyone is, |h| of every link, and its estimate."""
-        world = self.world
-        links = world.links.at(world.mobility.geometry(time_s))
-        air = world.channel.gain(links, time_s)
-        rng = world.streams.draws("radio.csi", round)
-        gain_est = world.csi.estimate(links, air.now, world.power_w, world.thermal_w, rng)
-        self._note("network.mobility", links.geometry.position_m)
-        self._note("radio.csi", gain_est)
-        return Seen(links, air.now, air.mean, gain_est)
-
     def _decide(self, round: int, now_ns: int, seen: Seen) -> Slot:
         """Steps 3 to 5: who is on air, power and mixing, and what the slot will leak, written down."""
         world, delta = self.world, self.world.scenario.privacy.delta
@@ -122,8 +112,8 @@ class Engine:
         sigma = self._sigma(gamma)
         on_air, seen, plan = self._take_air(round, now_ns, seen, sigma)
         budget_w = self._budget_w(plan, sigma)
-        mixing, known = self._mixing(seen, plan, np.sqrt(plan.alpha * budget_w))
-        multiplier = np.minimum(self.multiplier.advance(known), plan.theta)
+        weights = self._weigher.weigh(seen, plan, np.sqrt(plan.alpha * budget_w))
+        multiplier = np.minimum(self.multiplier.advance(weights.known), plan.theta)
 
         release = self._release(round, on_air, seen, plan, budget_w, sigma, gamma)
         self.ledger.record(release)
@@ -131,9 +121,8 @@ class Engine:
         violations = self._count_violations(now_ns, round, link_epsilon)
         return Slot(
             round=round,
-            links=seen.links,
-            gain=seen.gain,
-            gain_est=seen.gain_est,
+            seen=seen,
+            weights=weights,
             on_air=on_air,
             alpha=plan.alpha,
             budget_w=budget_w,
@@ -143,8 +132,7 @@ class Engine:
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
-            mixing=mixing,
-            spectral_gap=self._spectral_gap(round, known),
+            spectral_gap=self._spectral_gap(round, weights.known),
             link_epsilon=link_epsilon,
             own_epsilon=analytic_epsilon(release.own_mu, delta),
             total_epsilon=self.ledger.own_bound(),
@@ -192,18 +180,7 @@ class Engine:
         assert slot is not None
         rounds = world.scenario.scenario.rounds
         evaluate = round % world.scenario.learning.eval_every == 0 or round == rounds
-        outcome = world.learning.round(
-            Order(
-                round=round,
-                weights=slot.mixing.dense,
-                noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
-                thermal_scale=np.sqrt(world.thermal_w) * slot.mixing.scale,
-                echo_scale=slot.on_air * np.sqrt(world.echo * slot.alpha * slot.budget_w) * slot.mixing.scale,
-                step=slot.on_air * slot.learning_rate * slot.multiplier,
-                evaluate=evaluate,
-                withdrawn=self.withdrawn,
-            )
-        )
+        outcome = world.learning.round(self._order(slot, evaluate))
         # who stayed silent took no step, and still carries what it carried
         self.carried = Carried(
             np.where(slot.on_air, slot.learning_rate, self.carried.gamma),
@@ -221,12 +198,12 @@ class Engine:
         """Static: once, from the mean gains. Adaptive: anew from this frame's estimates, theta kept."""
         if self.plan is not None and not self._adaptive:
             return self.plan
-        if self.plan is not None and (not len(seen.links) or np.array_equal(self.plan.problem.gain, seen.gain_est)):
+        if self.plan is not None and (not len(seen.links) or _unchanged(self.plan.problem, seen)):
             return self.plan
         plan = self.first_plan(seen) if self.plan is None else self.plan
         if self._adaptive:
             theta = None if self.world.scenario.power.balance else plan.theta
-            plan = self.world.plan(seen.links, seen.gain_est, theta)
+            plan = self.world.plan(seen.links, seen.gain_est, theta, heard=_heard(seen, seen.slots[0].gain_est))
         if round == 1:
             self.recorder.event(now_ns, -1, "plan", f"theta {plan.theta:.4g}, mean alpha {plan.alpha.mean():.4g}")
         if plan.notes and (self.plan is None or self.plan.notes != plan.notes):
@@ -236,11 +213,9 @@ class Engine:
     def first_plan(self, seen: Seen) -> PowerPlan:
         """The plan that theta comes from: for the mean gains, the first ones, or many samples."""
         power = self.world.scenario.power
-        gain = seen.gain_est if power.reference == "first" else seen.mean_gain
-        samples = (
-            self.world.sample_gains(seen.links, seen.mean_gain, power.samples) if power.schedule == "robust" else None
-        )
-        return self.world.plan(seen.links, gain, samples=samples)
+        every = seen.slots[0].gain_est if power.reference == "first" else seen.mean
+        samples = self.world.sample_gains(seen.heard, seen.mean, power.samples) if power.schedule == "robust" else None
+        return self.world.plan(seen.links, seen.of_links(every), samples=samples, heard=_heard(seen, every))
 
     def _sigma(self, gamma: float) -> FloatArray:
         """Deviation of eta: aligned with the gradient carried (hardened), or as printed, rho gamma_t."""
@@ -256,26 +231,6 @@ class Engine:
         radius = self.world.scenario.learning.projection_radius
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
         return plan.power_w / peak
-
-    def _mixing(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray) -> tuple[Mixing, Mixing]:
-        """What the air applies, and what receivers believe it applies."""
-        links, gain, gain_est = seen.links, seen.gain, seen.gain_est
-        basis = (gain, gain_est, amplitude)
-        if self._last is not None and all(np.array_equal(a, b) for a, b in zip(basis, self._last[0])):
-            return self._last[1:]
-        air = self._air(seen, plan, amplitude)
-        known = mix(links, gain_est, amplitude, air=air)
-        actual = known if gain is gain_est else mix(links, gain, amplitude, air=air, gain_est=gain_est)
-        self._last = (basis, actual, known)
-        return actual, known
-
-    def _air(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray) -> FloatArray:
-        """How much receivers weigh what they hear: d/(d+1), or balanced for this frame or the mean."""
-        if plan.balance != "receiver":
-            return uniform_air(seen.links)
-        if self.world.scenario.power.balance_from == "block":
-            return balanced_air(seen.links, seen.gain_est, amplitude)
-        return balanced_air(seen.links, seen.mean_gain, amplitude)
 
     def _spectral_gap(self, round: int, mixing: Mixing) -> float:
         """NaN where it would cost more than it tells: large networks, between evaluations."""
@@ -295,28 +250,57 @@ class Engine:
         sigma: FloatArray,
         gamma: float,
     ) -> SlotRelease:
-        """What this slot will leak: by the gradients carried, or on links as the paper prints it."""
+        """What this frame will leak: by the gradients carried, or on links as the paper prints it.
+
+        Slots carry disjoint coordinates, so a sample's shift is shared among them and the worst slot bounds all.
+        """
         world = self.world
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
         carried = world.sensitivity * self.carried.gamma * self.carried.multiplier
         printed = np.full(world.nodes, world.sensitivity * gamma * plan.theta)
-        on_links = link_mu(
-            seen.links,
-            seen.gain,
-            model_w=model_w,
-            noise_w=noise_w,
-            step_sensitivity=carried if self._hardened else printed,
-            thermal_w=world.thermal_w if world.scenario.privacy.credit_thermal else 0.0,
-        )
+        on_links = [
+            link_mu(
+                seen.heard,
+                slot.gain,
+                model_w=model_w,
+                noise_w=noise_w,
+                step_sensitivity=carried if self._hardened else printed,
+                thermal_w=world.thermal_w if world.scenario.privacy.credit_thermal else 0.0,
+            )
+            for slot in seen.slots
+        ]
         return SlotRelease(
             round=round,
             on_air=on_air,
             gamma=self.carried.gamma,
             multiplier=self.carried.multiplier,
             own_mu=np.where(on_air, own_mu(model_w, noise_w, carried), 0.0),
-            link_rx=seen.links.rx,
-            link_tx=seen.links.tx,
-            link_mu=on_links,
+            link_rx=seen.heard.rx,
+            link_tx=seen.heard.tx,
+            link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
+        )
+
+    def _order(self, slot: Slot, evaluate: bool) -> Order:
+        """What the learning engine is to do with this frame."""
+        world = self.world
+        echo = slot.on_air * np.sqrt(world.echo * slot.alpha * slot.budget_w)
+        segments = tuple(
+            Segment(
+                coordinates=coordinates,
+                weights=weights.actual.compact,
+                crosstalk=None if weights.crosstalk is None else weights.crosstalk.compact,
+                thermal_scale=np.sqrt(world.thermal_w) * weights.actual.scale,
+                echo_scale=echo * weights.actual.scale,
+            )
+            for coordinates, weights in zip(self._coordinates, slot.weights.slots)
+        )
+        return Order(
+            round=slot.round,
+            segments=segments,
+            noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
+            step=slot.on_air * slot.learning_rate * slot.multiplier,
+            evaluate=evaluate,
+            withdrawn=self.withdrawn,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -335,16 +319,15 @@ class Engine:
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was drawn so far, by what drew it; causes before what they affect."""
-        first = {name: self._checksums[name] for name in ("network.topology", "learning.partition", "time.compute")}
+        seen = self.observer.checksums()
         return {
-            **first,
-            "network.mobility": self._checksums["network.mobility"],
+            "learning.partition": self._partition,
+            "time.compute": self._compute,
+            "network.mobility": seen["network.mobility"],
+            "network.topology": seen["network.topology"],
             **self.world.channel.checksums,
-            "radio.csi": self._checksums["radio.csi"],
+            "radio.csi": seen["radio.csi"],
         }
-
-    def _note(self, name: str, values: NDArray[Any]) -> None:
-        self._checksums[name] = crc32(values.tobytes(), self._checksums[name])
 
     def _put_in_place(self, replay: Replay) -> None:
         """End of the replay: what was drawn must be what was drawn before; then the kept state goes on."""
@@ -374,6 +357,18 @@ class Engine:
             detail = f"round {round}: {over} links above epsilon_max, {worst:.4g} at most"
             self.recorder.event(now_ns, -1, "violation", detail)
         return over
+
+
+def _heard(seen: Seen, gain: FloatArray) -> tuple[Links, FloatArray] | None:
+    """All that is heard, where that is more than the graph's links."""
+    return None if seen.inside is None else (seen.heard, gain)
+
+
+def _unchanged(problem: PowerProblem, seen: Seen) -> bool:
+    """Whether a plan is for what is seen now."""
+    links, heard = problem.audible, seen.heard
+    same = links is heard or (np.array_equal(links.rx, heard.rx) and np.array_equal(links.tx, heard.tx))
+    return same and np.array_equal(problem.gains[0], seen.slots[0].gain_est)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

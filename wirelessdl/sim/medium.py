@@ -2,6 +2,7 @@
 
     ready x K -> open -> pilot | guard | payload | guard -> received
 
+A payload that outlasts the channel's coherence goes in several such slots.
 Everyone sends at once (full duplex), so a slot is one event however many links there are.
 """
 
@@ -44,8 +45,9 @@ class Medium:
             self._waiting, self._all_ready = 0, env.event()
             frames.open_frame(round, int(env.now))
             self._pass("opened")
-            yield env.timeout(frame.pilot_ns + frame.guard_ns)
-            yield env.timeout(frame.payload_ns)
+            for slot in range(frame.slots):
+                yield env.timeout(frame.pilot_ns + frame.guard_ns + (frame.guard_ns if slot else 0))
+                yield env.timeout(frame.payload_ns)
             frames.close_frame(round, int(env.now))
             yield env.timeout(frame.guard_ns)
             self._pass("received")

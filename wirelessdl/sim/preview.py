@@ -19,11 +19,11 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
-from wirelessdl.privacy.combinations import Accountant
-from wirelessdl.sim.build import World
+from wirelessdl.privacy.combinations import Accountant, Sampler
 from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Seen
 from wirelessdl.sim.recorder import Recorder
+from wirelessdl.sim.world import World
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
@@ -51,11 +51,12 @@ def preview(world: World) -> Preview:
     trace = world.scenario.trace
     recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
     engine = Engine(world, recorder)
-    seen = engine.look(1, 0.0)
+    seen = engine.observer.look(1, 0.0)
     adaptive = world.scenario.power.schedule == "adaptive"
     plan = engine.first_plan(seen)
     if adaptive:
-        plan = world.plan(seen.links, seen.gain_est, None if plan.balance else plan.theta)
+        heard = None if seen.inside is None else (seen.heard, seen.slots[0].gain_est)
+        plan = world.plan(seen.links, seen.gain_est, None if plan.balance else plan.theta, heard=heard)
     gamma = world.schedule.rate(1)
     ratio = noise_to_update(world, plan)
     return Preview(
@@ -83,17 +84,25 @@ def forecast(world: World, plan: PowerPlan) -> dict[str, float]:
         rates = np.array([world.schedule.rate(round) for round in range(1, releases + 2)])
         spread = float(np.sqrt(np.sum((rates[:-1] / rates[1:]) ** 2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, privacy.delta_total))}
+    sampler: Sampler = world.terms.sampler
+    names = valid_accountants(sampler, "replace-one", privacy.clipping)
     if not np.isfinite(mu).all():
-        return dict.fromkeys(("paper", "rdp", "pld", "gdp"), math.inf)
-    pairs = sorted({(1.0 / float(m), float(q)) for m, q in zip(mu, world.sampling_rate)})
-    names = valid_accountants("without-replacement", "replace-one", privacy.clipping)
+        return dict.fromkeys(names, math.inf)
+    epochs = world.learning.sampler.epoch_rounds  # 1 unless shuffled, where epochs are charged
+    charged = [math.ceil(releases / rounds) for rounds in epochs.tolist()]
+    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, world.sampling_rate, charged)})
 
-    def total(name: Accountant, pair: tuple[float, float]) -> float:
-        return total_epsilon(*pair, releases, delta=privacy.delta_total, accountant=name)
+    def total(name: Accountant, triple: tuple[float, float, int]) -> float:
+        return total_epsilon(
+            *triple, delta=privacy.delta_total, accountant=name, sampler=sampler, clipping=privacy.clipping
+        )
 
-    worst = max(pairs, key=lambda pair: total("pld", pair))
-    # dp-accounting's Renyi accountant takes a second a call: only where the exact total is largest
-    return {name: total(name, worst) if name == "rdp" else max(total(name, p) for p in pairs) for name in names}
+    # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
+    slow = {"rdp", "pld"} if sampler == "poisson" else {"rdp"}
+    quick: list[Accountant] = [name for name in names if name not in slow]
+    tightest: Accountant = "pld" if "pld" in quick else quick[0]
+    worst = max(triples, key=lambda triple: total(tightest, triple))
+    return {name: total(name, worst) if name in slow else max(total(name, t) for t in triples) for name in names}
 
 
 def noise_to_update(world: World, plan: PowerPlan) -> float:
@@ -104,7 +113,7 @@ def noise_to_update(world: World, plan: PowerPlan) -> float:
 
 def _violation_rate(world: World, plan: PowerPlan, seen: Seen) -> float | None:
     """Share of links above epsilon_max over fresh realisations; None without fading."""
-    fresh = world.sample_gains(seen.links, seen.mean_gain, _FRESH, offset=world.scenario.power.samples)
+    fresh = world.sample_gains(seen.heard, seen.mean, _FRESH, offset=world.scenario.power.samples)
     if len(fresh) == 1:
         return None
     over = slot_epsilon(
@@ -126,7 +135,7 @@ def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
     else:
         yield f"{size}: this will not train"
     if privacy.clipping == "batch" and ratio > TRAINS:
-        per_sample = sensitivity("per-sample", privacy.clip_norm, world.scenario.learning.batch_size)
+        per_sample = sensitivity("per-sample", privacy.clip_norm, float(world.learning.sampler.divisor.min()))
         other = _try(world, plan, sensitivity=per_sample)
         if other is not None:
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""

@@ -13,10 +13,10 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import TrainingError
 from wirelessdl.learning.engine import Outcome, fetch
-from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.sim.clock import Frame, to_s
+from wirelessdl.sim.frame import Seen, root_mean_square
+from wirelessdl.sim.weights import FrameWeights
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_db
@@ -27,12 +27,11 @@ _PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One slot as it was decided, before learning: arrays per node, or per link of `links`."""
+    """A frame as it was decided, before learning: arrays per node, or per link that is heard."""
 
     round: int
-    links: Links
-    gain: FloatArray
-    gain_est: FloatArray
+    seen: Seen
+    weights: FrameWeights
     on_air: BoolArray
     alpha: FloatArray
     budget_w: FloatArray
@@ -42,7 +41,6 @@ class Slot:
     sigma: FloatArray
     learning_rate: float
     multiplier: FloatArray
-    mixing: Mixing
     spectral_gap: float
     link_epsilon: FloatArray
     own_epsilon: FloatArray
@@ -138,13 +136,15 @@ class Recorder:
         )
         sigma, pilot_w = flat(lambda s: s.sigma), flat(lambda s: s.pilot_w)
         power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
-        energy_j = power_w * to_s(self._frame.payload_ns) + on_air * pilot_w * to_s(self._frame.own_pilot_ns)
+        frame = self._frame
+        energy_j = frame.slots * (power_w * to_s(frame.payload_ns) + on_air * pilot_w * to_s(frame.own_pilot_ns))
         return {
             "round": np.repeat([slot.round for slot in slots], count),
             "node": np.tile(np.arange(count), len(slots)),
             "time_s": np.repeat([to_s(entry.time_ns) for entry in entries], count),
-            "x_m": flat(lambda s: s.links.geometry.position_m[:, 0]),
-            "y_m": flat(lambda s: s.links.geometry.position_m[:, 1]),
+            "x_m": flat(lambda s: s.seen.links.geometry.position_m[:, 0]),
+            "y_m": flat(lambda s: s.seen.links.geometry.position_m[:, 1]),
+            "height_m": flat(lambda s: s.seen.links.geometry.position_m[:, 2]),
             "up": np.ones(count * len(slots), dtype=bool),
             "transmitted": on_air,
             "accuracy": _accuracy(entries, count),
@@ -156,7 +156,7 @@ class Recorder:
             "backoff_db": flat(lambda s: s.backoff_db),
             "self_interference_w": self._self_interference_w(entries, on_air * alpha * budget_w),
             "multiplier": flat(lambda s: s.multiplier),
-            "weight_sum": flat(lambda s: s.mixing.row_sum),
+            "weight_sum": flat(lambda s: s.weights.actual.row_sum),
             "energy_j": energy_j,
         }
 
@@ -173,17 +173,19 @@ class Recorder:
         def flat(get: Callable[[Slot], Any]) -> Any:
             return np.concatenate([get(slot) for slot in slots])
 
-        gain = flat(lambda s: s.gain)
-        radiated = np.concatenate([power[slot.links.tx] for power, slot in zip(power_w, slots)])
+        gain = flat(lambda s: root_mean_square([part.gain for part in s.seen.slots]))
+        radiated = np.concatenate([power[slot.seen.heard.tx] for power, slot in zip(power_w, slots)])
         noisy = self._thermal_w > 0
         return {
-            "round": np.repeat([slot.round for slot in slots], [len(slot.links) for slot in slots]),
-            "tx": flat(lambda s: s.links.tx),
-            "rx": flat(lambda s: s.links.rx),
-            "distance_m": flat(lambda s: s.links.distance_m),
+            "round": np.repeat([slot.round for slot in slots], [len(slot.seen.heard) for slot in slots]),
+            "tx": flat(lambda s: s.seen.heard.tx),
+            "rx": flat(lambda s: s.seen.heard.rx),
+            "neighbour": flat(lambda s: _neighbours(s.seen)),
+            "distance_m": flat(lambda s: s.seen.heard.distance_m),
             "gain": gain,
-            "gain_est": flat(lambda s: s.gain_est),
-            "weight": flat(lambda s: s.mixing.link),
+            "gain_est": flat(lambda s: root_mean_square([part.gain_est for part in s.seen.slots])),
+            "phase_rad": np.ma.masked_invalid(flat(lambda s: _phase_rad(s.seen))),
+            "weight": flat(lambda s: s.weights.actual.link),
             "snr_db": to_db(gain**2 * radiated / self._thermal_w) if noisy else _nulls(len(gain)),
             "epsilon": flat(lambda s: s.link_epsilon),
         }
@@ -258,6 +260,16 @@ def _accuracy(entries: list[Entry], count: int) -> Any:
     if evaluated:
         values[evaluated] = fetch([a for n in evaluated if (a := entries[n].outcome.accuracy) is not None])
     return values.ravel()
+
+
+def _neighbours(seen: Seen) -> BoolArray:
+    return np.ones(len(seen.heard), dtype=bool) if seen.inside is None else seen.inside
+
+
+def _phase_rad(seen: Seen) -> FloatArray:
+    """Of the first slot; NaN without phase errors."""
+    phase = seen.slots[0].phase_rad
+    return np.full(len(seen.heard), np.nan) if phase is None else phase
 
 
 def _nulls(count: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from wirelessdl.errors import RunInterrupted, WirelessdlError
 from wirelessdl.learning.engine import threads
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.sim.build import World, build
+from wirelessdl.sim.build import build
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.compare import refuse_changes
 from wirelessdl.sim.describe import cautions
@@ -17,6 +17,7 @@ from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Replay
 from wirelessdl.sim.recorder import Progress, Recorder
 from wirelessdl.sim.resumption import require_whole, resumption
+from wirelessdl.sim.world import World
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
 from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock

@@ -1,6 +1,6 @@
 """What the air will be in a run, seen before any training: every frame's gains, value for value."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,15 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.model import Chain
 from wirelessdl.links import Links
-from wirelessdl.sim.build import World
 from wirelessdl.sim.clock import to_s
-from wirelessdl.sim.engine import Engine
+from wirelessdl.sim.coherence import STILL
 from wirelessdl.sim.frame import Seen
+from wirelessdl.sim.observer import Observer
 from wirelessdl.sim.openings import move_time
-from wirelessdl.sim.recorder import Recorder
-from wirelessdl.units import SPEED_OF_LIGHT_MPS, dbm_to_w, to_db
+from wirelessdl.sim.world import World
+from wirelessdl.units import dbm_to_w, to_db
 
-COHERENCE = 0.423  # of the largest Doppler shift's period: where the correlation of amplitudes has fallen to a half
-_INSTANTS, _PER_COHERENCE, _REALISATIONS = 240, 10, 8
+_INSTANTS, _REALISATIONS = 240, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +27,7 @@ class Survey:
     time_s: FloatArray
     seen: tuple[Seen, ...]
     los: BoolArray  # of the first frame's links
+    connectivity: str | None  # of links that come and go
 
     @property
     def links(self) -> Links:
@@ -85,14 +85,14 @@ class Probe:
 class _Watch:
     """Looks when a frame opens, and does nothing else."""
 
-    def __init__(self, engine: Engine, on_frame: Callable[[int], None] | None):
-        self._engine, self._on_frame = engine, on_frame
+    def __init__(self, observer: Observer, on_frame: Callable[[int], None] | None):
+        self._observer, self._on_frame = observer, on_frame
         self.time_s: list[float] = []
         self.seen: list[Seen] = []
 
     def open_frame(self, round: int, now_ns: int) -> None:
         self.time_s.append(to_s(now_ns))
-        self.seen.append(self._engine.look(round, to_s(now_ns)))
+        self.seen.append(self._observer.look(round, to_s(now_ns)))
         if self._on_frame is not None:
             self._on_frame(round)
 
@@ -102,9 +102,8 @@ class _Watch:
 
 def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Survey:
     """Every frame of the run, without learning."""
-    trace, scenario = world.scenario.trace, world.scenario
-    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
-    watch = _Watch(Engine(world, recorder), on_frame)
+    scenario, observer = world.scenario, Observer(world)
+    watch = _Watch(observer, on_frame)
     move_time(
         watch,
         frame=world.frame,
@@ -113,7 +112,8 @@ def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Surve
         rounds=scenario.scenario.rounds,
         parallel=scenario.privacy.protocol == "paper",
     )
-    return Survey(np.array(watch.time_s), tuple(watch.seen), world.condition.los(watch.seen[0].links))
+    los = world.condition.los(watch.seen[0].links)
+    return Survey(np.array(watch.time_s), tuple(watch.seen), los, observer.connectivity.told())
 
 
 def link_facts(world: World, found: Survey) -> LinkFacts:
@@ -140,49 +140,12 @@ def link_facts(world: World, found: Survey) -> LinkFacts:
     )
 
 
-def doppler_hz(world: World, links: Links) -> FloatArray:
-    """Largest Doppler shift of each link: both ends' speeds add up."""
-    speed = np.linalg.norm(links.geometry.velocity_mps, axis=1)
-    fixed = [model.clarke.speed_mps for _, model in _fading(world) if getattr(model, "clarke", None) is not None]
-    fixed = [value for value in fixed if value is not None]
-    if fixed:
-        speed = np.full(links.nodes, max(fixed))
-    return np.asarray((speed[links.tx] + speed[links.rx]) * world.scenario.channel.frequency_hz / SPEED_OF_LIGHT_MPS)
-
-
-@dataclass(frozen=True)
-class Motion:
-    """How fast the air changes, against how long a payload takes."""
-
-    doppler_hz: float
-    coherence_s: float | None
-    payload_s: float
-
-    @property
-    def payload_to_coherence(self) -> float:
-        return 0.0 if self.coherence_s is None else self.payload_s / self.coherence_s
-
-    def __str__(self) -> str:
-        if self.coherence_s is None:
-            return "none: no Doppler"
-        return (
-            f"Doppler up to {self.doppler_hz:.3g} Hz, coherence {1e3 * self.coherence_s:.3g} ms, "
-            f"payload {self.payload_to_coherence:.2g} of it"
-        )
-
-
-def motion(world: World, links: Links) -> Motion:
-    """Of the fastest pair."""
-    doppler = float(doppler_hz(world, links).max())
-    return Motion(doppler, COHERENCE / doppler if doppler > 0 else None, to_s(world.frame.payload_ns))
-
-
 def probe(world: World, found: Survey) -> Probe | None:
     """Fading at close instants, of fresh models on streams of their own; None where nothing fades."""
     fading = _fading(world)
     if not fading:
         return None
-    step_s = _step_s(world, found, [model for _, model in fading])
+    step_s = _step_s(world, found)
     time_s = np.asarray(step_s * np.arange(_INSTANTS), dtype=np.float64)
     air = [found.links.at(world.mobility.geometry(t)) for t in time_s]
     chains = [Chain(_fading(world), world.streams, prefix=f"probe.{n}") for n in range(_REALISATIONS)]
@@ -208,19 +171,8 @@ def _theory(
     )
 
 
-def _step_s(world: World, found: Survey, models: list[Any]) -> float:
-    """A tenth of the shortest time in which something changes; a frame where nothing is known of that."""
-    times = list(_coherence_times(world, found, models))
-    frame_s = float(np.diff(found.time_s).min()) if len(found.time_s) > 1 else 1e-3
-    return min(times) / _PER_COHERENCE if times else frame_s
-
-
-def _coherence_times(world: World, found: Survey, models: list[Any]) -> Iterator[float]:
-    for model in models:
-        blocks, clarke = getattr(model, "blocks", None), getattr(model, "clarke", None)
-        if clarke is not None:
-            fastest = float(doppler_hz(world, found.links).max())
-            if fastest > 0:
-                yield COHERENCE / fastest
-        elif blocks is not None and blocks.coherence_s is not None:
-            yield blocks.coherence_s
+def _step_s(world: World, found: Survey) -> float:
+    """A tenth of the coherence time; a frame where nothing is known of that."""
+    if world.coherence_s is not None:
+        return STILL * world.coherence_s
+    return float(np.diff(found.time_s).min()) if len(found.time_s) > 1 else 1e-3

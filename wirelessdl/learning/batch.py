@@ -1,0 +1,144 @@
+"""Batches of several nodes: gathered from what is stored, normalised, padded to one width.
+
+Samples lie on the device as they were stored, images as bytes. A batch is picked out into a buffer that
+is used again, turned into floats there, and shifted and scaled in one pass. Where a learner wants its bias
+as a weight column, the buffer has a last column of ones that nothing ever overwrites.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wirelessdl.arrays import IntArray
+from wirelessdl.learning.data import Dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Samples of k nodes.
+
+    features: `[k, B, features + 1]` with ones in the last column, or `[k, B, *sample shape]`
+    labels: `[k, B]`
+    weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
+    """
+
+    features: Tensor
+    labels: Tensor
+    weight: Tensor | None = None
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of per-sample values over the samples that are there, `[k]`; 0 where there are none."""
+        if self.weight is None:
+            return values.mean(dim=1)
+        total = self.weight.sum(dim=1).clamp_min(torch.finfo(self.weight.dtype).tiny)
+        return (values * self.weight).sum(dim=1) / total
+
+    def weights(self) -> Tensor:
+        """Each sample's weight, spelled out, `[k, B]`."""
+        if self.weight is not None:
+            return self.weight
+        return self.features.new_full(self.labels.shape, 1.0 / self.labels.shape[1])
+
+    def part(self, nodes: slice) -> "Batch":
+        """Some of the nodes."""
+        weight = None if self.weight is None else self.weight[nodes]
+        return Batch(self.features[nodes], self.labels[nodes], weight)
+
+
+def sample_shape(data: Dataset) -> tuple[int, ...]:
+    """Shape of a sample as a module sees it: images have a channel."""
+    stored = data.train_x.shape[1:]
+    return (1, *stored) if len(stored) == 2 else tuple(stored)
+
+
+class Store:
+    """Samples on the device, as stored, and how they become numbers."""
+
+    def __init__(self, data: Dataset, device: torch.device, dtype: torch.dtype, *, bias_column: bool):
+        self.device, self.dtype, self.bias_column = device, dtype, bias_column
+        self.shape = sample_shape(data)
+        self.width = math.prod(self.shape)
+        self.train_x, self.train_y = self._keep(data.train_x), self._labels(data.train_y)
+        self.test_y = self._labels(data.test_y)
+        self._slope, self._shift = self._normalisation(data)
+        self.test_x = Buffer(self).normalise(self._keep(data.test_x))
+
+    def _keep(self, stored: np.ndarray) -> Tensor:
+        flat = torch.as_tensor(stored).reshape(len(stored), -1)
+        return flat.to(self.device, self.dtype if flat.is_floating_point() else flat.dtype)
+
+    def _labels(self, labels: np.ndarray) -> Tensor:
+        kept = torch.as_tensor(labels).to(self.device)
+        return kept.to(self.dtype) if kept.is_floating_point() else kept
+
+    def _normalisation(self, data: Dataset) -> tuple[float | Tensor, float | Tensor]:
+        """(stored / scale - mean) / deviation as stored * slope + shift; vectors where channels differ."""
+        mean, deviation = (np.asarray(values, dtype=np.float64) for values in (data.mean, data.deviation))
+        slope, shift = 1.0 / (data.scale * deviation), -mean / deviation
+        if slope.ndim == 0 and shift.ndim == 0:
+            return float(slope), float(shift)
+
+        def per_feature(values: np.ndarray) -> Tensor:
+            channels = values.reshape(-1, *[1] * (len(self.shape) - 1)) if values.ndim == 1 else values
+            spread = np.broadcast_to(channels, self.shape).reshape(-1)
+            return torch.as_tensor(spread.copy(), dtype=self.dtype, device=self.device)
+
+        return per_feature(slope), per_feature(shift)
+
+    def normalise_(self, values: Tensor) -> None:
+        """Shift and scale rows in place."""
+        if isinstance(self._slope, Tensor):
+            assert isinstance(self._shift, Tensor)
+            torch.addcmul(self._shift, values, self._slope, out=values)
+        elif (self._slope, self._shift) != (1.0, 0.0):
+            start = torch.tensor(self._shift, dtype=self.dtype, device=self.device)
+            torch.add(start, values, alpha=self._slope, out=values)
+
+
+class Buffer:
+    """One thread's room for batches; grows to the largest that came, never with rounds."""
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._raw = torch.empty(0)
+        self._rows = torch.empty(0)
+
+    def batch(self, chosen: Sequence[IntArray], divisor: np.ndarray) -> Batch:
+        """The batch of sample numbers chosen by each node, padded to the longest."""
+        store = self._store
+        counts = [len(samples) for samples in chosen]
+        nodes, width = len(counts), max(1, *counts)
+        weight = None
+        if min(counts) == width and bool(np.all(divisor == width)):
+            index = np.concatenate(chosen)
+        else:
+            index = np.zeros((nodes, width), dtype=np.int64)
+            there = np.zeros((nodes, width))
+            for row, samples in enumerate(chosen):
+                index[row, : len(samples)] = samples
+                there[row, : len(samples)] = 1.0 / divisor[row]
+            index = index.reshape(-1)
+            weight = torch.as_tensor(there, dtype=store.dtype).to(store.device, non_blocking=True)
+        place = torch.from_numpy(index).to(store.device, non_blocking=True)
+        if len(self._raw) < len(place):
+            self._raw = store.train_x.new_empty(len(place), store.width)
+        picked = torch.index_select(store.train_x, 0, place, out=self._raw[: len(place)])
+        features = self.normalise(picked)
+        labels = store.train_y.index_select(0, place)
+        return Batch(features.view(nodes, width, *features.shape[1:]), labels.view(nodes, width), weight)
+
+    def normalise(self, stored: Tensor) -> Tensor:
+        """Stored rows as features; what is returned is overwritten by the next call."""
+        store, count = self._store, len(stored)
+        if len(self._rows) < count:
+            columns = store.width + store.bias_column
+            self._rows = torch.ones(count, columns, dtype=store.dtype, device=store.device)
+        rows = self._rows[:count]
+        body = rows[:, :-1] if store.bias_column else rows
+        body.copy_(stored)
+        store.normalise_(body)
+        return rows if store.bias_column else rows.view(count, *store.shape)

@@ -1,0 +1,96 @@
+"""Which strategy: what was asked for, or a fixed rule of model family, device and K.
+
+closed form known                       closed-form
+a module on an accelerator              vmap
+a module on the CPU: convolutions       threads
+                     fewer than 4 nodes threads
+                     else               vmap, where torch can vectorise it, else threads
+"""
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import torch
+
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.gradients.closed_form import ClosedForm
+from wirelessdl.learning.gradients.loop import Loop
+from wirelessdl.learning.gradients.strategy import Job, Strategy
+from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.gradients.vectorised import Vectorised
+from wirelessdl.learning.module import ModuleLearner
+
+StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
+_FEW = 4  # nodes below which vectorising over them does not pay
+_ALLOWANCE = {"cpu": 2**28, "cuda": 2**30, "mps": 2**28}  # bytes; fixed, since chunks change the last bits
+
+
+def choose(
+    name: StrategyName, job: Job, *, nodes: int, batch: int, input_shape: tuple[int, ...], threads: int
+) -> Strategy:
+    """The strategy of a run. Raises ValueError where the one asked for does not fit the model."""
+    learner = job.learner
+    module, closed = isinstance(learner, ModuleLearner), hasattr(learner, "gradient")
+    workers = threads if job.device.type == "cpu" else 1
+    if name == "auto":
+        name = _rule(job, nodes)
+        if name == "vmap" and job.device.type == "cpu" and not _vectorises(job, input_shape):
+            name = "threads"
+    if name == "closed-form" and not closed:
+        raise ValueError(f'learning.strategy is "closed-form"; {_named(learner)} has none: use threads, vmap or loop')
+    if name == "threads" and not module:
+        raise ValueError(
+            f'learning.strategy is "threads"; it runs torch modules, {_named(learner)} is none: use closed-form'
+        )
+    if name in ("vmap", "loop") and not hasattr(learner, "forward"):
+        raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
+    if name == "closed-form":
+        return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, workers)
+    if name == "loop":
+        return Loop(job)
+    vectorised = Vectorised(job, _activations(learner), batch, _ALLOWANCE[job.device.type])
+    if name == "threads":
+        return Threads(job, workers, vectorised)
+    _try(vectorised, job, input_shape)
+    return vectorised
+
+
+def _rule(job: Job, nodes: int) -> StrategyName:
+    if hasattr(job.learner, "gradient"):
+        return "closed-form"
+    if job.device.type != "cpu":
+        return "vmap"
+    return "threads" if job.learner.convolutional or nodes < _FEW else "vmap"
+
+
+def _activations(learner: Any) -> int:
+    """Numbers that one sample leaves in the layers."""
+    known: int | None = getattr(learner, "activations", None)
+    return sum(shape[0] for shape in learner.shapes) if known is None else known
+
+
+def _vectorises(job: Job, input_shape: tuple[int, ...]) -> bool:
+    try:
+        _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
+    except ValueError:
+        return False
+    return True
+
+
+def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
+    """One gradient of nothing, so that what torch refuses is refused before the run."""
+    x = torch.zeros(2, job.learner.size, dtype=job.dtype, device=job.device)
+    shape = (math.prod(input_shape) + 1,) if job.learner.bias_column else input_shape
+    features = torch.zeros(2, 2, *shape, dtype=job.dtype, device=job.device)
+    labels = torch.zeros(2, 2, dtype=torch.int64, device=job.device)
+    try:
+        strategy.gradient(0, x, Batch(features, labels), torch.empty_like(x))
+    except RuntimeError as error:
+        words = " ".join(str(error).split())[:160]
+        raise ValueError(
+            f'learning.strategy is "vmap"; torch cannot vectorise {_named(job.learner)} ({words}): use threads'
+        ) from error
+
+
+def _named(learner: Any) -> str:
+    return str(getattr(learner, "name", type(learner).__name__.lower()))

@@ -1,0 +1,29 @@
+"""Learners that bring their own gradient: several nodes in one call, as many as the cache holds."""
+
+from torch import Tensor
+
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.gradients.strategy import Job
+
+_CACHE = 2**21  # bytes of features that a thread works on at once
+
+
+class ClosedForm:
+    name = "closed-form"
+
+    def __init__(self, job: Job, sample_bytes: int, batch: int, workers: int):
+        self._job, self.workers = job, workers
+        self.chunk = max(1, _CACHE // (sample_bytes * batch))
+
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+        job = self._job
+        given = {} if batch.weight is None else {"weight": batch.weight}  # a user's learner may know of neither
+        if hasattr(job.learner, "forward"):
+            given["out"] = out
+        gradient, loss = job.learner.gradient(x, batch.features, batch.labels, job.clipping, job.clip_norm, **given)
+        if gradient is not out:
+            out.copy_(gradient)
+        return loss  # type: ignore[no-any-return]
+
+    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
+        return self._job.learner.scores(x, features)  # type: ignore[no-any-return]

@@ -1,0 +1,86 @@
+"""Modules on a CPU: a copy per thread, whole nodes, one torch thread each.
+
+Convolutions of a node's batch are large enough to fill a core and too small to share one. Weights are
+copied into the module, which keeps them, like its images, with channels last.
+"""
+
+import torch
+from torch import Tensor
+
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.clipping import clip_rows_
+from wirelessdl.learning.gradients.ghost import Ghost, supported
+from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
+from wirelessdl.learning.gradients.vectorised import Vectorised
+from wirelessdl.learning.module import judge
+
+
+class Threads:
+    name = "threads"
+    chunk = 1
+
+    def __init__(self, job: Job, workers: int, fallback: Vectorised):
+        learner = job.learner
+        self._job, self.workers = job, workers
+        self._modules = learner.copies(workers, job.device, job.dtype)
+        self._images = len(learner.input_shape) == 3
+        if self._images:
+            for module in self._modules:
+                module.to(memory_format=torch.channels_last)
+        self._parameters = [dict(module.named_parameters()) for module in self._modules]
+        self._ghosts: list[Ghost] | None = None
+        self._fallback = None
+        if job.clipping == "per-sample":
+            if supported(self._modules[0], learner.input_shape):
+                self._ghosts = [Ghost(module) for module in self._modules]
+            else:
+                self._fallback, self.workers, self.chunk = fallback, 1, fallback.chunk
+        else:
+            for module in self._modules:
+                module.requires_grad_(True)
+
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        if self._fallback is not None:
+            return self._fallback.gradient(worker, x, batch, out)
+        losses = []
+        for node, features in enumerate(batch.features):
+            self._load(worker, x[node])
+            places = [part[0] for part in layers(self._job.learner, out[node : node + 1])]
+            weight = batch.weights()[node]
+            if self._ghosts is not None:
+                pairs = list(zip(self._parameters[worker].values(), places))
+                losses.append(
+                    self._ghosts[worker].clip(
+                        self._last(features), batch.labels[node], weight, self._job.clip_norm, pairs
+                    )
+                )
+            else:
+                losses.append(self._mean(worker, features, batch.labels[node], weight, places))
+        if self._ghosts is None:
+            clip_rows_(out, self._job.clip_norm)
+        return batch.mean(torch.stack(losses))
+
+    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
+        found = []
+        for row in x:
+            self._load(worker, row)
+            found.append(judge(lambda part: self._modules[worker](self._last(part)), features))
+        return torch.stack(found)
+
+    def _mean(self, worker: int, features: Tensor, labels: Tensor, weight: Tensor, places: list[Tensor]) -> Tensor:
+        parameters = list(self._parameters[worker].values())
+        with torch.enable_grad():
+            losses = sample_losses(self._modules[worker](self._last(features)), labels)
+            gradients = torch.autograd.grad((losses * weight).sum(), parameters, materialize_grads=True)
+        for place, gradient in zip(places, gradients):
+            place.copy_(gradient)
+        return losses.detach()
+
+    def _load(self, worker: int, row: Tensor) -> None:
+        """Put a node's weights into a thread's module."""
+        with torch.no_grad():
+            for parameter, part in zip(self._parameters[worker].values(), layers(self._job.learner, row.unsqueeze(0))):
+                parameter.copy_(part[0])
+
+    def _last(self, features: Tensor) -> Tensor:
+        return features.contiguous(memory_format=torch.channels_last) if self._images else features

@@ -1,0 +1,76 @@
+"""Many nodes in one call by torch.func.vmap: accelerators, and modules without convolutions.
+
+Per-sample gradients exist only for as many nodes and samples at a time as the allowance holds: their norms
+are taken, they are weighed and summed, and the next ones take their place.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value, vmap
+
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.clipping import clip_factor, clip_rows_
+from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
+
+
+class Vectorised:
+    name = "vmap"
+    workers = 1
+
+    def __init__(self, job: Job, sample_numbers: int, batch: int, allowance: int):
+        """sample_numbers: what one sample leaves in the layers; allowance: bytes to work in."""
+        self._job = job
+        learner, width = job.learner, job.dtype.itemsize
+        per_sample = (learner.size + 3 * sample_numbers) * width
+        self._samples = max(1, allowance // per_sample)
+        held = (
+            batch * per_sample if job.clipping == "per-sample" else (3 * sample_numbers * batch + learner.size) * width
+        )
+        self.chunk = max(1, allowance // held)
+
+        def total(parameters: list[Tensor], features: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+            losses = sample_losses(learner.forward(parameters, features), labels)
+            return (losses * weight).sum(), losses
+
+        def single(parameters: list[Tensor], features: Tensor, label: Tensor) -> Tensor:
+            return sample_losses(learner.forward(parameters, features.unsqueeze(0)), label.unsqueeze(0))[0]
+
+        self._batched: Callable[..., Any] = vmap(grad_and_value(total, has_aux=True))
+        samples = vmap(grad_and_value(single), in_dims=([None] * len(learner.shapes), 0, 0))
+        self._per_sample: Callable[..., Any] = vmap(samples)
+
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+        if self._job.clipping == "per-sample":
+            return self._clip_samples(x, batch, out)
+        return self._clip_batches(x, batch, out)
+
+    def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        learner = self._job.learner
+        parts, (_, losses) = self._batched(layers(learner, x), batch.features, batch.labels, batch.weights())
+        for place, part in zip(layers(learner, out), parts):
+            place.copy_(part)
+        clip_rows_(out, self._job.clip_norm)
+        return batch.mean(losses)
+
+    def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        learner, weights = self._job.learner, batch.weights()
+        losses = torch.empty_like(weights)
+        out.zero_()
+        for start in range(0, weights.shape[1], self._samples):
+            some = slice(start, start + self._samples)
+            parts, losses[:, some] = self._per_sample(
+                layers(learner, x), batch.features[:, some], batch.labels[:, some]
+            )
+            parts = [part.reshape(*part.shape[:2], -1) for part in parts]
+            squares = [part.square().sum(dim=2) for part in parts]
+            norm = torch.stack(squares).sum(dim=0).sqrt_()
+            factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some]).unsqueeze(1)
+            for place, part in zip(layers(learner, out), parts):
+                place.add_(torch.bmm(factor, part).view(place.shape))
+        return batch.mean(losses)
+
+    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
+        return self._job.learner.scores(x, features)  # type: ignore[no-any-return]

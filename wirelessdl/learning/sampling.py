@@ -1,0 +1,87 @@
+"""How a node draws the batch of a round from its n samples, and what the batch's sum is divided by.
+
+without-replacement   B of n, every subset alike; divided by B
+poisson               each sample on its own with probability B/n; divided by B, whatever the batch's size
+full                  all n; divided by n
+shuffled              a fresh order every epoch of floor(n/B) rounds, dealt B at a time; divided by B
+
+The divisor never depends on what was drawn: that is what makes the sensitivity 2C over the divisor.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.draws import NodeDraws
+
+Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffled"]
+
+
+class Sampler:
+    """Batches of K nodes as positions in their hands; all that is remembered is each node's order of this epoch."""
+
+    def __init__(self, sampling: Sampling, batch_size: int, sizes: list[int]):
+        self.sampling, self.batch_size, self.sizes = sampling, batch_size, sizes
+        self._orders: dict[int, tuple[int, IntArray]] = {}
+        self._draw: Callable[[NodeDraws, int, int], IntArray] = {
+            "without-replacement": self._without_replacement,
+            "poisson": self._poisson,
+            "full": self._full,
+            "shuffled": self._shuffled,
+        }[sampling]
+
+    @property
+    def divisor(self) -> FloatArray:
+        """What each node's sum is divided by, `[K]`."""
+        if self.sampling == "full":
+            return np.array(self.sizes, dtype=np.float64)
+        return np.full(len(self.sizes), float(self.batch_size))
+
+    @property
+    def rate(self) -> FloatArray:
+        """q that amplification may count on, `[K]`; orders that repeat, and all of the data, give none."""
+        if self.sampling in ("full", "shuffled"):
+            return np.ones(len(self.sizes))
+        return self.batch_size / np.array(self.sizes)
+
+    @property
+    def epoch_rounds(self) -> IntArray:
+        """Rounds in which a sample takes part once, `[K]`; 1 unless shuffled."""
+        if self.sampling != "shuffled":
+            return np.ones(len(self.sizes), dtype=np.int64)
+        return np.array(self.sizes, dtype=np.int64) // self.batch_size
+
+    @property
+    def width(self) -> int:
+        """Samples to make room for: a batch, all of them, or six deviations above the mean."""
+        if self.sampling == "full":
+            return max(self.sizes)
+        spread = 6.0 * np.sqrt(self.batch_size) if self.sampling == "poisson" else 0.0
+        return min(int(np.ceil(self.batch_size + spread)), max(self.sizes))
+
+    def batch(self, draws: NodeDraws, node: int, round: int) -> IntArray:
+        """A node's batch of a round; it may be empty under poisson."""
+        return self._draw(draws, node, round)
+
+    def _without_replacement(self, draws: NodeDraws, node: int, round: int) -> IntArray:
+        return draws.batch(node, round, self.sizes[node], self.batch_size)
+
+    def _poisson(self, draws: NodeDraws, node: int, round: int) -> IntArray:
+        size = self.sizes[node]
+        rng = draws.generator(node, round)
+        # how many take part is binomial, and given that every subset is alike
+        return rng.choice(size, rng.binomial(size, self.batch_size / size), replace=False, shuffle=False)
+
+    def _full(self, draws: NodeDraws, node: int, round: int) -> IntArray:  # noqa: ARG002
+        return np.arange(self.sizes[node])
+
+    def _shuffled(self, draws: NodeDraws, node: int, round: int) -> IntArray:
+        size = self.sizes[node]
+        epoch, place = divmod(round - 1, size // self.batch_size)
+        known = self._orders.get(node)
+        if known is None or known[0] != epoch:
+            known = (epoch, draws.generator(node, epoch).permutation(size))
+            self._orders[node] = known
+        return known[1][place * self.batch_size : (place + 1) * self.batch_size]

@@ -1,0 +1,60 @@
+"""How long the channel holds still, and in how many slots a payload must therefore go.
+
+A gain may be taken for constant over a tenth of the coherence time, 0.423 over the largest Doppler shift. A
+payload that takes longer is cut into slots, each with pilots and gains of its own.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.network.mobility import Mobility
+from wirelessdl.units import SPEED_OF_LIGHT_MPS
+
+COHERENCE = 0.423  # of the largest Doppler shift's period
+STILL = 0.1  # of a coherence time over which a gain may be taken for constant
+MOST_SLOTS = 64
+_INSTANTS = 100
+
+
+def coherence_s(models: Iterable[Any], mobility: Mobility, frequency_hz: float, horizon_s: float) -> float | None:
+    """Shortest coherence time of the fading; None where nothing fades or moves."""
+    fading = [model for model in models if getattr(model, "small_scale", False)]
+    return min(_coherence_times(fading, mobility, frequency_hz, horizon_s), default=None)
+
+
+def payload_slots(payload_s: float, coherence: float | None) -> int:
+    """Slots in which the channel holds still."""
+    if coherence is None or payload_s <= STILL * coherence:
+        return 1
+    slots = math.ceil(payload_s / (STILL * coherence))
+    if slots > MOST_SLOTS:
+        raise ValueError(
+            f"bandwidth_hz is too small; a payload of {payload_s:.3g} s lasts {payload_s / coherence:.3g} times the "
+            f"coherence of {coherence:.3g} s and would go in {slots} slots, more than {MOST_SLOTS}: raise it, slow "
+            "nodes down, or set payload_slots"
+        )
+    return slots
+
+
+def _coherence_times(fading: list[Any], mobility: Mobility, frequency_hz: float, horizon_s: float) -> Iterator[float]:
+    for model in fading:
+        blocks, clarke = getattr(model, "blocks", None), getattr(model, "clarke", None)
+        if clarke is None and blocks is not None and blocks.coherence_s is not None:
+            yield blocks.coherence_s
+            continue
+        fixed = None if clarke is None else clarke.speed_mps
+        both_mps = fastest_pair_mps(mobility, horizon_s) if fixed is None else 2.0 * fixed
+        if both_mps > 0:
+            yield COHERENCE * SPEED_OF_LIGHT_MPS / (both_mps * frequency_hz)
+
+
+def fastest_pair_mps(mobility: Mobility, horizon_s: float) -> float:
+    """Largest sum of two nodes' speeds over instants of a run."""
+    fastest = 0.0
+    for time_s in np.linspace(0.0, horizon_s, _INSTANTS).tolist():
+        speed = np.linalg.norm(mobility.geometry(time_s).velocity_mps, axis=1)
+        fastest = max(fastest, float(np.sort(speed)[-2:].sum()))
+    return fastest

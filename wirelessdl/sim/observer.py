@@ -1,0 +1,123 @@
+"""Steps 1 and 2 of a round: where nodes are, who hears whom, |h| of every link, and its estimate."""
+
+from collections import deque
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.channel import keyed
+from wirelessdl.links import Geometry, Links
+from wirelessdl.sim.clock import to_s
+from wirelessdl.sim.frame import Reception, Seen
+from wirelessdl.sim.world import World
+
+
+class Observer:
+    """Looks at the world as frames open; the only one to ask mobility, topology, channel and CSI."""
+
+    def __init__(self, world: World):
+        self._world = world
+        self._follows = bool(getattr(world.topology, "follows_motion", False))
+        physical = world.scenario.radio.interference == "physical"
+        self._everyone = Links.from_mask(np.ones((world.nodes, world.nodes), bool), world.links.geometry)
+        self._everyone = self._everyone if physical else world.links
+        self._physical = physical
+        self._links = world.links
+        self.connectivity = Connectivity(world.scenario.network.joint_window)
+        self._checksums = {
+            "network.topology": crc32(np.concatenate([world.links.rx, world.links.tx]).tobytes()),
+            "network.mobility": 0,
+            "radio.csi": 0,
+        }
+
+    def look(self, round: int, time_s: float) -> Seen:
+        """The frame that opens now. Slots of the frame follow each other at fixed times."""
+        world = self._world
+        geometry = world.mobility.geometry(time_s)
+        self._note("network.mobility", geometry.position_m)
+        links = self._who_hears_whom(geometry)
+        heard, inside = (links, None) if not self._physical else self._all_heard(links, geometry)
+        slots: list[Reception] = []
+        mean = np.zeros(0)
+        for slot in range(world.frame.slots):
+            when_s = time_s + slot * to_s(world.frame.slot_ns)
+            here = heard if slot == 0 else heard.at(world.mobility.geometry(when_s))
+            air = world.channel.gain(here, when_s)
+            if slot == 0:
+                mean = air.mean
+            key = (round,) if slot == 0 else (round, slot)
+            rng = world.streams.draws("radio.csi", *key)
+            estimate = world.csi.estimate(here, air.now, world.power_w, world.thermal_w, rng)
+            self._note("radio.csi", estimate)
+            slots.append(Reception(air.now, estimate, self._phase_rad(here, key)))
+        return Seen(links, heard, inside, mean, tuple(slots))
+
+    def checksums(self) -> dict[str, int]:
+        """Of everything that was seen so far, by what gave it."""
+        return dict(self._checksums)
+
+    def _who_hears_whom(self, geometry: Geometry) -> Links:
+        """The graph as drawn, or what motion makes of it."""
+        world = self._world
+        if not self._follows:
+            return world.links.at(geometry)
+        links = world.topology.links(geometry, world.snr_db, world.streams.world("network.topology"))
+        if np.array_equal(links.rx, self._links.rx) and np.array_equal(links.tx, self._links.tx):
+            links = self._links.at(geometry)  # what was worked out of the same links holds
+        self._links = links
+        self._note("network.topology", np.concatenate([links.rx, links.tx]))
+        self.connectivity.add(links)
+        return links
+
+    def _all_heard(self, links: Links, geometry: Geometry) -> tuple[Links, BoolArray]:
+        """Every pair, and which of them are the graph's: receiver-major order without the diagonal."""
+        self._everyone = self._everyone.at(geometry)
+        inside = np.zeros(len(self._everyone), dtype=bool)
+        inside[links.rx * (links.nodes - 1) + links.tx - (links.tx > links.rx)] = True
+        return self._everyone, inside
+
+    def _phase_rad(self, links: Links, key: tuple[int, ...]) -> FloatArray | None:
+        deviation = self._world.scenario.radio.phase_error_rad
+        if deviation == 0:
+            return None
+        word = keyed.key(self._world.streams.draws("radio.phase", *key))
+        return deviation * keyed.normal(word, links.rx * links.nodes + links.tx)
+
+    def _note(self, name: str, values: NDArray[Any]) -> None:
+        self._checksums[name] = crc32(values.tobytes(), self._checksums[name])
+
+
+class Connectivity:
+    """Whether models can reach everyone within a window of frames, as links come and go."""
+
+    def __init__(self, window: int):
+        self.window = window
+        self.frames = self.apart = self.windows = self.gaps = 0
+        self._recent: deque[tuple[IntArray, bool]] = deque(maxlen=window)
+
+    def add(self, links: Links) -> None:
+        """One more frame."""
+        connected = links.strongly_connected()
+        self.frames += 1
+        self.apart += not connected
+        self._recent.append((links.rx * links.nodes + links.tx, connected))
+        if len(self._recent) < self.window:
+            return
+        self.windows += 1
+        if not any(whole for _, whole in self._recent):
+            union = np.unique(np.concatenate([number for number, _ in self._recent]))
+            self.gaps += not Links(*np.divmod(union, links.nodes), links.geometry).strongly_connected()
+
+    def told(self) -> str | None:
+        """In words; None where links never change."""
+        if not self.frames:
+            return None
+        if not self.apart:
+            return f"connected in each of {self.frames} frames"
+        return (
+            f"in parts in {self.apart} of {self.frames} frames, and over {self.window} frames together in "
+            f"{self.gaps} of {self.windows} windows"
+        )
