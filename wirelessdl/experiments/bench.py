@@ -79,10 +79,21 @@ def _privacy() -> Iterator[Contest]:
     return contests()
 
 
+def _network() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_network import contests
+
+    return contests()
+
+
 def _power() -> Iterator[Contest]:
     from wirelessdl.experiments.bench_power import contests
 
     return contests()
 
 
-SUITES: dict[str, Callable[[], Iterator[Contest]]] = {"power": _power, "privacy": _privacy, "survival": _survival}
+SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
+    "network": _network,
+    "power": _power,
+    "privacy": _privacy,
+    "survival": _survival,
+}
