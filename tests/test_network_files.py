@@ -324,3 +324,35 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
 def test_the_page_shows_every_kind():
     shown = {kind for line in EXAMPLES for kind in re.findall(r'kind = "([\w-]+)"', line)}
     assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("None", "geometry() returned NoneType, expected a wirelessdl.Geometry"),
+        ("Geometry.at_rest(np.ones((3, 3)))", "position_m has shape (3, 3), expected finite numbers of shape (4, 3)"),
+        ("Geometry.at_rest(np.ones((4, 3)))", "positions of nodes 0 and 1 are both (1, 1, 1) m"),
+        ("Geometry(start, start / 0)", "velocity_mps has shape (4, 3), expected finite numbers"),
+    ],
+)
+def test_a_users_mobility_is_held_to_its_contract(answer, words, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom wirelessdl import Geometry\n"
+        "class Mine:\n"
+        "    def __init__(self, start_m, rng): self.start, self.rng = start_m, rng\n"
+        f"    def geometry(self, time_s):\n        start = self.start\n        return {answer}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(wirelessdl.WirelessdlError) as caught, np.errstate(divide="ignore"):
+        build(tiny(network={"mobility": "mine.py:Mine"}))
+    assert words in str(caught.value)
+
+
+def test_motion_is_the_runs_own_and_placement_the_worlds():
+    def at(run, time):
+        network = {"mobility": {"kind": "random-walk", "speed_mps": 5.0}}
+        return build(tiny(network=network, scenario={"run": run})).mobility.geometry(time).position_m
+
+    np.testing.assert_array_equal(at(1, 0.0), at(2, 0.0))
+    np.testing.assert_array_equal(at(1, 9.0), at(1, 9.0))
+    assert (at(1, 9.0)[:, :2] != at(2, 9.0)[:, :2]).all()
