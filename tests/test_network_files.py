@@ -2,18 +2,23 @@
 
 import json
 import math
+import re
+import tomllib
 
 import networkx
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny_table
+from conftest import ROOT, tiny, tiny_table
 
 import wirelessdl
 from wirelessdl.links import Geometry
 from wirelessdl.network.graph_files import EdgeList, GraphFile
-from wirelessdl.network.topology import require_connected
+from wirelessdl.network.mobility import MOBILITIES
+from wirelessdl.network.placement import PLACEMENTS
+from wirelessdl.network.topology import TOPOLOGIES, require_connected
 from wirelessdl.network.waypoint_files import Waypoints
+from wirelessdl.sim.build import build
 
 NS2 = """
 # written by hand
@@ -292,3 +297,62 @@ def test_networks_run_and_run_again_from_their_own_folder(network, tmp_path, mon
     again = wirelessdl.simulate(wirelessdl.load_scenario(one.path / "scenario.toml"), out=tmp_path / "again")
     assert one.nodes.equals(again.nodes)
     assert math.isfinite(one.rounds["accuracy_mean"].iloc[-1])
+
+
+PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^((?:placement|mobility|topology) = \{.*\})$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
+    """Every example line, with files as the page prints them."""
+    texts = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    begins = {"sites.csv": "x_m", "walks.csv": "time_s", "scenario.tcl": "$node", "links.csv": "tx"}
+    for name, begin in begins.items():
+        (tmp_path / name).write_text(next(text for text in texts if text.startswith(begin)))
+    networkx.write_graphml(networkx.path_graph(20), tmp_path / "graph.graphml")
+    monkeypatch.chdir(tmp_path)
+    network = {"nodes": 20, **tomllib.loads(line)}
+    needed = {"sites.csv": 2, "walks.csv": 2, "scenario.tcl": 1, "links.csv": 3}
+    nodes = next((count for name, count in needed.items() if name in line), 20)
+    if nodes > 1:
+        build(tiny(network={**network, "nodes": nodes}, channel={"models": ["friis"]}))
+    else:  # the page moves one node, and a network has two
+        Waypoints(np.array([[0.0, 0.0, 1.5]]), lambda name: tmp_path / name, file="scenario.tcl", format="ns2")
+
+
+def test_the_page_shows_every_kind():
+    shown = {kind for line in EXAMPLES for kind in re.findall(r'kind = "([\w-]+)"', line)}
+    assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("None", "geometry() returned NoneType, expected a wirelessdl.Geometry"),
+        ("Geometry.at_rest(np.ones((3, 3)))", "position_m has shape (3, 3), expected finite numbers of shape (4, 3)"),
+        ("Geometry.at_rest(np.ones((4, 3)))", "positions of nodes 0 and 1 are both (1, 1, 1) m"),
+        ("Geometry(start, start / 0)", "velocity_mps has shape (4, 3), expected finite numbers"),
+    ],
+)
+def test_a_users_mobility_is_held_to_its_contract(answer, words, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom wirelessdl import Geometry\n"
+        "class Mine:\n"
+        "    def __init__(self, start_m, rng): self.start, self.rng = start_m, rng\n"
+        f"    def geometry(self, time_s):\n        start = self.start\n        return {answer}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(wirelessdl.WirelessdlError) as caught, np.errstate(divide="ignore"):
+        build(tiny(network={"mobility": "mine.py:Mine"}))
+    assert words in str(caught.value)
+
+
+def test_motion_is_the_runs_own_and_placement_the_worlds():
+    def at(run, time):
+        network = {"mobility": {"kind": "random-walk", "speed_mps": 5.0}}
+        return build(tiny(network=network, scenario={"run": run})).mobility.geometry(time).position_m
+
+    np.testing.assert_array_equal(at(1, 0.0), at(2, 0.0))
+    np.testing.assert_array_equal(at(1, 9.0), at(1, 9.0))
+    assert (at(1, 9.0)[:, :2] != at(2, 9.0)[:, :2]).all()

@@ -120,7 +120,7 @@ def test_the_channel_command_draws_and_says_what_is_wrong(tmp_path, wirelessdl_c
     clarke = "channel.models=[{model='log-distance'},{model='rician',process='clarke',speed_mps=2}]"
     result = wirelessdl_command("channel", "quickstart", "--rounds", "20", "--set", clarke, "--figure", str(figure))
     assert result.code == 0, result.err
-    assert "Doppler up to" in result.out
+    assert "coherence" in result.out
     text = figure.read_text()
     for words in (
         "First frame, fading averaged out",

@@ -72,11 +72,11 @@ def test_engine_equals_the_loops(case, tmp_path):
         inner_close(round, now_ns)
         slot = engine._slot
         A, epsilon = twin.round(round, to_s(opened[-1]))
-        np.testing.assert_allclose(slot.mixing.dense, A, atol=1e-12)
+        np.testing.assert_allclose(slot.weights.actual.dense, A, atol=1e-12)
         # 1e-9: sums of 600 products in another order
         np.testing.assert_allclose(world.learning.x.numpy(), np.stack(twin.x), atol=1e-9, rtol=1e-9)
         if np.isfinite(scenario.privacy.epsilon_max):
-            expected = slot.links.vector(epsilon)
+            expected = slot.seen.links.vector(epsilon)
             within = expected <= 1.0  # beyond 1 the slot's epsilon is analytic, not Theorem 1
             np.testing.assert_allclose(slot.link_epsilon[within], expected[within], rtol=1e-10)
             assert within.any()

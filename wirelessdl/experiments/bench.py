@@ -85,6 +85,12 @@ def _privacy() -> Iterator[Contest]:
     return contests()
 
 
+def _network() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_network import contests
+
+    return contests()
+
+
 def _power() -> Iterator[Contest]:
     from wirelessdl.experiments.bench_power import contests
 
@@ -93,6 +99,7 @@ def _power() -> Iterator[Contest]:
 
 SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "channel": _channel,
+    "network": _network,
     "power": _power,
     "privacy": _privacy,
     "survival": _survival,

@@ -194,8 +194,11 @@ def _at_start(builder: Builder, mobility: Mobility, nodes: int) -> Geometry:
 
     def ask() -> Geometry:
         geometry = mobility.geometry(0.0)
-        if not isinstance(geometry, Geometry) or np.shape(geometry.position_m) != (nodes, 3):
-            raise TypeError(f"geometry() must return a wirelessdl.Geometry of {nodes} nodes, [K, 3]")
+        if not isinstance(geometry, Geometry):
+            raise TypeError(f"geometry() returned {type(geometry).__name__}, expected a wirelessdl.Geometry")
+        for name, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
+            if np.shape(value) != (nodes, 3) or not np.isfinite(value).all():
+                raise TypeError(f"{name} has shape {np.shape(value)}, expected finite numbers of shape {(nodes, 3)}")
         require_apart(geometry.position_m)
         return geometry
 
