@@ -22,7 +22,7 @@ from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import DATASETS, Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
 from wirelessdl.learning.models import MODELS
-from wirelessdl.learning.partition import PARTITIONS
+from wirelessdl.learning.partition import PARTITIONS, deal
 from wirelessdl.learning.schedule import SCHEDULES, Schedule
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import MOBILITIES, Mobility
@@ -70,7 +70,15 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = ("frequency_hz", "condition", "start_m", "features", "classes", "objective")
+SUPPLIED: dict[str, tuple[str, ...]] = {
+    "network.mobility": ("start_m",),
+    "channel.models": ("frequency_hz", "condition"),
+    "power.allocator": ("objective",),
+    "learning.dataset": ("folders",),
+    "learning.model": ("features", "classes"),
+    "learning.partition": ("folders",),
+    "learning.learning_rate": ("rounds",),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +213,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     topology = builder.part("network.topology", scenario.network.topology)
     links = _links(builder, topology, mobility.geometry(0.0), channel, streams)
 
-    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
+    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     _check_rates(builder, schedule)
     data, hands = _data(builder, streams)
     learner = builder.part("learning.model", scenario.learning.model, features=data.features, classes=data.classes)
@@ -324,15 +332,23 @@ def _check_rates(builder: _Builder, schedule: Schedule) -> None:
 
 def _data(builder: _Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]:
     learning, nodes = builder.scenario.learning, builder.scenario.network.nodes
-    source = builder.part("learning.dataset", learning.dataset)
-    data: Dataset = builder.ask("learning.dataset", learning.dataset, source.load)
-    partition = builder.part("learning.partition", learning.partition)
+    folders = builder.catalog.folders  # where the user's files are looked up
+    source = builder.part("learning.dataset", learning.dataset, folders=folders)
+
+    def load() -> Dataset:
+        loaded = source.load()
+        if not isinstance(loaded, Dataset):
+            raise TypeError(f"load() returned {type(loaded).__name__}, expected a wirelessdl.learning.data.Dataset")
+        return loaded
+
+    data: Dataset = builder.ask("learning.dataset", learning.dataset, load)
+    partition = builder.part("learning.partition", learning.partition, folders=folders)
     hands: list[IntArray] = builder.ask(
         "learning.partition",
         learning.partition,
         lambda: [
             np.asarray(hand, dtype=np.int64)
-            for hand in partition.split(data.train_y, nodes, streams.world("learning.partition"))
+            for hand in deal(partition, data, nodes, streams.world("learning.partition"))
         ],
     )
     if len(hands) != nodes:
