@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from wirelessdl.analysis.style import BLUE, HEAT, save, styled
 from wirelessdl.arrays import IntArray
@@ -40,8 +41,8 @@ def draw_partition(counts: IntArray, name: str, path: Path) -> None:
         table.set_ylabel("class")
         table.set_xlim(-0.6, nodes - 0.4)
         table.set_ylim(-0.6, classes - 0.4)
-        for locator in (table.xaxis.get_major_locator(), table.yaxis.get_major_locator()):
-            locator.set_params(integer=True)
+        table.xaxis.set_major_locator(MaxNLocator(integer=True))
+        table.yaxis.set_major_locator(MaxNLocator(nbins=10, integer=True, min_n_ticks=1))
         save(figure, path)
 
 
@@ -51,8 +52,6 @@ def _discs(axis: Any, counts: IntArray) -> None:
     across = min(6.3 * 72 / len(counts), 0.22 * 72) * 0.92  # points: the widest disc that touches no other
     axis.scatter(node, label, s=share * across**2, color=BLUE, linewidths=0)
     axis.set_title(f"Samples of each class (largest disc: {counts.max():,})")
-    if counts.shape[1] <= 10:
-        axis.set_yticks(np.arange(counts.shape[1]))
 
 
 def _shades(figure: Any, axis: Any, counts: IntArray) -> None:

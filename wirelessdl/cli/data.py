@@ -81,7 +81,10 @@ def list_data(as_json: bool) -> None:
             click.echo(json.dumps({"name": name, "about": about, "state": state, "path": where}))
         table.add_row(name, escape(about), f"[{'green' if state == 'ready' else 'yellow'}]{escape(stands)}[/]")
     if not as_json:
-        Console(highlight=False, soft_wrap=True).print(table)
+        console = Console(highlight=False)
+        if not console.is_terminal:  # whoever reads it there does not want lines folded
+            console.width = 200
+        console.print(table)
 
 
 @contextmanager

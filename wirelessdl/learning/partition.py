@@ -231,14 +231,16 @@ def _ration(wish: IntArray, stock: int, rng: np.random.Generator) -> IntArray:
 
 
 def _mend(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generator) -> IntArray:
-    """Give every node its minimum, one sample at a time from whoever has most."""
+    """Give every node its minimum: the largest give at random, down to one common level."""
     sizes = np.bincount(owner, minlength=nodes)
-    for node in np.flatnonzero(sizes < min_samples):
-        while sizes[node] < min_samples:
-            giver = int(sizes.argmax())
-            owner[rng.choice(np.flatnonzero(owner == giver))] = node
-            sizes[giver] -= 1
-            sizes[node] += 1
+    lacks = np.maximum(min_samples - sizes, 0)
+    levels = np.unique(np.concatenate([sizes, [min_samples]]))
+    low = levels[[np.maximum(sizes - level, 0).sum() >= lacks.sum() for level in levels]].max()
+    givers = np.flatnonzero(sizes > low)
+    spare = int((sizes[givers] - low).sum() - lacks.sum())  # what they could give and need not
+    keeps = np.full(len(givers), low) + _cut(np.full(len(givers), 1.0 / len(givers)), spare)
+    given = [rng.permutation(np.flatnonzero(owner == giver))[keep:] for giver, keep in zip(givers, keeps, strict=True)]
+    owner[rng.permutation(np.concatenate(given))] = np.repeat(np.arange(nodes), lacks)
     return owner
 
 

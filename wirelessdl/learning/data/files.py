@@ -102,19 +102,22 @@ class File:
         return parts
 
     def _npz(self, place: Path) -> list[Samples]:
-        with np.load(place, allow_pickle=False) as arrays:
-            pairs = _PAIRS if "train_x" in arrays else (("x", "y"),)
-            for name in (name for pair in pairs for name in pair):
-                if name not in arrays:
-                    hint = nearest(name, arrays.files)
-                    raise ValueError(
-                        f'path is "{self.path}"; has no array {name}{hint}; it must hold x and y, or train_x, '
-                        "train_y, test_x and test_y"
-                    )
-            try:
-                return [(_channels_first(arrays[x]), arrays[y]) for x, y in pairs]
-            except ValueError:
-                raise ValueError(f'path is "{self.path}"; holds Python objects: save plain arrays of numbers') from None
+        try:
+            with np.load(place, allow_pickle=False) as arrays:
+                kept = {name: arrays[name] for name in {*(n for p in _PAIRS for n in p), "x", "y"} & {*arrays.files}}
+                names = arrays.files
+        except (ValueError, AttributeError, TypeError):  # no zip of arrays, or arrays of objects
+            raise ValueError(
+                f'path is "{self.path}"; cannot be read as plain arrays: write it with numpy.savez, without objects'
+            ) from None
+        pairs = _PAIRS if "train_x" in kept else (("x", "y"),)
+        for name in (name for pair in pairs for name in pair):
+            if name not in kept:
+                raise ValueError(
+                    f'path is "{self.path}"; has no array {name}{nearest(name, names)}; it must hold x and y, or '
+                    "train_x, train_y, test_x and test_y"
+                )
+        return [(_channels_first(kept[x]), kept[y]) for x, y in pairs]
 
     def _table(self, place: Path) -> list[Samples]:
         import pyarrow as pa
@@ -122,7 +125,7 @@ class File:
 
         try:
             table = (csv.read_csv if place.suffix.lower() == ".csv" else parquet.read_table)(place)
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             raise ValueError(f'path is "{self.path}"; cannot be read: {str(error).splitlines()[0]}') from None
         if self.label not in table.column_names:
             shown = table.column_names[:20]
