@@ -122,10 +122,10 @@ def test_class_form_equals_the_loop():
     fast = Dirichlet(concentration).split(labels, nodes, rng(11))
     draws, slow = rng(11), [[] for _ in range(nodes)]
     for label in range(4):
+        members = draws.permutation([sample for sample in range(500) if labels[sample] == label])
         shares = draws.dirichlet([concentration] * nodes)
-        members = [sample for sample in range(500) if labels[sample] == label]
         ends = [round(float(sum(shares[: node + 1])) * len(members)) for node in range(nodes - 1)] + [len(members)]
-        for place, sample in enumerate(draws.permutation(members)):
+        for place, sample in enumerate(members):
             slow[next(node for node in range(nodes) if place < ends[node])].append(sample)
     assert [hand.tolist() for hand in fast] == [sorted(hand) for hand in slow]
 

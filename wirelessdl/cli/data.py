@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wirelessdl.learning.data.download import Report
 
 _SHIPPED = "fashion-mnist-subset"
+_FEW = 1000  # steps of a conversion; more are bytes
 
 
 @click.group(epilog="Example: wirelessdl data fetch cifar10")
@@ -90,7 +91,7 @@ def list_data(as_json: bool) -> None:
 @contextmanager
 def _reporter(console: Console) -> Iterator["Report"]:
     """A bar on a terminal; elsewhere a line for each step."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     if console.quiet or not console.is_terminal:
         told: set[str] = set()
@@ -102,12 +103,19 @@ def _reporter(console: Console) -> Iterator["Report"]:
 
         yield say
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("looking", total=None)
+        task = bar.add_task("looking", total=None, figures="")
 
         def show(step: str, done: int, total: int | None) -> None:
-            bar.update(task, description=escape(step), completed=done, total=total)
+            unit = _megabytes if total is not None and total > _FEW else str
+            figures = f"{unit(done)} of {unit(total)}" if total is not None else ""
+            bar.update(task, description=escape(step), completed=done, total=total, figures=figures)
 
         yield show
 

