@@ -28,7 +28,7 @@ class Rings:
 class EverySoMany:
     """Sample n goes to node n modulo the number of nodes."""
 
-    def split(self, labels, nodes, rng):
+    def split(self, labels, nodes, rng):  # noqa: ARG002
         return [np.arange(node, len(labels), nodes) for node in range(nodes)]
 
 
