@@ -1,4 +1,4 @@
-"""Gradients, draws, partitions, schedules; torchvision under a CPU torch."""
+"""Gradients and draws; torchvision under a CPU torch."""
 
 import subprocess
 import sys
@@ -6,15 +6,11 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wirelessdl.learning.air import consensus_distance, project_
 from wirelessdl.learning.clipping import sensitivity
-from wirelessdl.learning.data import FashionSubset
 from wirelessdl.learning.draws import NodeDraws, _scramble
 from wirelessdl.learning.models import Softmax
-from wirelessdl.learning.partition import Dirichlet, Iid
 from wirelessdl.streams import Streams
 
 CPU = torch.device("cpu")
@@ -126,37 +122,6 @@ def test_noise_is_standard_normal_and_rows_are_uncorrelated():
 def test_seeds_of_nodes_and_rounds_never_collide():
     words = {_scramble(base) for base in range(100_000)}
     assert len(words) == 100_000
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 30), st.floats(0.3, 10.0))
-def test_partitions_cover_every_sample_once(seed, nodes, concentration):
-    labels = np.repeat(np.arange(5), 60)
-    for partition in (Iid(), Dirichlet(concentration)):
-        hands = partition.split(labels, nodes, np.random.default_rng(seed))
-        assert sorted(np.concatenate(hands).tolist()) == list(range(300))
-        assert min(map(len, hands)) >= 1
-
-
-def test_iid_hands_are_equal():
-    hands = Iid().split(np.zeros(103, dtype=np.int64), 4, np.random.default_rng(0))
-    assert [len(hand) for hand in hands] == [26, 26, 26, 25]
-
-
-def test_impossible_partitions_say_so():
-    with pytest.raises(ValueError, match="min_samples is 40; 10 nodes share only 300 samples"):
-        Dirichlet(1.0, 40).split(np.repeat(np.arange(5), 60), 10, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"concentration is 0.001; none of 1000 draws"):
-        Dirichlet(0.001).split(np.repeat(np.arange(5), 60), 30, np.random.default_rng(0))
-
-
-def test_embedded_data_is_the_balanced_subset():
-    data = FashionSubset().load()
-    assert data.train_x.shape == (12_000, 28, 28)
-    assert np.bincount(data.train_y).tolist() == [1200] * 10
-    assert np.bincount(data.test_y).tolist() == [300] * 10
-    assert data.train_x.mean() / 255 == pytest.approx(data.mean, abs=0.01)
-    assert data.train_x.std() / 255 == pytest.approx(data.deviation, abs=0.01)
 
 
 def test_torchvision_imports_under_any_torch():

@@ -29,6 +29,10 @@ class TraceError(WirelessdlError):
     """A run directory that cannot be written or read."""
 
 
+class DataError(WirelessdlError):
+    """A data set that cannot be fetched."""
+
+
 class UnsoundError(WirelessdlError):
     """An epsilon asked of an accountant that cannot prove it."""
 

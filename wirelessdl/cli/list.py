@@ -100,7 +100,7 @@ def _list_names() -> None:
     )
     for key, known in PARTS.items():
         console.print(f"\n[bold]{key}[/]")
-        console.print(_table((name, _describe(target, SUPPLIED)) for name, target in known.items()))
+        console.print(_table((name, _describe(target, SUPPLIED.get(key, ()))) for name, target in known.items()))
     files = sorted((share_folder() / "channel_models").glob("*.py"))
     if files:
         console.print("\n[bold]channel model files[/]")

@@ -14,6 +14,7 @@ _COMMANDS = {
     "plan": "How power is split, what a slot leaks, and whether it will train.",
     "channel": "What the air will be: link statistics, figure, export; no training.",
     "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
+    "data": "Fetch published data sets, and list what is there.",
     "schema": "Print the JSON Schema of scenarios, for editors.",
     "bench": "Measure ratios side by side, and say which targets are met.",
 }

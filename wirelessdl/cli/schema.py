@@ -23,7 +23,8 @@ def command() -> None:
             schema["properties"][section]["$ref"].rpartition("/")[2] if "$ref" in schema["properties"][section] else ""
         )
         place = schema["$defs"][name or f"{section.capitalize()}Section"]["properties"][key]
-        part = _part(known, "model" if where in ("channel.models", "learning.model") else "kind", SUPPLIED)
+        written = "model" if where in ("channel.models", "learning.model") else "kind"
+        part = _part(known, written, SUPPLIED.get(where, ()))
         if place.get("type") == "array":
             place["items"] = part
         else:

@@ -1,54 +1,248 @@
-"""How training data falls to nodes: one array of sample numbers per node, an exact cover.
+"""How training data falls to nodes: one array of sample numbers per node.
 
 iid         shuffled and dealt in equal hands
-dirichlet   each class is split among nodes by shares ~ Dirichlet(concentration); the smaller, the
-            more a node's classes differ. Redrawn until every node has at least min_samples.
+dirichlet   class proportions ~ Dirichlet(concentration); the smaller, the more nodes differ. form = "class":
+            each class is split among nodes by a draw, sizes vary. form = "client": each node draws its
+            class proportions (the paper), hands are equal.
+shards      sorted by class, cut into equal shards, a few to each node (McMahan et al. 2017)
+quantity    classes alike, sizes ~ Dirichlet or a power law
+file        as a file of yours says
+
+All are exact covers (`file`: unless it says otherwise), and no node is left with fewer than min_samples.
+A built-in that declares `by_content` depends on what the samples are, not on their order in a file.
 """
 
-from typing import Annotated, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from annotated_types import Ge, Gt
+from numpy.typing import NDArray
 
-from wirelessdl.arrays import IntArray
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.data.dataset import Dataset
+from wirelessdl.learning.partition_file import owners
 
-_TRIES = 1000
+_TRIES = 100  # draws before sizes are repaired
+
+Labels = NDArray[Any]  # class numbers, or real numbers of a regression
+AtLeast = Annotated[int, Ge(1)]
 
 
 class Partition(Protocol):
-    def split(self, labels: IntArray, nodes: int, rng: np.random.Generator) -> list[IntArray]: ...
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]: ...
+
+
+def deal(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+    """One hand per node. By content: the partition sees samples ordered by label and by what they hold."""
+    if not getattr(partition, "by_content", False):
+        return partition.split(data.train_y, nodes, rng)
+    order = np.lexsort((data.keys(), data.train_y))
+    return [np.sort(order[hand]) for hand in partition.split(data.train_y[order], nodes, rng)]
+
+
+def class_histogram(labels: Labels, hands: Sequence[IntArray], classes: int) -> IntArray:
+    """Samples of each class at each node, `[nodes, classes]`."""
+    return np.stack([np.bincount(labels[hand], minlength=classes) for hand in hands])
 
 
 class Iid:
     """Equal, alike hands."""
 
-    def split(self, labels: IntArray, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+    by_content = True
+
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+        _require_enough(labels, nodes, 1)
         return [np.sort(hand) for hand in np.array_split(rng.permutation(len(labels)), nodes)]
 
 
 class Dirichlet:
-    """Uneven classes and sizes."""
+    """Uneven classes: each class over nodes (form "class", sizes vary), or each node over classes ("client")."""
 
-    def __init__(self, concentration: Annotated[float, Gt(0)] = 1.0, min_samples: Annotated[int, Ge(1)] = 1):
-        self.concentration, self.min_samples = concentration, min_samples
+    by_content = True
 
-    def split(self, labels: IntArray, nodes: int, rng: np.random.Generator) -> list[IntArray]:
-        if nodes * self.min_samples > len(labels):
-            raise ValueError(f"min_samples is {self.min_samples}; {nodes} nodes share only {len(labels)} samples")
+    def __init__(
+        self,
+        concentration: Annotated[float, Gt(0)] = 1.0,
+        min_samples: AtLeast = 1,
+        form: Literal["class", "client"] = "class",
+    ):
+        self.concentration, self.form, self.min_samples = concentration, form, min_samples
+
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+        _require_classes("dirichlet", labels)
+        _require_enough(labels, nodes, self.min_samples)
+        if self.form == "class":
+            return _hands(self._by_class(labels, nodes, rng), nodes)
+        return _hands(self._by_client(labels, nodes, rng), nodes)
+
+    def _by_class(self, labels: Labels, nodes: int, rng: np.random.Generator) -> IntArray:
+        """Each class is cut at the cumulative shares of a draw; redrawn while a node gets too little, then mended."""
+        classes = np.unique(labels)
+        members = [np.flatnonzero(labels == label) for label in classes]
         owner = np.empty(len(labels), dtype=np.int64)
         for _ in range(_TRIES):
-            for label in np.unique(labels):
-                members = rng.permutation(np.flatnonzero(labels == label))
-                shares = rng.dirichlet(np.full(nodes, self.concentration))
-                cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
-                for node, hand in enumerate(np.split(members, cuts)):
-                    owner[hand] = node
+            for samples in members:
+                shuffled = rng.permutation(samples)
+                shares = _dirichlet(np.full(nodes, self.concentration), rng)
+                owner[shuffled] = np.repeat(np.arange(nodes), _cut(shares, len(samples)))
             if np.bincount(owner, minlength=nodes).min() >= self.min_samples:
-                return [np.flatnonzero(owner == node) for node in range(nodes)]
+                return owner
+        return _mend(owner, nodes, self.min_samples, rng)
+
+    def _by_client(self, labels: Labels, nodes: int, rng: np.random.Generator) -> IntArray:
+        """Node i wants a multinomial of its proportions; a class that runs out is rationed by lot.
+
+        Those who went short ask again among the classes that are left. Each pass fills every wish or
+        empties a class, so there are at most as many passes as classes, and every sample is dealt.
+        """
+        _, number = np.unique(labels, return_inverse=True)
+        stock = np.bincount(number)
+        shares = np.stack([_dirichlet(np.full(len(stock), self.concentration), rng) for _ in range(nodes)])
+        short = _cut(np.full(nodes, 1.0 / nodes), len(labels))
+        counts = np.zeros((nodes, len(stock)), dtype=np.int64)
+        while short.any():
+            wish = rng.multinomial(short, _among(shares, stock))
+            got = np.column_stack([_ration(wish[:, c], stock[c], rng) for c in range(len(stock))])
+            counts += got
+            stock, short = stock - got.sum(axis=0), short - got.sum(axis=1)
+        owner = np.empty(len(labels), dtype=np.int64)
+        for c in range(len(stock)):
+            owner[rng.permutation(np.flatnonzero(number == c))] = np.repeat(np.arange(nodes), counts[:, c])
+        return owner
+
+
+class Shards:
+    """Sorted by class and cut into equal shards, `per_node` of them to each node."""
+
+    by_content = True
+
+    def __init__(self, per_node: AtLeast = 2):
+        self.per_node = per_node
+
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+        _require_classes("shards", labels)
+        count = nodes * self.per_node
+        if count > len(labels):
+            raise ValueError(
+                f"per_node is {self.per_node}; {count} shards cannot be cut from {len(labels)} samples: "
+                "lower it, or use fewer nodes"
+            )
+        shuffled = rng.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        shards = np.array_split(by_class, count)
+        dealt = rng.permutation(count).reshape(nodes, self.per_node)
+        return [np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in dealt]
+
+
+class Quantity:
+    """Classes alike, sizes uneven: shares ~ Dirichlet(concentration), or falling as rank^-exponent."""
+
+    by_content = True
+
+    def __init__(
+        self,
+        form: Literal["dirichlet", "power-law"] = "dirichlet",
+        concentration: Annotated[float, Gt(0)] = 1.0,
+        exponent: Annotated[float, Ge(0)] = 1.0,
+        min_samples: AtLeast = 1,
+    ):
+        self.form, self.concentration, self.exponent, self.min_samples = form, concentration, exponent, min_samples
+
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+        _require_enough(labels, nodes, self.min_samples)
+        if self.form == "dirichlet":
+            shares = _dirichlet(np.full(nodes, self.concentration), rng)
+        else:
+            shares = rng.permutation(np.arange(1, nodes + 1, dtype=np.float64) ** -self.exponent)
+        sizes = self.min_samples + _cut(shares / shares.sum(), len(labels) - nodes * self.min_samples)
+        return [np.sort(hand) for hand in np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])]
+
+
+class FromFile:
+    """As your .npz, .json or .csv says: the node of each training sample, in their order; -1 for nobody."""
+
+    def __init__(self, path: str, column: str = "node", folders: Sequence[Path] = ()):
+        self.path, self.column, self.folders = path, column, folders or (Path.cwd(),)
+
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:  # noqa: ARG002
+        owner = owners(self.path, self.column, self.folders)
+        if len(owner) != len(labels):
+            raise ValueError(f'path is "{self.path}"; names {len(owner)} nodes for {len(labels)} training samples')
+        if owner.min() < -1 or owner.max() >= nodes:
+            wrong = int(np.flatnonzero((owner < -1) | (owner >= nodes))[0])
+            raise ValueError(
+                f'path is "{self.path}"; gives sample {wrong} to node {owner[wrong]}: nodes are 0 to {nodes - 1}, '
+                "or -1 for nobody"
+            )
+        empty = np.flatnonzero(np.bincount(owner[owner >= 0], minlength=nodes) == 0)
+        if len(empty):
+            raise ValueError(f'path is "{self.path}"; gives node {empty[0]} nothing: every node needs samples')
+        return _hands(owner, nodes)
+
+
+def _hands(owner: IntArray, nodes: int) -> list[IntArray]:
+    """Samples of each node, in rising order."""
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.searchsorted(owner[order], np.arange(nodes + 1)))[1:-1]
+
+
+def _require_classes(kind: str, labels: Labels) -> None:
+    if labels.dtype.kind == "f":
         raise ValueError(
-            f"concentration is {self.concentration:g}; none of {_TRIES} draws gave each of {nodes} nodes "
-            f"{self.min_samples} samples: raise it, or lower min_samples"
+            f'kind is "{kind}"; it splits by class, and the labels of a regression are none: use iid, quantity or file'
         )
 
 
-PARTITIONS = {"iid": Iid, "dirichlet": Dirichlet}
+def _require_enough(labels: Labels, nodes: int, min_samples: int) -> None:
+    if nodes * min_samples > len(labels):
+        raise ValueError(
+            f"min_samples is {min_samples}; {nodes} nodes share only {len(labels)} samples: lower it, bring more "
+            "data, or use fewer nodes"
+        )
+
+
+def _dirichlet(concentration: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """A draw; where all of it underflows, the limit: everything to one, at random."""
+    shares = rng.dirichlet(concentration)
+    return (
+        shares if np.isfinite(shares).all() and shares.sum() > 0.5 else np.eye(len(shares))[rng.integers(len(shares))]
+    )
+
+
+def _cut(shares: FloatArray, count: int) -> IntArray:
+    """Whole numbers that add up to count, within one of shares * count."""
+    ends = np.round(np.cumsum(shares) * count).astype(np.int64)
+    ends[-1] = count
+    return np.diff(ends, prepend=0)
+
+
+def _among(shares: FloatArray, stock: IntArray) -> FloatArray:
+    """Shares over the classes that are left; a node that wanted none of them takes what there is."""
+    left = shares * (stock > 0)
+    total = left.sum(axis=1, keepdims=True)
+    usable = total > 1e-12
+    return np.where(usable, left / np.where(usable, total, 1.0), stock / stock.sum())
+
+
+def _ration(wish: IntArray, stock: int, rng: np.random.Generator) -> IntArray:
+    """What each gets: its wish, or, where they exceed the stock, a lottery among all that was wished for."""
+    return wish if wish.sum() <= stock else rng.multivariate_hypergeometric(wish, stock, method="marginals")
+
+
+def _mend(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generator) -> IntArray:
+    """Give every node its minimum: the largest give at random, down to one common level."""
+    sizes = np.bincount(owner, minlength=nodes)
+    lacks = np.maximum(min_samples - sizes, 0)
+    levels = np.unique(np.concatenate([sizes, [min_samples]]))
+    low = levels[[np.maximum(sizes - level, 0).sum() >= lacks.sum() for level in levels]].max()
+    givers = np.flatnonzero(sizes > low)
+    spare = int((sizes[givers] - low).sum() - lacks.sum())  # what they could give and need not
+    keeps = np.full(len(givers), low) + _cut(np.full(len(givers), 1.0 / len(givers)), spare)
+    given = [rng.permutation(np.flatnonzero(owner == giver))[keep:] for giver, keep in zip(givers, keeps, strict=True)]
+    owner[rng.permutation(np.concatenate(given))] = np.repeat(np.arange(nodes), lacks)
+    return owner
+
+
+PARTITIONS = {"iid": Iid, "dirichlet": Dirichlet, "shards": Shards, "quantity": Quantity, "file": FromFile}

@@ -1,9 +1,11 @@
 """Learning rates gamma_t, t = 1, 2, ..."""
 
 import math
-from typing import Annotated, Protocol
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Literal, Protocol
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Len
 
 Rate = Annotated[float, Gt(0)]
 
@@ -32,4 +34,98 @@ class Constant:
         return self.initial
 
 
-SCHEDULES = {"inverse-sqrt": InverseSqrt, "constant": Constant}
+class Inverse:
+    """1 / (mu theta t), as in Theorem 2 (mu: strong convexity; theta: largest multiplier), or initial / t."""
+
+    def __init__(self, mu: Rate | None = None, theta: Rate | None = None, initial: Rate | None = None):
+        if initial is None and mu is not None and theta is not None:
+            initial = 1.0 / (mu * theta)
+        elif initial is None or mu is not None or theta is not None:
+            shown = "absent" if initial is None else f"{initial:g}"
+            raise ValueError(f"initial is {shown}; give initial alone, or mu and theta, which make it 1/(mu theta)")
+        self.initial = initial
+
+    def rate(self, round: int) -> float:
+        return self.initial / round
+
+
+class Cosine:
+    """Half a cosine from initial down towards final, over `length` rounds (all of them) and level after."""
+
+    def __init__(
+        self,
+        rounds: int,
+        initial: Rate = 0.1,
+        final: Annotated[float, Ge(0)] = 0.0,
+        length: Annotated[int, Ge(1)] | None = None,
+    ):
+        if final > initial:
+            raise ValueError(f"final is {final:g}; must be <= initial, which is {initial:g}")
+        self.initial, self.final, self.length = initial, final, length if length is not None else rounds
+        # a run of more rounds would have had other rates from the start, so this one cannot be extended
+        self.spans_run = length is None
+        if final == 0 and self.length < rounds:
+            raise ValueError(f"final is 0; {rounds - self.length} rounds come after length, and rates must be > 0")
+
+    def rate(self, round: int) -> float:
+        # t - 1 of length: the last round is still above final, and so above zero
+        done = min(round - 1, self.length) / self.length
+        return self.final + (self.initial - self.final) * (1.0 + math.cos(math.pi * done)) / 2.0
+
+
+class Piecewise:
+    """rates[0] up to and including round boundaries[0], rates[1] up to boundaries[1], and so on."""
+
+    def __init__(self, boundaries: list[Annotated[int, Ge(1)]], rates: Annotated[list[Rate], Len(1)]):
+        if len(rates) != len(boundaries) + 1:
+            raise ValueError(
+                f"rates is {rates}; must be one more than boundaries, which are {len(boundaries)}: "
+                "one before each, one after the last"
+            )
+        if any(later <= earlier for earlier, later in pairwise(boundaries)):
+            raise ValueError(f"boundaries is {boundaries}; must rise")
+        self.boundaries, self.rates = boundaries, rates
+
+    def rate(self, round: int) -> float:
+        return self.rates[sum(round > boundary for boundary in self.boundaries)]
+
+
+class WarmUp:
+    """A straight line from start to initial over `length` rounds, then another schedule from initial on."""
+
+    def __init__(
+        self,
+        rounds: int,
+        length: Annotated[int, Ge(1)] = 10,
+        start: Rate = 0.01,
+        initial: Rate = 0.1,
+        then: Literal["inverse-sqrt", "constant", "inverse", "cosine"] = "inverse-sqrt",
+    ):
+        if start > initial:
+            raise ValueError(f"start is {start:g}; must be <= initial, which is {initial:g}")
+        if length >= rounds:
+            raise ValueError(f"length is {length}; must be below the number of rounds, which is {rounds}")
+        self.length, self.start, self.initial = length, start, initial
+        self.spans_run = then == "cosine"
+        forms: dict[str, Callable[[], Schedule]] = {
+            "inverse-sqrt": lambda: InverseSqrt(initial),
+            "constant": lambda: Constant(initial),
+            "inverse": lambda: Inverse(initial=initial),
+            "cosine": lambda: Cosine(rounds - length, initial),
+        }
+        self._then = forms[then]()
+
+    def rate(self, round: int) -> float:
+        if round > self.length:
+            return self._then.rate(round - self.length)
+        return self.start + (self.initial - self.start) * (round - 1) / self.length
+
+
+SCHEDULES = {
+    "inverse-sqrt": InverseSqrt,
+    "constant": Constant,
+    "inverse": Inverse,
+    "cosine": Cosine,
+    "piecewise": Piecewise,
+    "warm-up": WarmUp,
+}

@@ -15,6 +15,7 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
+from wirelessdl.learning.partition import deal
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import Mobility
@@ -53,7 +54,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     topology = builder.part("network.topology", scenario.network.topology, **files)
     links = _links(builder, topology, geometry, channel, streams)
 
-    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate)
+    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     _check_rates(builder, schedule)
     data, hands = _data(builder, streams)
     learner = builder.learner(data, streams)
@@ -226,15 +227,23 @@ def _check_rates(builder: Builder, schedule: Schedule) -> None:
 
 def _data(builder: Builder, streams: Streams) -> tuple[Dataset, list[IntArray]]:
     learning, nodes = builder.scenario.learning, builder.scenario.network.nodes
-    source = builder.part("learning.dataset", learning.dataset)
-    data: Dataset = builder.ask("learning.dataset", learning.dataset, source.load)
-    partition = builder.part("learning.partition", learning.partition)
+    folders = builder.catalog.folders  # where the user's files are looked up
+    source = builder.part("learning.dataset", learning.dataset, folders=folders)
+
+    def load() -> Dataset:
+        loaded = source.load()
+        if not isinstance(loaded, Dataset):
+            raise TypeError(f"load() returned {type(loaded).__name__}, expected a wirelessdl.learning.data.Dataset")
+        return loaded
+
+    data: Dataset = builder.ask("learning.dataset", learning.dataset, load)
+    partition = builder.part("learning.partition", learning.partition, folders=folders)
     hands: list[IntArray] = builder.ask(
         "learning.partition",
         learning.partition,
         lambda: [
             np.asarray(hand, dtype=np.int64)
-            for hand in partition.split(data.train_y, nodes, streams.world("learning.partition"))
+            for hand in deal(partition, data, nodes, streams.world("learning.partition"))
         ],
     )
     if len(hands) != nodes:

@@ -26,7 +26,9 @@ def refuse_changes(
     # both through JSON's eyes: infinities are texts there
     kept = {**dict(_leaves(plain(dict(scenario)))), **dict(_leaves(_circumstances(origin)))}
     wanted = {**dict(_leaves(plain(world.resolved.to_table()))), **dict(_leaves(_circumstances(now)))}
-    changed = [key for key in sorted({*kept, *wanted}) if key not in _FREE and kept.get(key) != wanted.get(key)]
+    # rates that are stretched over all rounds would have been others from the first round on
+    free = () if getattr(world.schedule, "spans_run", False) else _FREE
+    changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
     serious = [key for key in changed if not key.startswith(_HARMLESS)]
     if not changed or (force and not serious):
         return

@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from wirelessdl.learning.partition import class_histogram
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.world import World
 from wirelessdl.units import w_to_dbm
+
+_MOST_NODES, _MOST_CLASSES = 20, 20  # shown one by one
 
 
 def coherence(world: World) -> str:
@@ -46,6 +49,7 @@ def describe(world: World) -> dict[str, str]:
             f"{world.learning.strategy.name} gradients on {world.learning.device}, "
             f"needs {world.learning.need().told()} of memory"
         ),
+        "labels": _labels(world),
         "frame": (
             f"{to_s(frame.slots * frame.pilot_ns) * 1e3:.3g} ms pilots, "
             f"{to_s(frame.slots * frame.payload_ns) * 1e3:.3g} ms payload, "
@@ -77,6 +81,29 @@ def _heard(world: World) -> str:
     if world.scenario.radio.interference == "physical":
         return "everyone: what is not a neighbour's adds up as interference, and leaks"
     return "neighbours only: the air adds up the graph's links and nothing else (as in the paper)"
+
+
+def _labels(world: World) -> str:
+    """How labels fall to nodes: counts of each class where that is short, else the extremes."""
+    data = world.data
+    if data.task == "regression":
+        means = [float(data.train_y[hand].mean()) for hand in world.hands]
+        return f"real numbers, {min(means):.3g} to {max(means):.3g} in the mean of a node"
+    counts = class_histogram(data.train_y, world.hands, data.classes)
+    held, most = (counts > 0).sum(axis=1), (counts / counts.sum(axis=1, keepdims=True)).max(axis=1)
+    lines = [
+        f"{held.min()} to {held.max()} of {data.classes} classes a node; "
+        f"its commonest is {most.min():.0%} to {most.max():.0%} of what it has"
+    ]
+    if data.classes <= _MOST_CLASSES:
+        width = len(str(counts.max()))
+        lines += [
+            f"node {node:>{len(str(world.nodes))}}: " + " ".join(f"{count:>{width}}" for count in row)
+            for node, row in enumerate(counts[:_MOST_NODES])
+        ]
+        if len(counts) > _MOST_NODES:
+            lines.append(f"and {len(counts) - _MOST_NODES} more nodes")
+    return "\n".join(lines)
 
 
 def cautions(world: World) -> list[str]:

@@ -58,17 +58,17 @@ METHODS = {
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
-SUPPLIED = (
-    "frequency_hz",
-    "condition",
-    "start_m",
-    "rng",
-    "find_file",
-    "features",
-    "input_shape",
-    "classes",
-    "objective",
-)
+SUPPLIED: dict[str, tuple[str, ...]] = {
+    "network.placement": ("find_file",),
+    "network.mobility": ("start_m", "rng", "find_file"),
+    "network.topology": ("find_file",),
+    "channel.models": ("frequency_hz", "condition", "find_file"),
+    "power.allocator": ("objective",),
+    "learning.dataset": ("folders",),
+    "learning.model": ("features", "input_shape", "classes"),
+    "learning.partition": ("folders",),
+    "learning.learning_rate": ("rounds",),
+}
 
 
 class Builder:

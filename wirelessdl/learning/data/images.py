@@ -1,0 +1,176 @@
+"""The image sets of the literature, once fetched (`wirelessdl data fetch`), and what is known of them.
+
+Two splits: `standard`, as published; `paper`, 80/20 of all images at random, one test set for all nodes.
+Both are the same in every world: the draw has its own seed.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge
+from numpy.typing import NDArray
+
+from wirelessdl.learning.data.cache import read_cached
+from wirelessdl.learning.data.dataset import Dataset
+
+Split = Literal["standard", "paper"]
+_TRAIN_SHARE = 0.8  # of all images, in the paper
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is published about a data set; a fetched copy is held to it."""
+
+    name: str
+    shape: tuple[int, ...]
+    train_counts: tuple[int, ...]  # images of each class
+    test_counts: tuple[int, ...]
+    mean: float | tuple[float, ...]  # of the training images, over 255
+    deviation: float | tuple[float, ...]
+    tolerance: float  # digits the constants were published with
+
+    @property
+    def classes(self) -> int:
+        return len(self.train_counts)
+
+
+FACTS = {
+    facts.name: facts
+    for facts in (
+        Facts(
+            "mnist",
+            (28, 28),
+            (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
+            (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+            0.1307,
+            0.3081,
+            1e-4,
+        ),
+        Facts("fashion-mnist", (28, 28), (6000,) * 10, (1000,) * 10, 0.2860, 0.3530, 1e-4),
+        Facts(
+            "cifar10",
+            (3, 32, 32),
+            (5000,) * 10,
+            (1000,) * 10,
+            (0.49139968, 0.48215841, 0.44653091),
+            (0.24703223, 0.24348513, 0.26158784),
+            1e-7,
+        ),
+        Facts(
+            "cifar100",
+            (3, 32, 32),
+            (500,) * 100,
+            (100,) * 100,
+            (0.5071, 0.4865, 0.4409),
+            (0.2673, 0.2564, 0.2762),
+            1e-4,
+        ),
+    )
+}
+
+
+def find_fault(facts: Facts, arrays: dict[str, NDArray[Any]]) -> str:
+    """What contradicts the published facts, or nothing."""
+    for part, counts in (("train", facts.train_counts), ("test", facts.test_counts)):
+        x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
+        wanted = (sum(counts), *facts.shape)
+        if x.shape != wanted or x.dtype != np.uint8 or y.shape != wanted[:1]:
+            return f"{part} images are {x.dtype} of shape {x.shape} with {len(y)} labels, expected uint8 {wanted}"
+        found = np.bincount(y, minlength=facts.classes)
+        if not np.array_equal(found, counts):
+            return f"{part} images per class are {found.tolist()}, expected {list(counts)}"
+    mean, deviation = channel_moments(arrays["train_x"])
+    for name, seen, published in (("mean", mean, facts.mean), ("deviation", deviation, facts.deviation)):
+        if np.abs(seen - np.asarray(published)).max() > facts.tolerance:
+            return f"{name} of the channels is {np.round(seen, 8).tolist()}, expected {published}"
+    return ""
+
+
+def channel_moments(images: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each channel of [N, H, W] or [N, C, H, W], over 255; exact, by counting values."""
+    channels = images[:, None] if images.ndim == 3 else images
+    counts = np.stack(
+        [np.bincount(channels[:, c].ravel(), minlength=256) for c in range(channels.shape[1])], dtype=np.float64
+    )
+    value = np.arange(256) / 255.0
+    share = counts / counts.sum(axis=1, keepdims=True)
+    mean = share @ value
+    return mean, np.sqrt(share @ value**2 - mean**2)
+
+
+class _Fetched:
+    """A fetched image set in one of its splits, cut down where asked."""
+
+    name: str
+
+    def __init__(
+        self,
+        split: Split = "standard",
+        train_samples: Annotated[int, Ge(1)] | None = None,
+        test_samples: Annotated[int, Ge(1)] | None = None,
+        seed: Annotated[int, Ge(0)] = 0,
+    ):
+        self.split, self.train_samples, self.test_samples, self.seed = split, train_samples, test_samples, seed
+
+    def load(self) -> Dataset:
+        arrays, facts = read_cached(self.name), FACTS[self.name]
+        rng = np.random.default_rng(self.seed)
+        train_x, train_y, test_x, test_y = (arrays[key] for key in ("train_x", "train_y", "test_x", "test_y"))
+        if self.split == "paper":
+            x, y = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
+            order, cut = rng.permutation(len(x)), round(_TRAIN_SHARE * len(x))
+            train_x, train_y, test_x, test_y = x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]]
+        train_x, train_y = _thin("train_samples", train_x, train_y, self.train_samples, rng)
+        test_x, test_y = _thin("test_samples", test_x, test_y, self.test_samples, rng)
+        return Dataset(
+            self.name,
+            train_x,
+            train_y.astype(np.int64),
+            test_x,
+            test_y.astype(np.int64),
+            classes=facts.classes,
+            scale=255.0,
+            mean=facts.mean,
+            deviation=facts.deviation,
+        )
+
+
+def _thin(
+    key: str, x: NDArray[Any], y: NDArray[Any], count: int | None, rng: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`count` samples, as even over classes as they come."""
+    if count is None:
+        return x, y
+    if count > len(y):
+        raise ValueError(f"{key} is {count}; there are only {len(y)}: lower it, or leave it out for all")
+    shuffled = rng.permutation(len(y))
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    sizes = np.bincount(y)
+    rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # place within the class
+    chosen = np.sort(by_class[np.argsort(rank, kind="stable")[:count]])
+    return x[chosen], y[chosen]
+
+
+class Mnist(_Fetched):
+    """Handwritten digits, 60,000 and 10,000 images of 28x28."""
+
+    name = "mnist"
+
+
+class FashionMnist(_Fetched):
+    """Articles of clothing, 60,000 and 10,000 images of 28x28."""
+
+    name = "fashion-mnist"
+
+
+class Cifar10(_Fetched):
+    """Small photographs of 10 things, 50,000 and 10,000 images of 3x32x32; the paper's task."""
+
+    name = "cifar10"
+
+
+class Cifar100(_Fetched):
+    """Small photographs of 100 things, 50,000 and 10,000 images of 3x32x32."""
+
+    name = "cifar100"
