@@ -9,10 +9,12 @@ import math
 import numpy as np
 import torch
 
+from wirelessdl.sim.observer import Observer
+
 
 class SlowTwin:
     def __init__(self, world):
-        self.world = world
+        self.world, self.observer = world, Observer(world)
         self.scenario = world.scenario
         self.K = world.nodes
         self.m = world.learning.learner.size
@@ -24,10 +26,16 @@ class SlowTwin:
     def round(self, t, time_s):
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
-        gain = world.links.matrix(world.channel.gain(world.links, time_s).now)
-        neighbours = [[j for j in range(K) if gain[i][j] > 0] for i in range(K)]
+        seen = self.observer.look(t, time_s)
+        neighbours = [[] for _ in range(K)]
+        for i, j in zip(seen.links.rx.tolist(), seen.links.tx.tolist()):
+            neighbours[i].append(j)
+        heard = [[] for _ in range(K)]
+        for i, j in zip(seen.heard.rx.tolist(), seen.heard.tx.tolist()):
+            heard[i].append(j)
         if self.alpha is None:
-            plan = world.plan(world.links, world.links.vector(gain))
+            every = None if seen.inside is None else (seen.heard, seen.mean)
+            plan = world.plan(seen.links, seen.mean_gain, heard=every)
             self.alpha, self.theta = plan.alpha, plan.theta
         alpha, P = self.alpha, world.power_w
         gamma = world.schedule.rate(t)
@@ -39,23 +47,36 @@ class SlowTwin:
         eta = self._normal(t, "noise")
         w = [self.x[j] + math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
-        weight = self._air_weight(gain, neighbours)
         thermal = self._normal(t, "thermal")
         echo = 10 ** (-self.scenario.radio.cancellation_db / 10)
-        s, A = [], np.zeros((K, K))
-        for i in range(K):
-            d = len(neighbours[i])
-            c = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
-            y = sum(gain[i][j] * math.sqrt(alpha[j] * P[j]) * w[j] for j in neighbours[i])
-            emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
-            y = y + math.sqrt(world.thermal_w + echo * emitted) * thermal[i]
-            s.append(weight[i] * y / (c * d) + (1 - weight[i]) * w[i])
-            A[i][i] = 1 - weight[i]
-            for j in neighbours[i]:
-                A[i][j] = weight[i] * gain[i][j] * math.sqrt(alpha[j] * P[j]) / (c * d)
+        s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
+        epsilon = np.full((K, K), -math.inf)
+        for n, slot in enumerate(seen.slots):
+            part = self._coordinates(n, len(seen.slots))
+            gain, est = seen.heard.matrix(slot.gain), seen.heard.matrix(slot.gain_est)
+            phase = seen.heard.matrix(np.zeros(len(seen.heard)) if slot.phase_rad is None else slot.phase_rad)
+            weight = self._air_weight(est, neighbours)
+            for i in range(K):
+                d = len(neighbours[i])
+                c = sum(est[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
+                y = 0.0
+                for j in heard[i]:
+                    turned = self._turned(w[j][part], phase[i][j])
+                    y = y + gain[i][j] * math.sqrt(alpha[j] * P[j]) * turned
+                emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
+                y = y + math.sqrt(world.thermal_w + echo * emitted) * thermal[i][part]
+                s[i][part] = weight[i] * y / (c * d) + (1 - weight[i]) * w[i][part]
+                A[i][i] += (1 - weight[i]) / len(seen.slots)
+                known[i][i] += (1 - weight[i]) / len(seen.slots)
+                for j in heard[i]:
+                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(seen.slots)
+                    A[i][j] += share * gain[i][j] * math.cos(phase[i][j])
+                for j in neighbours[i]:
+                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(seen.slots)
+                    known[i][j] += share * est[i][j]
+            epsilon = np.fmax(epsilon, self._epsilon(gain, heard, sigma, gamma))
 
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
-        epsilon = self._epsilon(gain, neighbours, sigma, gamma)
         new = []
         for i in range(K):
             g = self._gradient(i, t, s[i] if hardened else self.x[i])
@@ -64,9 +85,24 @@ class SlowTwin:
             length = math.sqrt(sum(v * v for v in moved.tolist()))
             new.append(moved if length <= radius else moved * (radius / length))
         self.x = new
-        self.z = [[sum(A[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
+        self.z = [[sum(known[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
         self.carried = [(gamma, multiplier[i]) for i in range(K)]
         return A, epsilon
+
+    def _coordinates(self, n, slots):
+        """Slot n carries its share of the complex symbols, two coordinates each."""
+        symbols = math.ceil(math.ceil(self.m / 2) / slots)
+        return slice(2 * n * symbols, min(2 * (n + 1) * symbols, self.m))
+
+    def _turned(self, w, phase):
+        """Real and imaginary part of symbols a + jb, turned by a phase."""
+        out = np.empty_like(w)
+        for k in range(0, len(w), 2):
+            a, b = w[k], w[k + 1] if k + 1 < len(w) else 0.0
+            out[k] = math.cos(phase) * a - math.sin(phase) * b
+            if k + 1 < len(w):
+                out[k + 1] = math.sin(phase) * a + math.cos(phase) * b
+        return out
 
     def _air_weight(self, gain, neighbours):
         """d/(d+1), or receiver balancing by power iteration."""

@@ -36,6 +36,29 @@ CASES = {
         "power": {"balance": False, "multiplier": "product"},
         "radio": {"thermal_noise": True, "bandwidth_hz": 1e14, "cancellation_db": 20.0},
     },
+    "physical interference, phase errors, pilots, a frame in three slots": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {
+            "interference": "physical",
+            "phase_error_rad": 0.3,
+            "payload_slots": 3,
+            "csi": {"kind": "pilots", "symbols": 4},
+            "thermal_noise": True,
+        },
+    },
+    "everyone moving, links by range, clarke": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise"},
+        "network": {
+            "nodes": 5,
+            "topology": {"kind": "range", "range_m": 400.0},
+            "mobility": {"kind": "random-waypoint", "speed_mps": [5.0, 9.0]},
+        },
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rician", "process": "clarke"}]},
+        "radio": {"bandwidth_hz": 4e6},
+    },
     "hardened, no privacy noise, projection at work": {
         "privacy": {"epsilon_max": float("inf")},
         "power": {"balance": "receiver"},
@@ -76,7 +99,7 @@ def test_engine_equals_the_loops(case, tmp_path):
         # 1e-9: sums of 600 products in another order
         np.testing.assert_allclose(world.learning.x.numpy(), np.stack(twin.x), atol=1e-9, rtol=1e-9)
         if np.isfinite(scenario.privacy.epsilon_max):
-            expected = slot.seen.links.vector(epsilon)
+            expected = slot.seen.heard.vector(epsilon)
             within = expected <= 1.0  # beyond 1 the slot's epsilon is analytic, not Theorem 1
             np.testing.assert_allclose(slot.link_epsilon[within], expected[within], rtol=1e-10)
             assert within.any()

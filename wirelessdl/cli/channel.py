@@ -1,6 +1,7 @@
 """`wirelessdl channel`."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any
         "coherence_s": world.coherence_s,
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
-        "connectivity": found.connectivity,
+        "connectivity": None if found.connectivity is None else asdict(found.connectivity),
         "links": [dict(zip(columns, row)) for row in rows],
     }
 
@@ -138,7 +139,7 @@ def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
     table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
     table.add_row("in time", coherence(world))
     if found.connectivity is not None:
-        table.add_row("graph", found.connectivity)
+        table.add_row("graph", str(found.connectivity))
     return table
 
 

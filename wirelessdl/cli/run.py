@@ -130,6 +130,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
     table.add_row("energy radiated", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
+    if summary.get("connectivity"):
+        table.add_row("graph", summary["connectivity"])
     for caution in summary["cautions"]:
         table.add_row("[yellow]caution[/]", caution)
     return table

@@ -180,8 +180,9 @@ class PowerPlan:
 
     @cached_property
     def perron(self) -> FloatArray:
-        """pi: how much each node's data counts in what the network agrees on."""
-        return perron_vector(self.weights)
+        """pi: how much each node's data counts in what the network agrees on; all alike when balanced."""
+        nodes = self.problem.links.nodes
+        return np.full(nodes, 1.0 / nodes) if self.balance else perron_vector(self.weights)
 
     @cached_property
     def multiplier(self) -> FloatArray:

@@ -243,6 +243,7 @@ def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
         "airtime_s": float(run.rounds["airtime_s"].sum()),
         "energy_j": float(run.rounds["energy_j"].sum()),
         "wall_s": wall_s,
+        "connectivity": engine.observer.connectivity.told(),
         "cautions": cautions(world),
         "epsilon_own_conditions": world.terms.conditions,
     }

@@ -9,6 +9,7 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.model import Chain
 from wirelessdl.links import Links
+from wirelessdl.network.joint import JointConnectivity, joint_connectivity
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.coherence import STILL
 from wirelessdl.sim.frame import Seen
@@ -27,7 +28,7 @@ class Survey:
     time_s: FloatArray
     seen: tuple[Seen, ...]
     los: BoolArray  # of the first frame's links
-    connectivity: str | None  # of links that come and go
+    connectivity: JointConnectivity | None  # of links that come and go
 
     @property
     def links(self) -> Links:
@@ -102,8 +103,8 @@ class _Watch:
 
 def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Survey:
     """Every frame of the run, without learning."""
-    scenario, observer = world.scenario, Observer(world)
-    watch = _Watch(observer, on_frame)
+    scenario = world.scenario
+    watch = _Watch(Observer(world), on_frame)
     move_time(
         watch,
         frame=world.frame,
@@ -113,7 +114,9 @@ def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Surve
         parallel=scenario.privacy.protocol == "paper",
     )
     los = world.condition.los(watch.seen[0].links)
-    return Survey(np.array(watch.time_s), tuple(watch.seen), los, observer.connectivity.told())
+    follows = getattr(world.topology, "follows_motion", False)
+    joint = joint_connectivity([seen.links for seen in watch.seen], scenario.network.joint_window) if follows else None
+    return Survey(np.array(watch.time_s), tuple(watch.seen), los, joint)
 
 
 def link_facts(world: World, found: Survey) -> LinkFacts:

@@ -1,0 +1,273 @@
+"""Motion, interference, imperfect CSI and phases as whole runs show them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from conftest import tiny, tiny_table
+
+import wirelessdl
+from wirelessdl.channel import path_loss_db
+from wirelessdl.errors import RunInterrupted
+from wirelessdl.links import Geometry, Links
+from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.sim.build import build
+from wirelessdl.sim.observer import Connectivity, Observer
+from wirelessdl.sim.session import simulate
+from wirelessdl.units import thermal_noise_w, w_to_dbm
+
+WALK = {"kind": "random-waypoint", "speed_mps": [5.0, 15.0], "area_m": [300.0, 300.0]}
+
+
+def moving(**sections):
+    base = {
+        "scenario": {"rounds": 30},
+        "network": {"nodes": 8, "mobility": WALK, "topology": {"kind": "snr", "min_snr_db": 28.0}},
+        "channel": {"models": [{"model": "log-distance", "exponent": 3.2}, {"model": "rayleigh"}]},
+        "radio": {"power_dbm": 23, "bandwidth_hz": 1e7},
+        "time": {"compute": {"kind": "constant", "seconds": 0.5}},
+    }
+    for name, section in sections.items():
+        base[name] = {**base.get(name, {}), **section}
+    return tiny(**base)
+
+
+def test_links_change_when_and_only_when_physics_says(tmp_path):
+    """Every frame's graph against a brute-force evaluation from the traced positions."""
+    run = simulate(moving(), out=tmp_path)
+    noise_dbm = w_to_dbm(thermal_noise_w(1e7, 7.0))
+    seen = set()
+    for number, nodes in run.nodes.groupby("round"):
+        place = nodes[["x_m", "y_m", "height_m"]].to_numpy()
+        expected = set()
+        for rx in range(8):
+            for tx in range(8):
+                if rx != tx:
+                    ground = np.hypot(*(place[rx] - place[tx])[:2])
+                    loss = path_loss_db(
+                        "log-distance", ground, frequency_hz=3.5e9, tx_height_m=1.5, rx_height_m=1.5, exponent=3.2
+                    )
+                    if 23 - noise_dbm - loss >= 28.0:
+                        expected.add((tx, rx))
+        table = run.links[run.links["round"] == number]
+        assert set(zip(table.tx, table.rx)) == expected
+        seen.add(frozenset(expected))
+    assert len(seen) > 5  # and they did change
+    assert "frames" in run.summary["connectivity"]
+
+
+def test_snr_limited_links_equal_brute_force_at_200_nodes():
+    scenario = moving(network={"nodes": 200, "mobility": "static", "placement": {"kind": "block", "side_m": 300}})
+    world = build(scenario)
+    geometry = world.links.geometry
+    everyone = Links.from_mask(np.ones((200, 200), bool), geometry)
+    mask = np.zeros((200, 200), bool)
+    for tx, rx, snr_db in zip(everyone.tx, everyone.rx, world.snr_db(everyone)):
+        mask[rx, tx] = snr_db >= 28.0
+    expected = Links.from_mask(mask, geometry)
+    np.testing.assert_array_equal(world.links.rx, expected.rx)
+    np.testing.assert_array_equal(world.links.tx, expected.tx)
+
+
+def test_windows_without_joint_connectivity_are_counted():
+    geometry = Geometry.at_rest(np.arange(9.0).reshape(3, 3))
+
+    def joined(*pairs):
+        mask = np.zeros((3, 3), bool)
+        for a, b in pairs:
+            mask[a, b] = mask[b, a] = True
+        return Links.from_mask(mask, geometry)
+
+    watched = Connectivity(window=2)
+    for links in (joined((0, 1)), joined((1, 2)), joined((1, 2)), joined((0, 1), (1, 2))):
+        watched.add(links)
+    assert (watched.frames, watched.apart, watched.windows, watched.gaps) == (4, 3, 3, 1)
+    assert watched.told() == "in parts in 3 of 4 frames, and over 2 frames together in 1 of 3 windows"
+
+
+# --- interference
+
+
+def test_everyone_is_heard_leaks_and_is_traced(tmp_path):
+    """Ring of six under physical interference: weights and epsilons of all thirty pairs, written out."""
+    scenario = tiny(
+        network={"nodes": 6, "topology": "ring"},
+        channel={"models": [{"model": "log-distance"}]},
+        radio={"interference": "physical", "power_dbm": 23},
+        power={"objective": "own-noise"},
+        scenario={"rounds": 3},
+    )
+    run = simulate(scenario, out=tmp_path)
+    last = run.links[run.links["round"] == 3]
+    assert len(last) == 30
+    assert last.neighbour.sum() == 12
+    assert (last.epsilon > 0).all()
+    nodes = run.nodes[run.nodes["round"] == 3].set_index("node")
+    sent = np.sqrt(nodes.alpha * 10 ** (23 / 10 - 3))
+    for rx, heard in last.groupby("rx"):
+        reaching = heard.gain * sent.loc[heard.tx].to_numpy()
+        scale = heard.weight / reaching
+        np.testing.assert_allclose(scale, scale.iloc[0])  # one receiver, one scale, for neighbours and others
+        invited = reaching[heard.neighbour].sum() * scale.iloc[0]
+        own = 1 - invited
+        assert nodes.weight_sum[rx] == pytest.approx(own + heard.weight.sum())
+        assert nodes.weight_sum[rx] > 1
+        # Theorem 1 with the noise of everyone who is heard
+        sigma = run.rounds.noise_std.iloc[2]
+        masking = (heard.gain**2 * nodes.beta.loc[heard.tx].to_numpy()).sum() * 10 ** (23 / 10 - 3) * sigma**2
+        carried = 2 / 8 * run.rounds.learning_rate.iloc[1] * 6
+        expected = carried * reaching / np.sqrt(masking) * np.sqrt(2 * np.log(1.25e4))
+        np.testing.assert_allclose(heard.epsilon, expected, rtol=1e-6)
+
+
+def test_the_program_keeps_its_promise_towards_everyone_who_hears(tmp_path):
+    scenario = tiny(
+        network={"nodes": 8, "topology": "ring", "placement": {"kind": "disc", "radius_m": 100}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"interference": "physical", "power_dbm": 23},
+        power={"schedule": "adaptive"},
+        scenario={"rounds": 10},
+    )
+    run = simulate(scenario, out=tmp_path)
+    assert len(run.links) == 10 * 56
+    assert run.links.epsilon.max() <= 1 + 1e-9
+    assert run.summary["violations"] == 0
+
+
+def test_without_interference_only_the_graph_is_heard(tmp_path):
+    run = simulate(tiny(network={"nodes": 6, "topology": "ring"}), out=tmp_path)
+    assert run.links.neighbour.all()
+    assert len(run.links) == 2 * 12
+
+
+# --- CSI and phases
+
+
+def test_perfect_csi_sums_to_one_whatever_moves(tmp_path):
+    run = simulate(
+        moving(channel={"models": [{"model": "log-distance"}, {"model": "rician", "process": "clarke"}]}), out=tmp_path
+    )
+    np.testing.assert_allclose(run.nodes.weight_sum, 1.0, atol=1e-12)
+
+
+def pilots_at(snr_db, rounds, **sections):
+    """Every link at the same pilot SNR: 1 W over 1 MHz, a loss to fit."""
+    loss_db = 30.0 - w_to_dbm(thermal_noise_w(1e6, 7.0)) - snr_db
+    base = {
+        "scenario": {"rounds": rounds},
+        "network": {"nodes": 8},
+        "channel": {"models": [{"model": "matrix", "loss_db": [[loss_db] * 8] * 8}]},
+        "radio": {"power_dbm": 30, "thermal_noise": True, "csi": "pilots"},
+        "power": {"objective": "own-noise", "balance": False, "multiplier": "mean"},
+        "learning": {"eval_every": rounds, "batch_size": 8},
+    }
+    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {*base, *sections}})
+
+
+@pytest.mark.parametrize("snr_db", [10.0, 15.0, 20.0])
+def test_weight_sums_under_pilots_follow_theory(snr_db, tmp_path):
+    """sum g / sum g_est with Gaussian errors: E[1/(1 + d)] = 1 + s^2 + 3 s^4 + ..., s^2 = 1/(2 SNR degree)."""
+    run = simulate(pilots_at(snr_db, 400), out=tmp_path)
+    error = (run.links.gain_est - run.links.gain) / run.links.gain
+    expected_mse = 10 ** (-snr_db / 10) / 2
+    count = len(error)
+    assert abs(error.mean()) < 4 * np.sqrt(expected_mse / count)
+    assert abs((error**2).mean() - expected_mse) < 4 * expected_mse * np.sqrt(2 / count)
+    square = expected_mse / 7
+    heard = 7 / 8 * (1 + square + 3 * square**2 + 15 * square**3)
+    sums = run.nodes.weight_sum
+    assert abs(sums.mean() - (1 / 8 + heard)) < sums.std() / np.sqrt(len(sums))  # one standard error
+
+
+def test_training_works_on_pilots_at_10_db(tmp_path):
+    learning = {"eval_every": 100, "batch_size": 64, "learning_rate": {"kind": "inverse-sqrt", "initial": 0.1}}
+    radio = {"use_full_power": True}
+    run = simulate(pilots_at(10.0, 100, learning=learning, radio=radio), out=tmp_path)
+    assert run.nodes.weight_sum.std() > 0.03
+    assert run.summary["accuracy_mean"] > 0.5
+
+
+def test_phase_errors_shrink_weights_by_their_mean_cosine(tmp_path):
+    """E cos(phi) = exp(-s^2/2) on the air's share of a row; phases have their deviation."""
+    scenario = tiny(
+        scenario={"rounds": 300}, radio={"phase_error_rad": 0.5}, power={"balance": False, "multiplier": "mean"}
+    )
+    run = simulate(scenario, out=tmp_path)
+    phase = run.links.phase_rad
+    assert abs(phase.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * len(phase))
+    sums = run.nodes.weight_sum
+    expected = 1 / 4 + 3 / 4 * np.exp(-0.125)
+    assert abs(sums.mean() - expected) < 4 * sums.std() / np.sqrt(len(sums))
+    one = run.links.iloc[0]
+    twin = simulate(tiny(power={"balance": False, "multiplier": "mean"}), out=tmp_path).links.iloc[0]
+    assert one.weight == pytest.approx(twin.weight * np.cos(one.phase_rad))
+    assert one.epsilon == pytest.approx(twin.epsilon)  # a rotation hides nothing and shows nothing
+
+
+# --- payload against coherence
+
+
+def test_a_payload_longer_than_a_tenth_of_the_coherence_time_goes_in_slots(wirelessdl_command):
+    def told(*overrides):
+        sets = [word for override in overrides for word in ("--set", override)]
+        result = wirelessdl_command("check", "vehicular_ring_k10", "--json", *sets)
+        return result, json.loads(result.out)["channel in time"] if result.code == 0 else ""
+
+    assert "payload 0.3 of it: sent in 4 slots" in told()[1]
+    assert "sent in one slot" in told("radio.bandwidth_hz=200e6")[1]
+    assert "sent in 2 slots" in told("radio.payload_slots=2")[1]
+    slow, _ = told("radio.bandwidth_hz=1e5")
+    assert (slow.code, slow.err.count("\n")) == (2, 1)
+    assert "radio.bandwidth_hz is too small; a payload of 0.0393 s lasts" in slow.err
+
+
+def test_slots_have_gains_of_their_own_and_take_their_time():
+    world = build(load_scenario("vehicular_ring_k10"))
+    assert world.frame.slots == 4
+    seen = Observer(world).look(1, 0.0)
+    first, *later = (slot.gain for slot in seen.slots)
+    for gain in later:
+        assert (gain != first).all()
+    assert world.frame.airtime_ns == 4 * world.frame.slot_ns
+    assert [part.stop - part.start for part in world.frame.coordinates(7850)] == [1964, 1964, 1964, 1958]
+
+
+# --- survival and mistakes
+
+
+def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
+    scenario = load_scenario(
+        "urban_snr_k30", overrides=["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8"]
+    )
+    whole = simulate(scenario, out=tmp_path / "a")
+    done = []
+    with pytest.raises(RunInterrupted) as stopped:
+        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= 33)
+    assert "urban_snr_k30" in str(stopped.value)
+    rest = wirelessdl.resume(next((tmp_path / "b").iterdir()))
+    for name in ("rounds", "nodes", "links", "privacy"):
+        pd.testing.assert_frame_equal(getattr(whole, name), getattr(rest, name))
+    assert whole.summary["connectivity"] == rest.summary["connectivity"]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("network.mobility={kind='random-waypoint', speed_mps=[-1, 2]}", "network.mobility.speed_mps"),
+        ("network.mobility={kind='random-walk', speed_mps=-3}", "network.mobility.speed_mps"),
+        ("network.placement={kind='disc', height_m=0}", "network.placement.height_m is 0"),
+        ("channel.frequency_hz=0", "channel.frequency_hz is 0"),
+        ("radio.phase_error_rad=-0.1", "radio.phase_error_rad is -0.1; must be >= 0"),
+        ("radio.interference=some", 'radio.interference is "some"'),
+        ("radio.payload_slots=0", "radio.payload_slots is 0"),
+        ("network.joint_window=0", "network.joint_window is 0"),
+        ("network.topology={kind='range', range_m=1}", "network.topology.range_m is 1"),
+    ],
+)
+def test_mistakes_are_one_line(override, words, tmp_path, wirelessdl_command):
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
+    result = wirelessdl_command("check", str(tmp_path / "x.toml"), "--set", override)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.out
+    assert words in result.err
