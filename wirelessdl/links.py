@@ -45,7 +45,7 @@ class Pairs:
         return len(self.number)
 
 
-_TIMELESS = ("pair", "pairs", "degree")  # of links, wherever the nodes are
+_TIMELESS = ("pair", "pairs", "degree", "component")  # of links, wherever the nodes are
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,8 @@ class Links:
         """Sum over the senders each node hears, `[K]`."""
         return np.bincount(self.rx, weights=values, minlength=self.nodes).astype(np.float64, copy=False)
 
-    def components(self) -> IntArray:
+    @cached_property
+    def component(self) -> IntArray:
         """Number of the strongly connected component of each node, `[K]`."""
         graph = csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
         _, label = connected_components(graph, directed=True, connection="strong")
@@ -170,4 +171,4 @@ class Links:
 
     def strongly_connected(self) -> bool:
         """Whether every node's model reaches every other."""
-        return bool(self.components().max() == 0)
+        return bool(self.component.max() == 0)

@@ -17,9 +17,11 @@ true gains, and rows no longer sum to one exactly.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
 from wirelessdl.arrays import FloatArray
@@ -89,7 +91,7 @@ def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> Float
     groups, that hear nobody outside, can be balanced; the others keep their own term for this slot.
     """
     audible = links if gain.all() else links.where(gain > 0)
-    label = audible.components()
+    label = audible.component
     if label.max() == 0:
         return _balanced_group(audible, gain[gain > 0], amplitude)
     air = np.zeros(links.nodes)
@@ -130,15 +132,15 @@ def balanced_mixing(
 
 def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
     """Left Perron vector pi of a row-stochastic matrix: pi A = pi, sum 1, by one linear solve."""
-    weights = _sparse(matrix)
-    nodes = weights.shape[0]
+    nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     if nodes == 1:
         return np.ones(1)
     # (A' - I) pi = 0 with pi_0 = 1 drops the redundant row; the rest is nonsingular when irreducible
-    system = (csr_array(np.eye(nodes)) - weights).T.tocsc()
     if nodes <= _LARGE:
-        rest = np.linalg.solve(system[1:, 1:].toarray(), -system[1:, [0]].toarray()[:, 0])
+        dense = matrix.dense if isinstance(matrix, Mixing) else matrix
+        rest = np.linalg.solve(np.eye(nodes - 1) - dense.T[1:, 1:], dense.T[1:, 0])
     else:
+        system = (eye_array(nodes, format="csr") - _sparse(matrix)).T.tocsc()
         rest = splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
     pi = np.concatenate([[1.0], rest])
     return np.asarray(pi / pi.sum())
@@ -146,15 +148,15 @@ def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
 
 def spectral_gap(matrix: FloatArray | Mixing) -> float:
     """1 - |second largest eigenvalue|: how fast models agree; 0 means never."""
-    weights = _sparse(matrix)
-    nodes = weights.shape[0]
-    if nodes > _LARGE:
-        try:  # a fixed start, so that the figure is the same every time
-            values = eigs(weights, k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False)
-        except ArpackNoConvergence:
-            values = np.linalg.eigvals(weights.toarray())
-    else:
-        values = np.linalg.eigvals(weights.toarray())
+    nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
+    values: NDArray[Any]
+    try:
+        if nodes <= _LARGE:
+            values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)
+        else:  # a fixed start, so that the figure is the same every time
+            values = eigs(_sparse(matrix), k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False)
+    except ArpackNoConvergence:
+        values = np.linalg.eigvals(_sparse(matrix).toarray())
     modulus = np.sort(np.abs(values))
     return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
 

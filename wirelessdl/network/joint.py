@@ -84,7 +84,7 @@ class _Edges:
                 union = count > 0
                 if last is None or not np.array_equal(union, last):
                     rx, tx = np.divmod(self._key[union], self._nodes)
-                    now = int(Links(rx, tx, self._geometry).components().max()) + 1
+                    now = int(Links(rx, tx, self._geometry).component.max()) + 1
                 found.append(now)
                 last = union
         return np.array(found, dtype=np.int64)

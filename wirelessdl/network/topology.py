@@ -38,7 +38,7 @@ TOPOLOGIES = {
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
     """Raise with what falls apart, how, and what would help."""
-    label = links.components()
+    label = links.component
     parts = int(label.max()) + 1
     if parts == 1:
         return

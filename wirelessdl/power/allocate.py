@@ -348,7 +348,7 @@ def _verified(plan: PowerPlan) -> PowerPlan:
 def _require_connected(problem: PowerProblem) -> None:
     """Without balancing theta comes from the whole graph: raise, naming a node, where it falls apart."""
     audible = problem.links.where(problem.gain > 0)
-    label = audible.components()
+    label = audible.component
     if label.max() > 0:
         node = int(np.flatnonzero(label == np.argmin(np.bincount(label)))[0])
         raise InfeasiblePowerError(
