@@ -1,0 +1,62 @@
+"""What the engine is measured against: decentralized learning as people write it in PyTorch.
+
+One module per node, a loop over nodes, autograd, `clip_grad_norm_`, and a sum over neighbours. It is written
+with care: data lie in memory as normalised floats, vectors are added in place, nothing is converted twice.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+
+from wirelessdl.arrays import FloatArray, IntArray
+
+
+class NaiveLoop:
+    """K modules and their data."""
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        images: Tensor,
+        labels: Tensor,
+        hands: list[IntArray],
+        weights: FloatArray,
+        batch_size: int,
+    ):
+        self.models = [build() for _ in hands]
+        self.images, self.labels, self.batch_size = images, labels, batch_size
+        self.hands = [torch.as_tensor(hand) for hand in hands]
+        self.own = weights.diagonal().tolist()
+        self.heard = [
+            [(int(tx), float(weights[rx, tx])) for tx in weights[rx].nonzero()[0] if tx != rx]
+            for rx in range(len(hands))
+        ]
+        self.radius = 0.5 * sum(p.numel() for p in self.models[0].parameters()) ** 0.5
+
+    def round(self, noise: float, step: float) -> None:
+        """Send with noise, mix, one clipped gradient each, step, project."""
+        with torch.no_grad():
+            sent = [parameters_to_vector(model.parameters()) for model in self.models]
+            for vector in sent:
+                vector.add_(torch.randn_like(vector), alpha=noise)
+        for node, model in enumerate(self.models):
+            with torch.no_grad():
+                mixed = sent[node] * self.own[node]
+                for other, weight in self.heard[node]:
+                    mixed.add_(sent[other], alpha=weight)
+                vector_to_parameters(mixed, model.parameters())
+            hand = self.hands[node]
+            chosen = hand[torch.randperm(len(hand))[: self.batch_size]]
+            model.zero_grad()
+            F.cross_entropy(model(self.images[chosen]), self.labels[chosen]).backward()
+            clip_grad_norm_(model.parameters(), 1.0)
+            with torch.no_grad():
+                gradient = parameters_to_vector([p.grad for p in model.parameters() if p.grad is not None])
+                moved = mixed.sub_(gradient, alpha=step)
+                length = moved.norm()
+                if length > self.radius:
+                    moved.mul_(self.radius / length)
+                vector_to_parameters(moved, model.parameters())
