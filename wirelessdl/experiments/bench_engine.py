@@ -6,6 +6,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from wirelessdl.arrays import FloatArray
 from wirelessdl.experiments.bench import Contest
+from wirelessdl.experiments.bench_peers import fluke_round, gossipy_round
 from wirelessdl.experiments.naive import NaiveLoop
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
@@ -58,13 +60,12 @@ def _rounds() -> Iterator[Contest]:
         ("resnet20", 4, 32, _COLOUR, {"at_most": 1.05}, 7),
     ):
         data, mixing = pictures(nodes, shape), network(nodes, 0.4 * nodes)
-        run = rounds(engine(model, data, nodes, batch), mixing)
         loop = naive(model, data, nodes, batch, mixing)
         limits: dict[str, Any] = target
         yield Contest(
             f"{model}, K={nodes} B={batch}: full round against a loop over nodes",
-            ours=run,
-            other=at_its_best(lambda loop=loop: loop.round(_NOISE, _STEP)),
+            ours=rounds(engine(model, data, nodes, batch), mixing),
+            other=at_its_best(partial(loop.round, _NOISE, _STEP)),
             repeats=repeats,
             **limits,
         )
@@ -155,11 +156,9 @@ def _noise(nodes: int) -> Contest:
 
 def peers() -> Iterator[Contest]:
     """Simulators of decentralized learning that install: a round of softmax without noise or radio."""
-    from wirelessdl.experiments import bench_peers
-
     data, mixing = pictures(20, (28, 28)), network(20, 8.0)
     ours = rounds(engine("softmax", data, 20, 64), mixing)
-    for name, prepare in (("gossipy", bench_peers.gossipy_round), ("fluke", bench_peers.fluke_round)):
+    for name, prepare in (("gossipy", gossipy_round), ("fluke", fluke_round)):
         title = f"softmax, K=20 B=64: full round against {name}"
         try:
             other = at_its_best(prepare(data, 20, 64))
@@ -223,17 +222,8 @@ def rounds(learning: LearningEngine, mixing: Mixing) -> Callable[[], Any]:
 
 
 def naive(model: str, data: Dataset, nodes: int, batch: int, mixing: Mixing) -> NaiveLoop:
-    images = torch.as_tensor(data.train_x).float().div_(data.scale).sub_(data.mean).div_(data.deviation)
-    shape = sample_shape(data)
     hands = Iid().split(data.train_y, nodes, np.random.default_rng(2))
-    labels = torch.as_tensor(data.train_y)
-    return NaiveLoop(
-        lambda: plain_module(model, data), images.view(-1, *shape), labels, hands, dense(mixing), batch
-    )
-
-
-def dense(mixing: Mixing) -> FloatArray:
-    return mixing.dense
+    return NaiveLoop(lambda: plain_module(model, data), data, hands, mixing.dense, batch)
 
 
 def plain_module(model: str, data: Dataset) -> nn.Module:
@@ -252,9 +242,7 @@ def gradient(model: str, nodes: int, batch: int, clipping: Clipping) -> Callable
     data = pictures(1, (28, 28))
     built = learner(model, data)
     job = Job(built, clipping, 1.0, torch.device("cpu"), torch.float32)
-    strategy = choose(
-        "auto", job, nodes=nodes, batch=batch, input_shape=(1, 28, 28), threads=torch.get_num_threads()
-    )
+    strategy = choose("auto", job, nodes=nodes, batch=batch, input_shape=(1, 28, 28), threads=torch.get_num_threads())
     x, out = 0.01 * torch.randn(nodes, built.size), torch.empty(nodes, built.size)
     features = torch.randn(nodes, batch, data.features + 1)
     features[:, :, -1] = 1.0
@@ -276,7 +264,7 @@ def shared_model(model: str, samples: int) -> Callable[[], None]:
 
     def run() -> None:
         module.zero_grad()
-        F.cross_entropy(module(features), labels).backward()
+        F.cross_entropy(module(features), labels).backward()  # type: ignore[no-untyped-call]
 
     return run
 
@@ -302,7 +290,7 @@ def opacus_gradients(model: str, nodes: int, batch: int) -> Callable[[], None]:
     def run() -> None:
         for node, (module, optimizer) in enumerate(zip(modules, optimizers)):
             optimizer.zero_grad()
-            F.cross_entropy(module(features[node]), labels[node]).backward()
+            F.cross_entropy(module(features[node]), labels[node]).backward()  # type: ignore[no-untyped-call]
             optimizer.clip_and_accumulate()
 
     return run
@@ -355,8 +343,6 @@ def timed_run() -> tuple[float, float]:
     frames.open_frame, frames.close_frame = (watched(f, "frames") for f in (work.open_frame, work.close_frame))
     tracing.add = watched(recorder.add, "tracing")
     with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
-        from pathlib import Path
-
         recorder.writer = RunWriter(Path(folder))
         started = time.perf_counter()
         work.run()
@@ -368,15 +354,16 @@ def timed_run() -> tuple[float, float]:
 def peak_memory() -> float:
     """GB that a process of its own held at most while it learned with 1,000 nodes."""
     code = (
-        "import resource, wirelessdl\n"
+        "import resource, sys, wirelessdl\n"
         "from wirelessdl.experiments.bench_engine import engine, network, pictures, rounds\n"
         "run = rounds(engine('softmax', pictures(1000, (28, 28)), 1000, 64, 'per-sample'), network(1000, 10.0))\n"
         "for _ in range(3): run()\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        # Linux hands the parent's own peak down in ru_maxrss; VmHWM starts anew
+        "if sys.platform == 'darwin': print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "else: print(next(1024 * int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    unit = 1.0 if sys.platform == "darwin" else 1024.0
-    return float(done.stdout) * unit / 1e9
+    return float(done.stdout) / 1e9
 
 
 def _nothing() -> None:

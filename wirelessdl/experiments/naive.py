@@ -1,17 +1,20 @@
 """What the engine is measured against: decentralized learning as people write it in PyTorch.
 
 One module per node, a loop over nodes, autograd, `clip_grad_norm_`, and a sum over neighbours. It is written
-with care: data lie in memory as normalised floats, vectors are added in place, nothing is converted twice.
+with care: vectors are added in place, nothing is converted twice. Like the engine it starts from stored
+bytes, which become normalised floats batch by batch.
 """
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.data import Dataset
 
 
 class NaiveLoop:
@@ -20,14 +23,15 @@ class NaiveLoop:
     def __init__(
         self,
         build: Callable[[], nn.Module],
-        images: Tensor,
-        labels: Tensor,
+        data: Dataset,
         hands: list[IntArray],
         weights: FloatArray,
         batch_size: int,
     ):
         self.models = [build() for _ in hands]
-        self.images, self.labels, self.batch_size = images, labels, batch_size
+        self.images = torch.as_tensor(data.train_x).view(-1, *sample_shape(data))
+        self.labels, self.batch_size = torch.as_tensor(data.train_y), batch_size
+        self.scale, self.mean, self.deviation = data.scale, data.mean, data.deviation
         self.hands = [torch.as_tensor(hand) for hand in hands]
         self.own = weights.diagonal().tolist()
         self.heard = [
@@ -51,7 +55,8 @@ class NaiveLoop:
             hand = self.hands[node]
             chosen = hand[torch.randperm(len(hand))[: self.batch_size]]
             model.zero_grad()
-            F.cross_entropy(model(self.images[chosen]), self.labels[chosen]).backward()
+            images = (self.images[chosen].float() / self.scale - self.mean) / self.deviation
+            F.cross_entropy(model(images), self.labels[chosen]).backward()  # type: ignore[no-untyped-call]
             clip_grad_norm_(model.parameters(), 1.0)
             with torch.no_grad():
                 gradient = parameters_to_vector([p.grad for p in model.parameters() if p.grad is not None])

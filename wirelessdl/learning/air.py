@@ -41,8 +41,7 @@ def project_(x: Tensor, radius: float) -> Tensor:
     return x.mul_((radius / norm.clamp_min(radius)).clamp_max_(1.0))
 
 
-def consensus_distance(x: Tensor) -> Tensor:
-    """Root mean square distance of the rows from their mean."""
-    mean = x.mean(dim=0, keepdim=True)
-    apart = torch.cdist(x, mean, compute_mode="donot_use_mm_for_euclid_dist")  # no second [K, m]
-    return apart.square().mean().sqrt()
+def consensus_distance(x: Tensor, scratch: Tensor | None = None) -> Tensor:
+    """Root mean square distance of the rows from their mean; `scratch` is overwritten."""
+    apart: Tensor = torch.linalg.vector_norm(torch.sub(x, x.mean(dim=0), out=scratch), dim=1)
+    return apart.square_().mean().sqrt_()

@@ -148,7 +148,7 @@ class LearningEngine:
             sent_power,
             grad_norm,
             loss,
-            consensus_distance(judged),
+            consensus_distance(judged, self._spare),
             self.accuracy(judged) if order.evaluate else None,
         )
 
