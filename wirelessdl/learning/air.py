@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.clipping import clip_factor
 
 
 def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -38,7 +39,7 @@ def superpose(weights: Tensor, sent: Tensor, out: Tensor) -> Tensor:
 def project_(x: Tensor, radius: float) -> Tensor:
     """Each row onto the ball of a radius about 0, in place."""
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return x.mul_((radius / norm.clamp_min(radius)).clamp_max_(1.0))
+    return x.mul_(clip_factor(norm, radius))
 
 
 def consensus_distance(x: Tensor, scratch: Tensor | None = None) -> Tensor:

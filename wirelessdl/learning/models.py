@@ -214,7 +214,7 @@ def _softmax_error(scores: Tensor, labels: Tensor, weight: Tensor | None) -> tup
     log_p = torch.log_softmax(scores, dim=1)
     losses = log_p.gather(1, chosen).squeeze(1).neg_()
     error = log_p.exp_()
-    error.scatter_add_(1, chosen, error.new_full((), -1.0).expand(chosen.shape))
+    error.scatter_(1, chosen, -1.0, reduce="add")
     return error, Batch(scores, labels, weight).mean(losses)
 
 
