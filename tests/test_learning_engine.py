@@ -544,11 +544,12 @@ def test_benchmarks_skip_what_is_not_installed_and_report_what_is_counted():
     assert (counted.ratio, counted.met, counted.unit) == (0.25, True, "GB")
 
 
-def test_the_loop_we_are_measured_against_learns_the_same():
+@pytest.mark.parametrize("kind", ["NaiveLoop", "CarefulLoop"])
+def test_the_loops_we_are_measured_against_learn_the_same(kind):
     """Same data, mixing and step, no noise and full batches: else the ratio would compare two different things."""
     from functools import partial
 
-    from wirelessdl.experiments.naive import NaiveLoop
+    from wirelessdl.experiments import naive
 
     data = bytes_data(40)
     engine = make(data, nodes=4, sampling="full", clipping="batch", dtype="float32")
@@ -560,7 +561,7 @@ def test_the_loop_we_are_measured_against_learns_the_same():
         torch.nn.init.zeros_(module[1].bias)
         return module
 
-    loop = NaiveLoop(build_module, data, engine.hands, weights, batch_size=10)
+    loop = getattr(naive, kind)(build_module, data, engine.hands, weights, batch_size=10)
     quiet = partial(dataclasses.replace, noise_scale=np.zeros(4), thermal_scale=np.zeros(4))
     for round in (1, 2, 3):
         engine.round(quiet(order(4, round=round, weights=weights)))

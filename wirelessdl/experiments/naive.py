@@ -1,14 +1,16 @@
-"""What the engine is measured against: decentralized learning as people write it in PyTorch.
+"""What the engine is measured against: decentralized learning as people write it in PyTorch, node by node.
 
-One module per node, a loop over nodes, autograd, `clip_grad_norm_`, and a sum over neighbours. It is written
-with care: vectors are added in place, nothing is converted twice. Like the engine it starts from stored
-bytes, which become normalised floats batch by batch.
+    NaiveLoop     one module and optimizer per node; state dicts are noised, averaged over neighbours entry by
+                  entry, and loaded; autograd, `clip_grad_norm_`, a step
+    CarefulLoop   the same with each model as one vector: as few calls as a loop over nodes can do with
+
+Both start, like the engine, from stored bytes, which become normalised floats batch by batch.
 """
 
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
@@ -17,7 +19,7 @@ from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 
 
-class NaiveLoop:
+class _Loop:
     """K modules and their data."""
 
     def __init__(
@@ -40,6 +42,45 @@ class NaiveLoop:
         ]
         self.radius = 0.5 * sum(p.numel() for p in self.models[0].parameters()) ** 0.5
 
+    def differentiate(self, node: int) -> None:
+        """One clipped gradient, into the module."""
+        hand, model = self.hands[node], self.models[node]
+        chosen = hand[torch.randperm(len(hand))[: self.batch_size]]
+        images = (self.images[chosen].float() / self.scale - self.mean) / self.deviation
+        F.cross_entropy(model(images), self.labels[chosen]).backward()  # type: ignore[no-untyped-call]
+        clip_grad_norm_(model.parameters(), 1.0)
+
+
+class NaiveLoop(_Loop):
+    """As it is usually written."""
+
+    def round(self, noise: float, step: float) -> None:
+        """Send with noise, mix, one clipped gradient each, step, project."""
+        sent = [
+            {name: value + noise * torch.randn_like(value) for name, value in model.state_dict().items()}
+            for model in self.models
+        ]
+        for node, model in enumerate(self.models):
+            mixed: dict[str, Tensor] = {}
+            for name, value in sent[node].items():
+                mixed[name] = self.own[node] * value
+                for other, weight in self.heard[node]:
+                    mixed[name] = mixed[name] + weight * sent[other][name]
+            model.load_state_dict(mixed)
+            optimizer = torch.optim.SGD(model.parameters(), lr=step)
+            optimizer.zero_grad()
+            self.differentiate(node)
+            optimizer.step()
+            with torch.no_grad():
+                length = torch.sqrt(sum(p.square().sum() for p in model.parameters()))  # type: ignore[arg-type]
+                if length > self.radius:
+                    for parameter in model.parameters():
+                        parameter.mul_(self.radius / length)
+
+
+class CarefulLoop(_Loop):
+    """With few calls."""
+
     def round(self, noise: float, step: float) -> None:
         """Send with noise, mix, one clipped gradient each, step, project."""
         with torch.no_grad():
@@ -52,12 +93,8 @@ class NaiveLoop:
                 for other, weight in self.heard[node]:
                     mixed.add_(sent[other], alpha=weight)
                 vector_to_parameters(mixed, model.parameters())
-            hand = self.hands[node]
-            chosen = hand[torch.randperm(len(hand))[: self.batch_size]]
             model.zero_grad()
-            images = (self.images[chosen].float() / self.scale - self.mean) / self.deviation
-            F.cross_entropy(model(images), self.labels[chosen]).backward()  # type: ignore[no-untyped-call]
-            clip_grad_norm_(model.parameters(), 1.0)
+            self.differentiate(node)
             with torch.no_grad():
                 gradient = parameters_to_vector([p.grad for p in model.parameters() if p.grad is not None])
                 moved = mixed.sub_(gradient, alpha=step)

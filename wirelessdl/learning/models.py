@@ -154,7 +154,8 @@ class Mlp:
             errors.append(self._back(torch.bmm(layer[:, :, :-1].mT, errors[-1]), after[:, :-1]))
         errors.reverse()
         if clipping == "per-sample":
-            squares = [_square_norm(error).mul_(_square_norm(given)) for error, given in zip(errors, inputs)]
+            given_norms = [torch.linalg.vector_norm(features, dim=2).square_(), *map(_square_norm, inputs[1:])]
+            squares = [_square_norm(error).mul_(norm) for error, norm in zip(errors, given_norms)]
             factor = _sample_factor(torch.stack(squares).sum(dim=0).sqrt_(), clip_norm, weight).unsqueeze(1)
             for error in errors:
                 error.mul_(factor)

@@ -7,7 +7,7 @@ from wirelessdl.learning.gradients.strategy import Job
 
 _CACHE = 2**22  # bytes of features that a thread works on at once
 _PIECES = 4  # pieces from which a second thread pays: operations are short, and the interpreter is one
-_WORK = 2**26  # products in all, from which it pays anyway
+_WORK = 2**25  # products in a piece, beyond which it is large enough to share
 
 
 class ClosedForm:
@@ -15,9 +15,9 @@ class ClosedForm:
 
     def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
         self._job = job
-        self.chunk = max(1, _CACHE // (sample_bytes * batch))
-        work = sum(rows * columns for rows, columns in getattr(job.learner, "shapes", []))
-        self.workers = workers if nodes >= _PIECES * self.chunk or work * batch * nodes >= _WORK else 1
+        held, work = _CACHE // (sample_bytes * batch), _WORK // (job.learner.size * batch)
+        self.chunk = max(1, min(held, work))
+        self.workers = workers if nodes >= _PIECES * self.chunk else 1
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
         job = self._job
