@@ -465,6 +465,23 @@ class Exploding(Net):
 """
 
 
+USERS += """
+class Nearest:
+    '''Pulls a mean per class towards its samples; gradients of its own, no autograd.'''
+    def __init__(self, features: int, classes: int):
+        self.shape, self.size = (classes, features + 1), classes * (features + 1)
+    def initial(self, rng):
+        return rng.normal(size=self.size) * 0.01
+    def gradient(self, x, features, labels, clipping, clip_norm):
+        hot = torch.nn.functional.one_hot(labels, self.shape[0]).to(x.dtype)
+        pull = hot.sum(1).unsqueeze(2) * x.view(len(x), *self.shape) - torch.bmm(hot.mT, features)
+        flat = pull.reshape(len(x), -1) / features.shape[1]
+        return flat * (clip_norm / flat.norm(dim=1, keepdim=True)).clamp_max(1.0), flat.norm(dim=1)
+    def scores(self, x, features):
+        return features @ x.view(len(x), *self.shape).mT
+"""
+
+
 @pytest.fixture
 def yours(tmp_path):
     (tmp_path / "mine.py").write_text(USERS)
@@ -485,6 +502,7 @@ def with_model(folder, model, **sections):
     [
         ({"model": "mine.py:Net", "width": 5}, {}, "vmap"),
         ({"model": "mine.py:Conv"}, {"privacy": {"clipping": "batch"}}, "threads"),
+        ({"model": "mine.py:Nearest"}, {"privacy": {"clipping": "batch"}}, "closed-form"),
         (
             {"model": "mlp", "hidden": [9, 8], "activation": "tanh"},
             {"learning": {"sampling": "poisson"}},
@@ -518,6 +536,12 @@ def test_modules_that_cannot_run_are_refused_in_one_line(model, words, yours, wi
     assert result.code == 2, result.err
     assert len(result.err.strip().splitlines()) == 1
     assert words in result.err
+
+
+def test_a_learner_that_cannot_weigh_samples_is_refused_where_batches_are_padded(yours):
+    scenario = with_model(yours, "mine.py:Nearest", learning={"sampling": "poisson"})
+    with pytest.raises(ScenarioError, match=r'sampling is "poisson"; .* gradient\(...\) of Nearest takes no weight'):
+        build(scenario, device="cpu")
 
 
 def test_convolutions_on_plain_features_are_refused():

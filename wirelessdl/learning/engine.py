@@ -102,6 +102,11 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
+        if settings.sampling in ("poisson", "full") and not getattr(self.strategy, "weighs", True):
+            raise ValueError(
+                f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
+                f'{type(learner).__name__} takes no weight: add it, or use "without-replacement"'
+            )
         self._require_room()
 
         # a worker of its own buffer, generators and module: nothing is shared but the state
