@@ -1,11 +1,15 @@
 """`wirelessdl bench`."""
 
 import json
+import math
 from dataclasses import asdict
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+_VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
 
 @click.command(epilog="Example: wirelessdl bench --suite survival")
@@ -15,6 +19,7 @@ def command(suite: str, as_json: bool) -> None:
     """Measure ratios side by side, and say which targets are met. Takes minutes; leave the machine alone."""
     from wirelessdl.errors import WirelessdlError, nearest
     from wirelessdl.experiments.bench import SUITES, run_suite
+    from wirelessdl.trace.files import plain
 
     if suite not in SUITES:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
@@ -25,14 +30,20 @@ def command(suite: str, as_json: bool) -> None:
     with console.status("measuring"):
         for result in run_suite(suite):
             if as_json:
-                click.echo(json.dumps(asdict(result)))
+                click.echo(json.dumps(plain(asdict(result))))
             table.add_row(
                 result.name,
-                f"{result.ours_s * 1e3:.3g} ms",
-                f"{result.other_s * 1e3:.3g} ms",
-                f"{result.ratio:.3f}",
+                _number(result.ours, result.unit),
+                _number(result.other, result.unit),
+                "" if math.isnan(result.ratio) else f"{result.ratio:.3f} ({1 / result.ratio:.3g}x the speed)",
                 result.target,
-                "[green]met[/]" if result.met else "[red]falls short[/]",
+                _VERDICTS[result.met] if result.met is not None else f"[yellow]{escape(result.note)}[/]",
             )
     if not as_json:
         console.print(table)
+
+
+def _number(value: float, unit: str) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{value * 1e3:.3g} ms" if unit == "s" else f"{value:.3g} {unit}"

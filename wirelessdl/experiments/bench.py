@@ -4,6 +4,7 @@ Machines are shared and noisy, so contenders take turns, and what counts is the 
 over the turns, each ratio between neighbours in time.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contest:
-    """Two ways of doing one thing; the ratio is `ours` over `other`."""
+    """Two ways of doing one thing; the ratio is `ours` over `other`.
+
+    Seconds are measured; in another unit, or with `reported`, each call returns its own number.
+    """
 
     name: str
     ours: Callable[[], Any]
@@ -21,22 +25,29 @@ class Contest:
     at_most: float | None = None  # target of the ratio
     at_least: float | None = None  # or of its inverse, the speed-up
     repeats: int = 7
+    unit: str = "s"
+    reported: bool = False
+    skipped: str = ""  # why it cannot be measured here
 
 
 @dataclass(frozen=True)
 class Result:
-    """Median seconds of both, median ratio, and whether the target was met."""
+    """Medians of both, median ratio, and whether the target was met."""
 
     name: str
-    ours_s: float
-    other_s: float
+    ours: float
+    other: float
     ratio: float
     target: str
-    met: bool
+    met: bool | None  # None where it was not measured
+    unit: str = "s"
+    note: str = ""
 
 
 def measure(contest: Contest) -> Result:
     """Interleaved repeats after one warm-up of each."""
+    if contest.skipped:
+        return Result(contest.name, math.nan, math.nan, math.nan, _target(contest), None, contest.unit, contest.skipped)
     contest.ours()
     contest.other()
     ours: list[float] = []
@@ -44,15 +55,22 @@ def measure(contest: Contest) -> Result:
     for repeat in range(contest.repeats):
         order = [(contest.ours, ours), (contest.other, other)]
         for run, seconds in order if repeat % 2 else order[::-1]:
-            seconds.append(_time(run))
+            seconds.append(float(run()) if contest.reported else _time(run))
     ratio = statistics.median(a / b for a, b in zip(ours, other))
+    met = True
     if contest.at_most is not None:
-        target, met = f"<= {contest.at_most:g}x the time", ratio <= contest.at_most
+        met = ratio <= contest.at_most
     elif contest.at_least is not None:
-        target, met = f">= {contest.at_least:g}x the speed", 1.0 / ratio >= contest.at_least
-    else:
-        target, met = "", True
-    return Result(contest.name, statistics.median(ours), statistics.median(other), ratio, target, met)
+        met = 1.0 / ratio >= contest.at_least
+    return Result(
+        contest.name, statistics.median(ours), statistics.median(other), ratio, _target(contest), met, contest.unit
+    )
+
+
+def _target(contest: Contest) -> str:
+    if contest.at_most is not None:
+        return f"<= {contest.at_most:g}x" + (" the time" if contest.unit == "s" else "")
+    return "" if contest.at_least is None else f">= {contest.at_least:g}x the speed"
 
 
 def _time(run: Callable[[], Any]) -> float:
@@ -69,6 +87,12 @@ def run_suite(name: str) -> Iterator[Result]:
 
 def _channel() -> Iterator[Contest]:
     from wirelessdl.experiments.bench_channel import contests
+
+    return contests()
+
+
+def _engine() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_engine import contests
 
     return contests()
 
@@ -100,6 +124,7 @@ def _power() -> Iterator[Contest]:
 SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "channel": _channel,
     "network": _network,
+    "engine": _engine,
     "power": _power,
     "privacy": _privacy,
     "survival": _survival,

@@ -13,11 +13,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.clipping import clip_factor
 
 
 def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -50,6 +52,11 @@ class Segment:
     def warm(self) -> bool:
         """Whether receivers add anything."""
         return bool(self.thermal_scale.any() or self.echo_scale.any())
+
+
+def one_slot(parameters: int, weights: FloatArray | csr_array, thermal_scale: FloatArray) -> tuple[Segment, ...]:
+    """A payload that goes in one slot, between receivers who hear neither phase errors nor themselves."""
+    return (Segment(slice(0, parameters), weights, None, thermal_scale, np.zeros_like(thermal_scale)),)
 
 
 class Air:
@@ -98,11 +105,10 @@ def receiver_deviation(thermal: Tensor, echo: Tensor, power: Tensor | None) -> T
 def project_(x: Tensor, radius: float) -> Tensor:
     """Each row onto the ball of a radius about 0, in place."""
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return x.mul_((radius / norm.clamp_min(radius)).clamp_max_(1.0))
+    return x.mul_(clip_factor(norm, radius))
 
 
-def consensus_distance(x: Tensor) -> Tensor:
-    """Root mean square distance of the rows from their mean."""
-    mean = x.mean(dim=0, keepdim=True)
-    apart = torch.cdist(x, mean, compute_mode="donot_use_mm_for_euclid_dist")  # no second [K, m]
-    return apart.square().mean().sqrt()
+def consensus_distance(x: Tensor, scratch: Tensor | None = None) -> Tensor:
+    """Root mean square distance of the rows from their mean; `scratch` is overwritten."""
+    apart: Tensor = torch.linalg.vector_norm(torch.sub(x, x.mean(dim=0), out=scratch), dim=1)
+    return apart.square_().mean().sqrt_()

@@ -65,6 +65,8 @@ class Store:
         self.train_x, self.train_y = self._keep(data.train_x), self._labels(data.train_y)
         self.test_y = self._labels(data.test_y)
         self._slope, self._shift = self._normalisation(data)
+        self._scaled = (self._slope, self._shift) != (1.0, 0.0) if isinstance(self._slope, float) else True
+        self._start = torch.as_tensor(self._shift, dtype=self.dtype, device=self.device)
         self.test_x = Buffer(self).normalise(self._keep(data.test_x))
 
     def _keep(self, stored: np.ndarray) -> Tensor:
@@ -94,9 +96,8 @@ class Store:
         if isinstance(self._slope, Tensor):
             assert isinstance(self._shift, Tensor)
             torch.addcmul(self._shift, values, self._slope, out=values)
-        elif (self._slope, self._shift) != (1.0, 0.0):
-            start = torch.tensor(self._shift, dtype=self.dtype, device=self.device)
-            torch.add(start, values, alpha=self._slope, out=values)
+        elif self._scaled:
+            torch.add(self._start, values, alpha=self._slope, out=values)
 
 
 class Buffer:

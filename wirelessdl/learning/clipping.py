@@ -20,7 +20,7 @@ def sensitivity(clipping: Clipping, clip_norm: float, batch_size: float) -> floa
 
 def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
     """min(1, clip_norm / norm), 1 where the norm is 0."""
-    return (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max_(1.0)
+    return norm.reciprocal().mul_(clip_norm).clamp_max_(1.0)
 
 
 def clip_rows_(gradient: torch.Tensor, clip_norm: float) -> torch.Tensor:

@@ -28,12 +28,13 @@ from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.memory import Need, available, most_nodes, size_told
 from wirelessdl.learning.module import ModuleLearner
 from wirelessdl.learning.sampling import Sampler, Sampling
-from wirelessdl.learning.workers import Workers
+from wirelessdl.learning.workers import Workers, one_thread
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _EVALUATED = 2**25  # scores of common samples that are held at once
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
+_SMALL = 2**19  # numbers in all models, below which waking a second thread costs more than it does
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +101,19 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
+        if settings.sampling in ("poisson", "full") and not getattr(self.strategy, "weighs", True):
+            raise ValueError(
+                f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
+                f'{type(learner).__name__} takes no weight: add it, or use "without-replacement"'
+            )
         self._require_room()
 
         # a worker of its own buffer, generators and module: nothing is shared but the state
-        self._workers = Workers(torch.get_num_threads() if self.device.type == "cpu" else 1)
+        self._small = self.device.type == "cpu" and self.nodes * learner.size < _SMALL
+        self._workers = Workers(1 if self._small or self.device.type != "cpu" else torch.get_num_threads())
         self._gradients = Workers(self.strategy.workers)
-        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in range(self._workers.count)]
+        count = max(self._workers.count, self._gradients.count)
+        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in range(count)]
         self.draws = self._draws[0]
         bias_column = getattr(learner, "bias_column", True)
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
@@ -122,6 +130,10 @@ class LearningEngine:
     @torch.no_grad()
     def round(self, order: Order) -> Outcome:
         """One slot: send, superpose, differentiate, step."""
+        with one_thread(self._small):
+            return self._round(order)
+
+    def _round(self, order: Order) -> Outcome:
         if order.withdrawn.any():
             back = torch.as_tensor(order.withdrawn.nonzero()[0], device=self.device)
             self.x.index_copy_(0, back, self._mixed.index_select(0, back))
@@ -148,7 +160,7 @@ class LearningEngine:
             echo_power,
             grad_norm,
             loss,
-            consensus_distance(judged),
+            consensus_distance(judged, self._spare),
             self.accuracy(judged) if order.evaluate else None,
         )
 

@@ -6,8 +6,9 @@ cut into the same pieces whoever takes them.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import torch
 
@@ -34,14 +35,24 @@ class Workers:
             while (piece := next(turns)) < pieces:
                 work(worker, piece)
 
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             waiting = [self._pool.submit(take, worker) for worker in range(1, helpers + 1)]
-            take(0)
-        finally:
-            for other in waiting:
-                other.exception()  # nobody may still be at work when the buffers are used again
-            torch.set_num_threads(threads)
+            try:
+                take(0)
+            finally:
+                for other in waiting:
+                    other.exception()  # nobody may still be at work when the buffers are used again
         for other in waiting:
             other.result()
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Torch's own threads asleep meanwhile, where wanted."""
+    threads = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -102,6 +102,7 @@ class _Session:
         self.origin = provenance(
             device=str(world.learning.device),
             threads=threads(),
+            strategy=world.learning.strategy.name,
             user_files={file.name: file.sha256 for file in world.user_files},
             folder=world.scenario.folder,
         )

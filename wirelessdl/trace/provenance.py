@@ -15,7 +15,7 @@ from wirelessdl.trace.schema import VERSION
 _PACKAGES = ("numpy", "scipy", "torch", "simpy", "pandas", "pyarrow", "pydantic")
 
 
-def provenance(*, device: str, threads: int, user_files: dict[str, str], folder: str) -> dict[str, Any]:
+def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str, str], folder: str) -> dict[str, Any]:
     """What is needed to tell whether another run must agree with this one, value for value."""
     return {
         "schema": VERSION,
@@ -26,6 +26,7 @@ def provenance(*, device: str, threads: int, user_files: dict[str, str], folder:
         "machine": platform.machine(),
         "device": device,
         "threads": threads,
+        "strategy": strategy,
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "git": _git(),
         "command": sys.argv,

@@ -45,7 +45,7 @@ def choose(
     if name in ("vmap", "loop") and not hasattr(learner, "forward"):
         raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
     if name == "closed-form":
-        return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, workers)
+        return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers)
     if name == "loop":
         return Loop(job)
     vectorised = Vectorised(job, _activations(learner), batch, _ALLOWANCE[job.device.type])
