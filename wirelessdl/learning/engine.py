@@ -10,7 +10,7 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -131,7 +131,11 @@ class LearningEngine:
     def round(self, order: Order) -> Outcome:
         """One slot: send, superpose, differentiate, step."""
         with one_thread(self._small):
-            return self._round(order)
+            outcome = self._round(order)
+        if not order.evaluate:
+            return outcome
+        judged = self._mixed if self.settings.gradient_at == "mixed" else self.x
+        return replace(outcome, accuracy=self.accuracy(judged))
 
     def _round(self, order: Order) -> Outcome:
         if order.withdrawn.any():
@@ -161,7 +165,7 @@ class LearningEngine:
             grad_norm,
             loss,
             consensus_distance(judged, self._spare),
-            self.accuracy(judged) if order.evaluate else None,
+            None,
         )
 
     def state(self) -> np.ndarray:

@@ -107,7 +107,8 @@ class ModuleLearner:
             nonlocal count
             count += out.numel() if isinstance(out, Tensor) else 0
 
-        hooks = [layer.register_forward_hook(note) for layer in self.module.modules()]
+        leaves = [layer for layer in self.module.modules() if next(layer.children(), None) is None]
+        hooks = [layer.register_forward_hook(note) for layer in leaves]
         parameter = next(self.module.parameters())
         samples = torch.zeros(2, *self.input_shape, dtype=parameter.dtype, device=parameter.device)
         try:
