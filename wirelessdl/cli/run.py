@@ -123,6 +123,13 @@ def summary_table(summary: dict[str, Any]) -> Table:
         f"epsilon {epsilon(float(summary['epsilon_own_total']))} at delta {summary['delta_total']:g}  (proven, "
         "whoever listens)",
     )
+    if "epsilon_own_declared" in summary:
+        rest = f"came to rest in round {summary['stopped']}" if summary["stopped"] else "never came to rest"
+        table.add_row(
+            "stopping rule",
+            f"{rest}; epsilon promised at the declared maximum {epsilon(float(summary['epsilon_own_declared']))}, "
+            "the one above is an odometer's",
+        )
     table.add_row(
         "whole run, link sum",
         f"epsilon {epsilon(float(summary['epsilon_claim_total']))}  (the paper's claim)",

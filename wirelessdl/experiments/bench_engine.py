@@ -20,11 +20,11 @@ from wirelessdl.experiments.bench_peers import fluke_round, gossipy_round
 from wirelessdl.experiments.naive import CarefulLoop, NaiveLoop
 from wirelessdl.learning.air import one_slot
 from wirelessdl.learning.batch import Batch, sample_shape
+from wirelessdl.learning.catalog import MODELS
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine, Order, Settings
 from wirelessdl.learning.gradients import Job, choose
-from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
 from wirelessdl.learning.workers import Workers

@@ -24,11 +24,13 @@ class Batch:
     features: `[k, B, features + 1]` with ones in the last column, or `[k, B, *sample shape]`
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
+    nodes: whose they are
     """
 
     features: Tensor
     labels: Tensor
     weight: Tensor | None = None
+    nodes: range = range(0)
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of per-sample values over the samples that are there, `[k]`; 0 where there are none."""
@@ -46,7 +48,7 @@ class Batch:
     def part(self, nodes: slice) -> "Batch":
         """Some of the nodes."""
         weight = None if self.weight is None else self.weight[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight)
+        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes])
 
 
 def sample_shape(data: Dataset) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from wirelessdl.arrays import IntArray
+from wirelessdl.learning.augment import Changes, draw_changes
 from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
@@ -27,6 +28,8 @@ class NodeDraws:
         self._state = self._bits.state
         self._torch = torch.Generator(device=device)
         self._base = streams.word("learning.noise")
+        self._images = torch.Generator()
+        self._augment = streams.word("learning.augment")
 
     def generator(self, node: int, round: int) -> np.random.Generator:
         """What a node draws its batch of a round from; good until the next call."""
@@ -37,6 +40,11 @@ class NodeDraws:
     def batch(self, node: int, round: int, samples: int, size: int) -> IntArray:
         """`size` of `samples` without replacement."""
         return self.generator(node, round).choice(samples, size, replace=False, shuffle=False)
+
+    def changes(self, node: int, round: int, samples: int) -> Changes:
+        """Flips and shifts of a node's batch."""
+        self._images.manual_seed(_scramble(self._augment + round * self._nodes + node))
+        return draw_changes(samples, self._images)
 
     def fill_normal(self, out: torch.Tensor, round: int, purpose: str, nodes: Sequence[int] | None = None) -> None:
         """Fill `out` with standard normal numbers, one row per node: all of them, or those named."""

@@ -14,7 +14,7 @@ Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: s
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 import torch
@@ -23,7 +23,6 @@ from torch import Tensor
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_
-from wirelessdl.learning.nets import Cnn, ResNet20
 
 
 class Learner(Protocol):
@@ -233,6 +232,3 @@ def _sample_factor(norm: Tensor, clip_norm: float, weight: Tensor | None) -> Ten
 
 def _weigh_(error: Tensor, weight: Tensor | None) -> Tensor:
     return error.div_(error.shape[2]) if weight is None else error.mul_(weight.unsqueeze(1))
-
-
-MODELS: dict[str, Any] = {"softmax": Softmax, "mlp": Mlp, "cnn": Cnn, "resnet20": ResNet20}

@@ -2,8 +2,9 @@
 
 The module says how scores come from samples; what it starts from are the weights it was built with. A
 node's only memory is its vector, since that is what the privacy proof rests on: batch normalisation goes
-by the batch it sees, in evaluation too, and keeps no running statistics; modules that draw random numbers are
-refused, since draws would depend on which thread came first.
+by the batch it sees, in evaluation too. The paper protocol proves nothing of the kind, and there every node keeps
+running statistics of its own, which are never sent. Modules that draw random numbers are refused, since draws
+would depend on which thread came first.
 """
 
 import copy
@@ -62,6 +63,19 @@ class ModuleLearner:
         """Name of a layer through which samples see each other, if there is one."""
         found = (name for name, layer in self.module.named_modules() if isinstance(layer, _BatchNorm))
         return next(found, None)
+
+    def keep_statistics(self) -> None:
+        """Let batch normalisation remember what it saw; see `Threads`, which keeps it apart for every node."""
+        for layer in self.module.modules():
+            if isinstance(layer, _BatchNorm):
+                layer.track_running_stats = True
+                layer.running_mean = torch.zeros(layer.num_features)
+                layer.running_var = torch.ones(layer.num_features)
+
+    @property
+    def remembered(self) -> int:
+        """Numbers a node remembers besides its vector."""
+        return sum(part.numel() for part in statistics(self.module))
 
     def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
         """The weights the module was built with: see `seeded`."""
@@ -124,6 +138,12 @@ class ModuleLearner:
                 "one score per class"
             )
         return count // 2
+
+
+def statistics(module: nn.Module) -> list[Tensor]:
+    """Running means and variances of a module, in the order of its layers."""
+    layers = (layer for layer in module.modules() if isinstance(layer, _BatchNorm))
+    return [part for layer in layers for part in (layer.running_mean, layer.running_var) if part is not None]
 
 
 def judge(forward: Any, features: Tensor) -> Tensor:

@@ -121,10 +121,10 @@ class PowerSection(Section):
     balance_from: Literal["block", "mean"] = Field(
         "block", description="Receiver balancing anew for every frame, or once from the mean gains."
     )
-    multiplier: Literal["auto", "balanced", "product", "mean", "windowed"] = Field(
+    multiplier: Literal["auto", "balanced", "product", "mean", "windowed", "none"] = Field(
         "auto",
         description="Gradient multiplier: K when balanced, the paper's 1/z_ii, 1/pi of the mean mixing, or z in "
-        "windows. auto: balanced; unbalanced, product for the paper protocol, mean for hardened.",
+        "windows; none: 1. auto: balanced; unbalanced, product for the paper protocol, mean for hardened.",
     )
     schedule: Literal["static", "adaptive", "robust"] = Field(
         "static",
@@ -186,6 +186,18 @@ class LearningSection(Section):
     )
     strategy: Literal["auto", "closed-form", "threads", "vmap", "loop"] = Field(
         "auto", description="How gradients of all nodes are computed; auto: by model, device and number of nodes."
+    )
+    augment: Literal["none", "flip-crop"] = Field(
+        "none", description="Images mirrored and shifted by up to four pixels, drawn anew for every batch."
+    )
+    regret: bool = Field(
+        False, description="Trace F(x) - F(x*) of every node and round, where the optimum is known (ridge, logistic)."
+    )
+    stop_after: Annotated[int, Field(ge=0)] = Field(
+        0, description="Stop once mean accuracy stays within stop_within over so many evaluations; 0: never."
+    )
+    stop_within: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
+        0.001, description="Width of the band that mean accuracy must stay in for stop_after (the paper: 0.001 for 15)."
     )
     learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
     projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(

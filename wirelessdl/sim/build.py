@@ -107,6 +107,8 @@ def _learning(
         device=device,
         sampling=learning.sampling,
         strategy=learning.strategy,
+        augment=learning.augment,
+        regret=learning.regret,
     )
     try:
         return LearningEngine(learner, data, hands, streams, settings)

@@ -1,17 +1,19 @@
 """What each gradient is multiplied by, so that every node's data counts alike.
 
 A row-stochastic A makes the network agree on a pi-weighted mean: node i's gradient must be multiplied
-by 1/pi_i, which nobody knows beforehand. Four ways to it:
+by 1/pi_i, which nobody knows beforehand. Four ways to it, and none:
 
     balanced   K: under receiver or power balancing A is doubly stochastic and pi = 1/K
     product    1/z_ii of Z_t = A_t ... A_1 (the paper). Under fading Z freezes to the first rounds' A:
                the bias stays for ever
     mean       1/pi of the mean of A_1 ... A_t
+    none       1: plain D-PSGD, which ends at the minimum of sum pi_i f_i instead of sum f_i
     windowed   Z restarted every `window` rounds, diag(Z) averaged over the finished windows
 
 All are computed from gains alone, never from data. The plan's theta caps every one of them.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +23,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
 
-Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed"]
+Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none"]
 
 
 class Multiplier(Protocol):
@@ -34,11 +36,11 @@ class Multiplier(Protocol):
     def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
 
 
-class Balanced:
-    """K for everyone."""
+class Fixed:
+    """The same for everyone, always."""
 
-    def __init__(self, nodes: int):
-        self._value = np.full(nodes, float(nodes))
+    def __init__(self, nodes: int, value: float):
+        self._value = np.full(nodes, value)
 
     def advance(self, mixing: Mixing) -> FloatArray:  # noqa: ARG002
         return self._value
@@ -115,9 +117,14 @@ class Windowed:
 
 
 def make_multiplier(rule: Rule, nodes: int) -> Multiplier:
-    kinds: dict[Rule, type[Any]] = {"balanced": Balanced, "product": Product, "mean": Mean, "windowed": Windowed}
-    made: Multiplier = kinds[rule](nodes)
-    return made
+    kinds: dict[Rule, Callable[[int], Multiplier]] = {
+        "balanced": lambda nodes: Fixed(nodes, float(nodes)),
+        "none": lambda nodes: Fixed(nodes, 1.0),
+        "product": Product,
+        "mean": Mean,
+        "windowed": Windowed,
+    }
+    return kinds[rule](nodes)
 
 
 def rule_for(scenario: Scenario) -> Rule:

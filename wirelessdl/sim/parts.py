@@ -11,8 +11,8 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.channel.standard import LOS_PROBABILITY
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.catalog import MODELS
 from wirelessdl.learning.data import DATASETS, Dataset
-from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.module import adapt, seeded
 from wirelessdl.learning.partition import PARTITIONS
 from wirelessdl.learning.schedule import SCHEDULES

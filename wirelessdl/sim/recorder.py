@@ -150,6 +150,7 @@ class Recorder:
             "accuracy": _accuracy(entries, count),
             "loss": loss.ravel(),
             "grad_norm": fetch([entry.outcome.grad_norm for entry in entries]).ravel(),
+            "excess_loss": self._excess(entries, count),
             "alpha": alpha,
             "beta": 1.0 - alpha,
             "power_w": power_w,
@@ -159,6 +160,10 @@ class Recorder:
             "weight_sum": flat(lambda s: s.weights.actual.row_sum),
             "energy_j": energy_j,
         }
+
+    def _excess(self, entries: list[Entry], count: int) -> Any:
+        found = [excess for entry in entries if (excess := entry.outcome.excess) is not None]
+        return fetch(found).ravel() if found else _nulls(count * len(entries))
 
     def _self_interference_w(self, entries: list[Entry], model_w: FloatArray) -> Any:
         """Echo times what each node radiated, as far as models and noise were really sent."""

@@ -26,7 +26,8 @@ class Resumption:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return bool(self.run.summary) and self.done >= self.scenario.scenario.rounds
+        rested = self.run.summary.get("stopped") and self.scenario.scenario.rounds == self.stored.scenario.rounds
+        return bool(self.run.summary) and bool(rested or self.done >= self.scenario.scenario.rounds)
 
 
 def resumption(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from wirelessdl.sim.compare import refuse_changes
 from wirelessdl.sim.describe import cautions
 from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Replay
+from wirelessdl.sim.preview import forecast
 from wirelessdl.sim.recorder import Progress, Recorder
 from wirelessdl.sim.resumption import require_whole, resumption
+from wirelessdl.sim.stopping import Enough, Plateau
 from wirelessdl.sim.world import World
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
 from wirelessdl.trace.files import plain
@@ -119,8 +122,11 @@ class _Session:
             self.recorder,
             on_start=self._start,
             on_round=self._after_round,
-            on_evaluation=hooks.on_evaluation,
+            on_evaluation=self._evaluated,
         )
+        learning = world.scenario.learning
+        self._plateau = Plateau(learning.stop_after, learning.stop_within)
+        self._stopped: int | None = None
         self._saved_round, self._saved_at = 0, time.monotonic()
 
     def run(
@@ -133,7 +139,8 @@ class _Session:
             self.origin["resumed"] = resumed
         self._lock: RunLock | None = None
         try:
-            self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
+            with suppress(Enough):
+                self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
             self._finish("done")
         except RunInterrupted:
             self._finish("interrupted")
@@ -160,6 +167,10 @@ class _Session:
             discard_checkpoints(folder)
         self._saved_round = 0 if self._kept is None else self._kept.round
         writer.discard_after(self._saved_round)
+        if self._plateau.wanted and self._saved_round:
+            rounds = open_run(folder, strict=False).rounds
+            for accuracy in rounds[rounds["round"] <= self._saved_round]["accuracy_mean"].dropna():
+                self._plateau.add(float(accuracy))
         writer.scenario(self.world.resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
         for file in self.world.user_files:
@@ -177,13 +188,23 @@ class _Session:
             self._checkpoint(round)
         if stop and not last:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
+        if self._plateau.reached and not last:
+            self._stopped = round
+            self._checkpoint(round, exact=True)
+            raise Enough
 
-    def _checkpoint(self, round: int) -> None:
+    def _evaluated(self, progress: Progress) -> None:
+        self._plateau.add(progress.accuracy_mean)
+        if self.hooks.on_evaluation is not None:
+            self.hooks.on_evaluation(progress)
+
+    def _checkpoint(self, round: int, *, exact: bool = False) -> None:
         """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
-        if round == self._saved_round:
+        if round == self._saved_round and not exact:
             return
         self.recorder.flush()
-        self.recorder.privacy(self.engine.ledger, exact=round == self.world.scenario.scenario.rounds)
+        exact = exact or round == self.world.scenario.scenario.rounds
+        self.recorder.privacy(self.engine.ledger, exact=exact)
         facts = {
             "scenario": self.world.resolved.to_table(),
             "origin": self.origin,
@@ -199,7 +220,12 @@ class _Session:
         wall_s = self._wall_s()
         writer = self.recorder.writer
         if state == "done":
-            writer.summary(summarise(self.engine, open_run(writer.folder), wall_s))
+            figures = summarise(self.engine, open_run(writer.folder), wall_s)
+            if self._plateau.wanted:
+                assert self.engine.plan is not None
+                declared = min(forecast(self.world, self.engine.plan).values())
+                figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
+            writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
 
     def _wall_s(self) -> float:

@@ -64,6 +64,14 @@ class Run:
         """Totals per sender (proven) and per link (the paper's claim)."""
         return self._frame("privacy")
 
+    def regret(self) -> pd.DataFrame:
+        """R_j(T) of Theorem 2: rounds by nodes, running sums of F(x_j) - F(x*)."""
+        excess = self.table("nodes", ["round", "node", "excess_loss"]).to_pandas()
+        if excess["excess_loss"].isna().all():
+            raise TraceError(f"{self.path}: the optimum was not traced; set learning.regret = true (ridge, logistic)")
+        wide: pd.DataFrame = excess.pivot(index="round", columns="node", values="excess_loss").cumsum()
+        return wide
+
     @property
     def summary(self) -> dict[str, Any]:
         """Final figures; empty while the run goes on."""

@@ -79,6 +79,13 @@ TABLES: dict[str, pa.Schema] = {
             ("accuracy", _F, "", "test accuracy; null without evaluation"),
             ("loss", _F, "nat", "mini-batch loss where the gradient was taken"),
             ("grad_norm", _F, "", "norm of the clipped gradient"),
+            (
+                "excess_loss",
+                _F,
+                "nat",
+                "F(x) - F(x*), all nodes' losses together at this node's model; its running sum is the regret; null "
+                "where not asked for",
+            ),
             ("alpha", _F, "", "share of power for the model"),
             ("beta", _F, "", "share of power for DP noise"),
             ("power_w", _F, "W", "power actually radiated in the payload slot"),

@@ -32,8 +32,14 @@ def choose(
     learner = job.learner
     module, closed = isinstance(learner, ModuleLearner), hasattr(learner, "gradient")
     workers = threads if job.device.type == "cpu" else 1
+    remembers = module and learner.remembered > 0
+    if remembers and name in ("vmap", "loop"):
+        raise ValueError(
+            f'learning.strategy is "{name}"; batch normalisation that remembers, as under the paper protocol, runs '
+            "in threads only: use threads"
+        )
     if name == "auto":
-        name = _rule(job, nodes)
+        name = "threads" if remembers else _rule(job, nodes)
         if name == "vmap" and job.device.type == "cpu" and not _vectorises(job, input_shape):
             name = "threads"
     if name == "closed-form" and not closed:
@@ -82,7 +88,7 @@ def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
     x = torch.zeros(2, job.learner.size, dtype=job.dtype, device=job.device)
     shape = (math.prod(input_shape) + 1,) if job.learner.bias_column else input_shape
     features = torch.zeros(2, 2, *shape, dtype=job.dtype, device=job.device)
-    labels = torch.zeros(2, 2, dtype=torch.int64, device=job.device)
+    labels = torch.zeros(2, 2, dtype=job.dtype if job.regression else torch.int64, device=job.device)
     try:
         strategy.gradient(0, x, Batch(features, labels), torch.empty_like(x))
     except RuntimeError as error:

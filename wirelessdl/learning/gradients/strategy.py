@@ -21,6 +21,7 @@ class Job:
     clip_norm: float
     device: torch.device
     dtype: torch.dtype
+    regression: bool = False
 
 
 class Strategy(Protocol):
@@ -43,7 +44,9 @@ class Strategy(Protocol):
 
 
 def sample_losses(scores: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy of every sample."""
+    """Cross entropy of every sample; half the squared error where labels are real numbers."""
+    if labels.is_floating_point():
+        return 0.5 * (scores.squeeze(-1) - labels).square()
     return cross_entropy(scores, labels, reduction="none")
 
 

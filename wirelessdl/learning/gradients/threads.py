@@ -12,7 +12,7 @@ from wirelessdl.learning.clipping import clip_rows_
 from wirelessdl.learning.gradients.ghost import Ghost, supported
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 from wirelessdl.learning.gradients.vectorised import Vectorised
-from wirelessdl.learning.module import judge
+from wirelessdl.learning.module import judge, statistics
 
 
 class Threads:
@@ -28,6 +28,7 @@ class Threads:
             for module in self._modules:
                 module.to(memory_format=torch.channels_last)
         self._parameters = [dict(module.named_parameters()) for module in self._modules]
+        self.remembered: Tensor | None = None
         self._ghosts: list[Ghost] | None = None
         self._fallback = None
         if job.clipping == "per-sample":
@@ -45,6 +46,7 @@ class Threads:
         losses = []
         for node, features in enumerate(batch.features):
             self._load(worker, x[node])
+            self._recall(worker, batch.nodes[node] if batch.nodes else None)
             places = [part[0] for part in layers(self._job.learner, out[node : node + 1])]
             weight = batch.weights()[node]
             if self._ghosts is not None:
@@ -56,16 +58,36 @@ class Threads:
                 )
             else:
                 losses.append(self._mean(worker, features, batch.labels[node], weight, places))
+                self._remember(worker, batch.nodes[node] if batch.nodes else None)
         if self._ghosts is None:
             clip_rows_(out, self._job.clip_norm)
         return batch.mean(torch.stack(losses))
 
-    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
-        found = []
-        for row in x:
+    def scores(self, worker: int, x: Tensor, features: Tensor, nodes: range = range(0)) -> Tensor:
+        found, module = [], self._modules[worker]
+        module.train(self.remembered is None)  # what was remembered is for judging
+        for place, row in enumerate(x):
             self._load(worker, row)
-            found.append(judge(lambda part: self._modules[worker](self._last(part)), features))
+            self._recall(worker, nodes[place] if nodes else None)
+            found.append(judge(lambda part: module(self._last(part)), features))
+        module.train()
         return torch.stack(found)
+
+    def remember(self, nodes: int) -> None:
+        """Give every node's batch normalisation a memory, `remembered[nodes, numbers]`."""
+        start = torch.cat([part.reshape(-1) for part in statistics(self._modules[0])])
+        self.remembered = start.repeat(nodes, 1)
+
+    def _recall(self, worker: int, node: int | None) -> None:
+        if self.remembered is None or node is None:
+            return
+        parts = statistics(self._modules[worker])
+        for part, kept in zip(parts, torch.split(self.remembered[node], [part.numel() for part in parts])):
+            part.copy_(kept)
+
+    def _remember(self, worker: int, node: int | None) -> None:
+        if self.remembered is not None and node is not None:
+            torch.cat([part.reshape(-1) for part in statistics(self._modules[worker])], out=self.remembered[node])
 
     def _mean(self, worker: int, features: Tensor, labels: Tensor, weight: Tensor, places: list[Tensor]) -> Tensor:
         parameters = list(self._parameters[worker].values())
