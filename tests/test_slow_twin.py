@@ -58,18 +58,18 @@ def test_engine_equals_the_loops(case, tmp_path):
 
     twin = SlowTwin(build(scenario, device="cpu"))
     world = build(scenario, device="cpu")
-    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links="all", flush_every=50)
+    recorder = Recorder(energy=world.clockwork.energy, thermal_w=world.thermal_w, links="all", flush_every=50)
     recorder.writer = RunWriter(tmp_path)
     engine = Engine(world, recorder)
     opened = []
     inner_open, inner_close = engine.open_frame, engine.close_frame
 
-    def open_frame(round, now_ns):
+    def open_frame(round, now_ns, cast):
         opened.append(now_ns)
-        inner_open(round, now_ns)
+        return inner_open(round, now_ns, cast)
 
-    def close_frame(round, now_ns):
-        inner_close(round, now_ns)
+    def close_frame(round, now_ns, fallen):
+        inner_close(round, now_ns, fallen)
         slot = engine._slot
         A, epsilon = twin.round(round, to_s(opened[-1]))
         np.testing.assert_allclose(slot.weights.actual.dense, A, atol=1e-12)

@@ -107,7 +107,7 @@ class _Session:
         )
         trace = world.scenario.trace
         self.recorder = Recorder(
-            frame=world.frame,
+            energy=world.clockwork.energy,
             thermal_w=world.thermal_w,
             echo=world.echo,
             links=trace.links,
