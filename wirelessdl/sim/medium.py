@@ -79,6 +79,8 @@ class Medium:
             now = int(env.now)
             cast = self._cast(round, now)
             aired = frames.open_frame(round, now, cast) or Aired(cast.ready & ~cast.listening, self._frame.turns)
+            for node in np.flatnonzero(cast.up & ~cast.ready).tolist():
+                self._note(now, node, "late", f"round {round}")
             frame = self._frame.taking(aired.turns)
             self._open(frame, cast, aired.on_air)
             opened, received = self._opened, self._received
@@ -106,8 +108,6 @@ class Medium:
             for node in np.flatnonzero(roster.ready & (costs_j > self._battery_j)).tolist():
                 self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)
-        for node in np.flatnonzero(roster.up & ~roster.ready).tolist():
-            self._note(now_ns, node, "late", f"round {round}")
         return roster.cast(self.compute_ns / 1e9, self._battery_j)
 
     def _open(self, frame: Frame, cast: Cast, on_air: BoolArray) -> None:
