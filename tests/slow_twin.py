@@ -33,7 +33,6 @@ class SlowTwin:
         for i in range(K):
             if cast is not None and cast.lost[i]:
                 self.x[i] = self._project(self.s[i])
-            if listening[i] or (cast is not None and cast.lost[i]):
                 self.carried[i] = (0.0, 0.0)
 
         def hears(i, j):
@@ -92,7 +91,7 @@ class SlowTwin:
             self.x[i] = self._project(s[i] - gamma * multiplier[i] * g)
             if steps[i]:
                 self.carried[i] = (gamma, multiplier[i])
-            elif sends[i]:
+            elif sends[i] or neighbours[i]:
                 self.carried[i] = (0.0, 0.0)
         B = [[float(i == k) for k in range(K)] if listening[i] else A[i] for i in range(K)]
         self.z = [[sum(B[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]

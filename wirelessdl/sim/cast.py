@@ -12,7 +12,8 @@ class Cast:
     """Who is there when a frame opens, `[K]` each.
 
     ready: runs, and is done with its gradient, so it takes part. listening: of these, who came back and takes
-    what it hears for its model, without sending. lost: whose gradient was lost in a crash since the last frame.
+    what it hears, if anything, for its model, without sending. lost: whose gradient a crash took since the last
+    frame.
     compute_s: how long the gradient of this round will take. battery_j: what is left, inf without a battery.
     """
 
@@ -108,7 +109,7 @@ class Roster:
         self.ready[:] = False
         self._waiting = 0
 
-    def close(self, heard: BoolArray) -> None:
-        """The payload is over. Listeners who heard somebody are back."""
+    def close(self, cast: Cast) -> None:
+        """The payload is over, and who listened for one frame has done so, whether it heard anybody or not."""
         self._open = False
-        self.listening &= ~heard
+        self.listening &= ~cast.listening

@@ -78,7 +78,6 @@ class Engine:
         self._coordinates = world.frame.coordinates(world.learning.learner.size)
         self._gap: tuple[Mixing, float] | None = None
         self._turns: tuple[NDArray[Any], NDArray[Any], int] | None = None
-        self._heard: BoolArray | None = None
         self._replay: Replay | None = None
         self._partition = crc32(np.concatenate(world.hands).tobytes())
         self._compute = self._crashes = 0
@@ -104,12 +103,9 @@ class Engine:
             self._net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
             if first.notes:
                 self._net_state("plan", "; ".join(first.notes))
-        seen = self._faulty(round, seen)
         if self._replay is not None:
-            on_air = cast.ready & ~cast.listening & (self.silent_from > round)
-            self._heard = _hears(seen.among(on_air, cast.ready))
-            return Aired(on_air, turns)
-        self._slot = self._decide(round, seen, cast, turns)
+            return Aired(cast.ready & ~cast.listening & (self.silent_from > round), turns)
+        self._slot = self._decide(round, self._faulty(round, seen), cast, turns)
         tell_frame(self.trace, now_ns, self._slot)
         if round == 1 and self._on_start is not None:
             self._on_start()
@@ -135,12 +131,12 @@ class Engine:
         """Steps 3 to 5: who is on air, power and mixing, and what the slot will leak, written down."""
         world, delta = self.world, self.world.scenario.privacy.delta
         gamma = world.schedule.rate(round)
-        # a gradient that a crash took is gone, and what a listener has is given up: neither will be sent
-        self._forget(cast.lost | cast.listening)
+        self._forget(cast.lost)  # a gradient that a crash took will never be sent
         sigma = self._releases.sigma(gamma, self.carried)
         on_air, spent, seen, plan = self._take_air(round, seen, cast, sigma)
         budget_w = self._releases.budget_w(plan, sigma)
         weights = self._weigher.weigh(seen, plan, np.sqrt(plan.alpha * budget_w), cast.listening)
+        self._forget(cast.listening & weights.heard)  # what a listener had is given up
         multiplier = np.minimum(self.multiplier.advance(self._exchanged(weights, cast)), plan.theta)
 
         release = self._releases.release(round, on_air, seen, plan, budget_w, sigma, gamma, self.carried)
@@ -213,13 +209,13 @@ class Engine:
         link = np.where(cast.listening[mixing.links.rx], 0.0, mixing.link)
         return Mixing(mixing.links, link, np.where(cast.listening, 1.0, mixing.own), mixing.scale)
 
-    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> BoolArray | None:
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         """Steps 6 to 8: the slot itself, and what is made of it."""
         self._now_ns = now_ns
         if self._replay is not None:
             if round == self._replay.round:
                 self._put_in_place(self._replay)
-            return self._heard
+            return
         world, slot = self.world, self._slot
         assert slot is not None
         rounds = world.scenario.scenario.rounds
@@ -239,7 +235,6 @@ class Engine:
             self._on_evaluation(progress(entry, rounds))
         if self._on_round is not None:
             self._on_round(round)
-        return _hears(slot.seen)
 
     def _spectral_gap(self, round: int, mixing: Mixing) -> float:
         """NaN where it would cost more than it tells: large networks, between evaluations."""
@@ -337,11 +332,6 @@ class Engine:
             worst = float(link_epsilon.max())
             self._net_state("violation", f"round {round}: {over} links above epsilon_max, {worst:.4g} at most")
         return over
-
-
-def _hears(seen: Seen) -> BoolArray:
-    """Which receivers hear anybody."""
-    return np.asarray(seen.links.sum_per_receiver(seen.gain_est) > 0)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

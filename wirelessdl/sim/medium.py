@@ -26,8 +26,8 @@ class Frames(Protocol):
         """Who sends; None: everyone who takes part and does not only listen."""
         ...
 
-    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> BoolArray | None:
-        """Given who crashed within the frame, whether each node heard anybody; None: everyone did."""
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
+        """The payload is over; fallen: who crashed within the frame, its gradient still to come."""
         ...
 
 
@@ -92,8 +92,8 @@ class Medium:
                     before = frame.guard_ns if not first else frame.feedback_ns
                     yield env.timeout(before + frame.pilot_ns + frame.guard_ns)
                     yield env.timeout(frame.payload_ns)
-            heard = frames.close_frame(round, int(env.now), self.roster.fallen.copy())
-            self.roster.close(cast.ready if heard is None else heard)
+            frames.close_frame(round, int(env.now), self.roster.fallen.copy())
+            self.roster.close(cast)
             yield env.timeout(frame.guard_ns + frame.exchange_ns)
             received.succeed()
 

@@ -97,7 +97,7 @@ class _Watch:
             self._on_frame(round)
         return None
 
-    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> BoolArray | None:
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         pass
 
 

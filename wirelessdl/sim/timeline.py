@@ -103,5 +103,5 @@ class Last:
         self.time_s = to_s(now_ns)
         return None
 
-    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> BoolArray | None:
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         pass

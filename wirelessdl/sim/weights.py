@@ -39,8 +39,8 @@ class FrameWeights:
 
     @property
     def heard(self) -> BoolArray:
-        """Which nodes took anything from the air, `[K]`."""
-        return np.asarray(self.slots[0].known.scale > 0)
+        """Which nodes took something from the air in every slot, `[K]`."""
+        return np.asarray(np.all([slot.known.scale > 0 for slot in self.slots], axis=0))
 
 
 def _mean(mixings: list[Mixing]) -> Mixing:
