@@ -22,17 +22,32 @@ class SlowTwin:
         self.z = [[1.0 if i == j else 0.0 for j in range(self.K)] for i in range(self.K)]
         self.carried = [(0.0, 0.0)] * self.K  # (gamma, multiplier) of the gradient in x
         self.alpha = None
+        self.s = [np.zeros(self.m) for _ in range(self.K)]  # what each node held after its last slot
 
-    def round(self, t, time_s):
+    def round(self, t, time_s, cast=None, fallen=(), classes=None):
+        """One round. cast: who is ready, listens, or lost a gradient; fallen: crashed in the slot; classes: halves."""
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
         seen = self.observer.look(t, time_s)
-        neighbours = [[] for _ in range(K)]
-        for i, j in zip(seen.links.rx.tolist(), seen.links.tx.tolist()):
-            neighbours[i].append(j)
-        heard = [[] for _ in range(K)]
-        for i, j in zip(seen.heard.rx.tolist(), seen.heard.tx.tolist()):
-            heard[i].append(j)
+        ready = [cast is None or bool(cast.ready[i]) for i in range(K)]
+        listening = [cast is not None and bool(cast.listening[i]) for i in range(K)]
+        sends = [ready[i] and not listening[i] for i in range(K)]
+        for i in range(K):
+            if cast is not None and cast.lost[i]:
+                self.x[i] = self._project(self.s[i])
+                self.carried[i] = (0.0, 0.0)
+
+        def hears(i, j, gain):
+            apart = classes is None or classes[i] != classes[j]
+            return gain > 0 and ready[i] and sends[j] and apart
+
+        neighbours, heard = [[] for _ in range(K)], [[] for _ in range(K)]
+        for i, j, gain in zip(seen.links.rx.tolist(), seen.links.tx.tolist(), seen.gain.tolist()):
+            if hears(i, j, gain):
+                neighbours[i].append(j)
+        for i, j, gain in zip(seen.heard.rx.tolist(), seen.heard.tx.tolist(), seen.slots[0].gain.tolist()):
+            if hears(i, j, gain):
+                heard[i].append(j)
         if self.alpha is None:
             every = None if seen.inside is None else (seen.heard, seen.mean)
             plan = world.plan(seen.links, seen.mean_gain, heard=every)
@@ -45,8 +60,10 @@ class SlowTwin:
             aligned = self.carried[j][0] if self.carried[j][0] > 0 else gamma
             sigma.append(privacy.rho * (aligned if hardened else gamma))
         eta = self._normal(t, "noise")
-        w = [self.x[j] + math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
+        w = [self.x[j] + sends[j] * math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
+        alone = self.scenario.radio.access == "tdma"
+        jam_w = world.jammer.noise_w(world.links.geometry, time_s)
         thermal = self._normal(t, "thermal")
         echo = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
@@ -55,16 +72,28 @@ class SlowTwin:
             part = self._coordinates(n, len(seen.slots))
             gain, est = seen.heard.matrix(slot.gain), seen.heard.matrix(slot.gain_est)
             phase = seen.heard.matrix(np.zeros(len(seen.heard)) if slot.phase_rad is None else slot.phase_rad)
-            weight = self._air_weight(est, neighbours)
+            weight = self._air_weight(est, neighbours, sends)
             for i in range(K):
                 d = len(neighbours[i])
+                if d == 0:
+                    s[i][part] = w[i][part]
+                    A[i][i] += 1 / len(seen.slots)
+                    known[i][i] += 1 / len(seen.slots)
+                    continue
+                if alone:
+                    warmth = math.sqrt(world.thermal_w + jam_w[i]) * thermal[i]
+                    s[i] = self._one_by_one(i, gain, neighbours, w, A, warmth, listening[i])
+                    known[i] = A[i]
+                    continue
+                if listening[i]:
+                    weight[i] = 1.0
                 c = sum(est[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
                 y = 0.0
                 for j in heard[i]:
                     turned = self._turned(w[j][part], phase[i][j])
                     y = y + gain[i][j] * math.sqrt(alpha[j] * P[j]) * turned
                 emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
-                y = y + math.sqrt(world.thermal_w + echo * emitted) * thermal[i][part]
+                y = y + math.sqrt(world.thermal_w + jam_w[i] + sends[i] * echo * emitted) * thermal[i][part]
                 s[i][part] = weight[i] * y / (c * d) + (1 - weight[i]) * w[i][part]
                 A[i][i] += (1 - weight[i]) / len(seen.slots)
                 known[i][i] += (1 - weight[i]) / len(seen.slots)
@@ -77,16 +106,19 @@ class SlowTwin:
             epsilon = np.fmax(epsilon, self._epsilon(gain, heard, sigma, gamma))
 
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
-        new = []
+        steps = [sends[i] and not (len(fallen) and fallen[i]) for i in range(K)]
         for i in range(K):
-            g = self._gradient(i, t, s[i] if hardened else self.x[i])
-            moved = s[i] - gamma * multiplier[i] * g
-            radius = self.scenario.learning.projection_radius * math.sqrt(self.m)
-            length = math.sqrt(sum(v * v for v in moved.tolist()))
-            new.append(moved if length <= radius else moved * (radius / length))
-        self.x = new
-        self.z = [[sum(known[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
-        self.carried = [(gamma, multiplier[i]) for i in range(K)]
+            if not ready[i]:
+                continue
+            self.s[i] = s[i]
+            g = self._gradient(i, t, s[i] if hardened else self.x[i]) if steps[i] else 0.0
+            self.x[i] = self._project(s[i] - gamma * multiplier[i] * g)
+            if steps[i]:
+                self.carried[i] = (gamma, multiplier[i])
+            elif sends[i] or neighbours[i]:
+                self.carried[i] = (0.0, 0.0)
+        B = [[float(i == k) for k in range(K)] if listening[i] else known[i] for i in range(K)]
+        self.z = [[sum(B[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
         return A, epsilon
 
     def _coordinates(self, n, slots):
@@ -104,21 +136,42 @@ class SlowTwin:
                 out[k + 1] = math.sin(phase) * a + math.cos(phase) * b
         return out
 
-    def _air_weight(self, gain, neighbours):
-        """d/(d+1), or receiver balancing by power iteration."""
+    def _project(self, v):
+        radius = self.scenario.learning.projection_radius * math.sqrt(self.m)
+        length = math.sqrt(sum(c * c for c in v.tolist()))
+        return v if length <= radius else v * (radius / length)
+
+    def _one_by_one(self, i, gain, neighbours, w, A, warmth, listens):
+        """Each neighbour divided by its own gain, then Metropolis weights, or the mean for a listener."""
+        alpha, P, mixed, square = self.alpha, self.world.power_w, 0.0, 0.0
+        for j in neighbours[i]:
+            if listens:
+                A[i][j] = 1 / len(neighbours[i])
+            elif i in neighbours[j]:
+                both = [sum(a in neighbours[b] for b in neighbours[a]) for a in (i, j)]
+                A[i][j] = 1 / (1 + max(both))
+            mixed = mixed + A[i][j] * w[j]
+            square += (A[i][j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
+        A[i][i] = 1 - A[i].sum()
+        return mixed + A[i][i] * w[i] + math.sqrt(square) * warmth
+
+    def _air_weight(self, gain, neighbours, sends):
+        """d/(d+1), or receiver balancing by power iteration over those who send and hear each other."""
         K, alpha, P = self.K, self.alpha, self.world.power_w
         paper = [len(neighbours[i]) / (len(neighbours[i]) + 1) for i in range(K)]
         if not self.scenario.power.balance:
             return paper
-        share = np.zeros((K, K))
-        for i in range(K):
+        share = np.eye(K)
+        group = [i for i in range(K) if sends[i] and neighbours[i]]
+        for i in group:
+            share[i][i] = 0.0
             total = sum(gain[i][k] * math.sqrt(alpha[k] * P[k]) for k in neighbours[i])
             for j in neighbours[i]:
                 share[i][j] = gain[i][j] * math.sqrt(alpha[j] * P[j]) / total
-        p = np.full(K, 1 / K)
+        p = np.array([float(i in group) / max(1, len(group)) for i in range(K)])
         for _ in range(20000):  # lazy walk: converges on periodic graphs too
             p = 0.5 * p + 0.5 * p @ share
-        kappa = min(paper[i] / p[i] for i in range(K))
+        kappa = min((paper[i] / p[i] for i in group), default=0.0)
         return [kappa * p[i] for i in range(K)]
 
     def _epsilon(self, gain, neighbours, sigma, gamma):
@@ -132,6 +185,8 @@ class SlowTwin:
         for i in range(self.K):
             masking = sum(gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2 for k in neighbours[i])
             for j in neighbours[i]:
+                if self.scenario.radio.access == "tdma":
+                    masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
                 step = gamma * self.theta
                 if privacy.protocol == "hardened":
                     step = self.carried[j][0] * self.carried[j][1]

@@ -54,7 +54,7 @@ MISTAKES = [
     ("learning.batch_size=many", 'learning.batch_size is "many"; must be an integer'),
     ("learning.batchsize=3", "unknown key learning.batchsize; did you mean learning.batch_size?"),
     ("privacy.nodes=3", "unknown key privacy.nodes; did you mean network.nodes?"),
-    ("nonsense.key=3", "unknown key nonsense; known: channel, learning"),
+    ("nonsense.key=3", "unknown key nonsense; known: channel, energy, faults"),
     (
         "network.topology.kind=erdos-reny",
         'network.topology.kind is "erdos-reny"; no such model; did you mean erdos-renyi?',

@@ -122,7 +122,8 @@ def test_physical_columns_follow_from_their_definitions(tmp_path):
     assert (node["power_w"] <= power_w * (1 + 1e-6)).all()  # models on the ball's edge, in float32
     pilot_j, payload_s = power_w * 16 / 1e6, np.ceil(m / 2) / 1e6
     np.testing.assert_allclose(node["energy_j"], node["power_w"] * payload_s + pilot_j)
-    np.testing.assert_allclose(rounds["airtime_s"], 5 * 16 / 1e6 + payload_s + 2e-5)
+    feedback_s = (len(run.links.query("round == 1")) + 2 * 5) * 16 / 1e7  # gains up, alpha and weights down
+    np.testing.assert_allclose(rounds["airtime_s"], 5 * 16 / 1e6 + payload_s + 2e-5 + feedback_s)
     assert run.summary["energy_j"] == pytest.approx(node["energy_j"].sum())
     sender = run.links.merge(node[["round", "node", "power_w"]], left_on=["round", "tx"], right_on=["round", "node"])
     thermal_w = 1.380649e-23 * 290 * 1e6 * 10**0.7
@@ -222,7 +223,8 @@ def test_simulated_time_is_computing_plus_air_or_the_longer_of_both(tmp_path):
     assert step == pytest.approx(0.5 + air, abs=1e-12)
     paper = {"protocol": "paper", "clipping": "batch", "epsilon_max": 1.0}
     printed = {"balance": False, "alpha_min": 1e-6}
-    for seconds, expected in [(0.5, 0.5), (1e-4, air)]:
+    exchange = 4 * 4 * 16 / 1e7  # z over the control channel
+    for seconds, expected in [(0.5, 0.5), (1e-4, air + exchange)]:
         compute = {"compute": {"kind": "constant", "seconds": seconds}}
         run = wirelessdl.simulate(tiny(privacy=paper, power=printed, time=compute), out=tmp_path)
         assert run.rounds["time_s"].diff().iloc[1] == pytest.approx(expected, abs=1e-12)

@@ -19,7 +19,7 @@ class Csi(Protocol):
     symbols: int  # pilot symbols of each sender; senders take turns
 
     def estimate(
-        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
     ) -> FloatArray: ...
 
 
@@ -29,7 +29,7 @@ class Perfect:
     symbols = 1
 
     def estimate(
-        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         return gain
 
@@ -41,7 +41,7 @@ class Pilots:
         self.symbols = symbols
 
     def estimate(
-        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float, rng: np.random.Generator
+        self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         deviation = np.sqrt(noise_w / (2.0 * pilot_w[links.tx] * self.symbols))
         error = keyed.normal(keyed.key(rng), links.rx * links.nodes + links.tx)

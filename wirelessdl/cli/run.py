@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Go on with the run in this directory.")
 @click.option("--force", is_flag=True, help="With --resume: let harmless changes pass.")
 @click.option("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps.")
+@click.option(
+    "--log",
+    default="",
+    metavar="COMPONENT=LEVEL,...",
+    help="Log to stderr, e.g. sim=debug,channel=info; components sim, network, channel, power, privacy, phy, learning.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per evaluation, then the summary.")
 def command(
@@ -34,6 +40,7 @@ def command(
     resumed: Path | None,
     force: bool,
     device: str,
+    log: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -74,6 +81,7 @@ def command(
     ):
         hooks: dict[str, Any] = {
             "device": device,
+            "log": log,
             "on_round": listen.on_round,
             "on_evaluation": listen.on_evaluation,
             "should_stop": stop.asked,
@@ -135,7 +143,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         f"epsilon {epsilon(float(summary['epsilon_claim_total']))}  (the paper's claim)",
     )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
-    table.add_row("energy radiated", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
+    table.add_row("energy used", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
     if summary.get("connectivity"):
         table.add_row("graph", summary["connectivity"])

@@ -50,6 +50,7 @@ class Order:
     step: FloatArray  # gamma mult
     evaluate: bool
     withdrawn: BoolArray  # nodes whose last step is taken back: it will never be sent
+    absent: BoolArray | None = None  # nodes that take no part: what they hold stays as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ class LearningEngine:
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         self.x = start.to(self.device).repeat(self.nodes, 1)
-        self._spare, self._mixed = torch.zeros_like(self.x), torch.zeros_like(self.x)
+        self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
         self._air = Air(self.device, self.dtype)
         self._objective = self._known_optimum() if settings.regret else None
 
@@ -158,10 +159,16 @@ class LearningEngine:
     def _round(self, order: Order) -> Outcome:
         if order.withdrawn.any():
             back = torch.as_tensor(order.withdrawn.nonzero()[0], device=self.device)
-            self.x.index_copy_(0, back, self._mixed.index_select(0, back))
+            self.x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
+        kept = None
+        if order.absent is not None and order.absent.any():
+            away = torch.as_tensor(order.absent.nonzero()[0], device=self.device)
+            kept = [held.index_select(0, away) for held in (self.x, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
         mixed, echo_power = self._superpose(order)
+        if kept is not None:
+            mixed.index_copy_(0, away, kept[1])
         step = self._column(order.step).neg_()
         loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
 
@@ -176,6 +183,8 @@ class LearningEngine:
 
         self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
         self.x, self._spare = self._spare, self.x
+        if kept is not None:
+            self.x.index_copy_(0, away, kept[0])
         judged = mixed if hardened else self.x
         return Outcome(
             sent_power,

@@ -15,6 +15,7 @@ from wirelessdl.scenario.part import Model, Part
 Positive = Annotated[FiniteFloat, Field(gt=0, ge=1e-18, le=1e18)]
 Fraction = Annotated[FiniteFloat, Field(ge=1e-30, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Battery = Annotated[float, Field(gt=0)]
 
 
 def _rule(text: str) -> dict[str, Any]:
@@ -79,7 +80,22 @@ class RadioSection(Section):
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: no).")
-    duplex: Literal["full"] = Field("full", description="Nodes send and receive at once.")
+    access: Literal["oac", "tdma"] = Field(
+        "oac",
+        description="oac: neighbours send at once and the air adds them up; tdma: each is heard alone, in turns by a "
+        "distance-2 colouring, and mixed by Metropolis weights.",
+    )
+    duplex: Literal["full", "half"] = Field(
+        "full",
+        description="full: nodes send and receive at once (the paper); half: two classes, anew each frame, take turns.",
+    )
+    control_bps: Positive = Field(1e7, description="Rate of the control channel, which nodes share.")
+    control_bits: Annotated[int, Field(ge=1, le=64)] = Field(16, description="Bits of a number on the control channel.")
+    z_exchange: Literal["control", "air"] = Field(
+        "control",
+        description="How nodes tell each other z, where a multiplier needs it: over the control channel, or as K more "
+        "coordinates of the payload.",
+    )
     cancellation_db: Annotated[float, Field(ge=0)] = Field(
         math.inf,
         json_schema_extra=_rule("must be >= 0, or inf for no self-interference"),
@@ -210,9 +226,41 @@ class LearningSection(Section):
 
 
 class TimeSection(Section):
-    """What takes how long."""
+    """What takes how long, and who is waited for."""
 
     compute: Part = Field(Part(kind="constant"), description="Gradient time per node.")  # type: ignore[call-arg]
+    policy: Part = Field(
+        Part(kind="barrier"),  # type: ignore[call-arg]
+        description="When a frame opens: barrier, all are ready; deadline, or a cap has passed; clocked, every period.",
+    )
+
+
+class FaultsSection(Section):
+    """What goes wrong."""
+
+    crashes: Part = Field(Part(kind="none"), description="Nodes that go down, and come back.")  # type: ignore[call-arg]
+    rejoin: Literal["keep", "listen"] = Field(
+        "keep",
+        description="What a node comes back with: the model it had, or the mean of what it hears in one frame.",
+    )
+    blockage: Part = Field(Part(kind="none"), description="Links that carry nothing.")  # type: ignore[call-arg]
+    stragglers: Part = Field(Part(kind="none"), description="Nodes that compute slowly.")  # type: ignore[call-arg]
+    jammer: Part = Field(Part(kind="none"), description="Noise that somebody adds at receivers.")  # type: ignore[call-arg]
+
+
+class EnergySection(Section):
+    """What a node's parts draw, and its battery."""
+
+    efficiency: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
+        1.0, description="Share of the amplifier's power that is radiated."
+    )
+    receive_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(0.0, description="Power of a node that listens.")
+    compute_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(0.0, description="Power of a node that computes.")
+    battery_j: Battery | Annotated[list[Battery], Field(min_length=1)] = Field(
+        math.inf,
+        json_schema_extra=_rule("must be > 0, inf for no limit, or a list with one such number per node"),
+        description="Energy after which a node is gone, one number or one per node; inf: none.",
+    )
 
 
 class TraceSection(Section):
@@ -228,6 +276,9 @@ class TraceSection(Section):
         50, description="Rounds between checkpoints, from which a run can be resumed."
     )
     checkpoint_minutes: Positive = Field(5.0, description="A checkpoint is written after so long at the latest.")
+    connect: dict[str, str | list[str]] = Field(
+        {}, description='Functions of yours that trace sources call: { "phy.rx" = "file.py:function" }.'
+    )
 
 
 class Scenario(Section):
@@ -241,6 +292,8 @@ class Scenario(Section):
     privacy: PrivacySection
     learning: LearningSection = LearningSection()
     time: TimeSection = TimeSection()
+    faults: FaultsSection = FaultsSection()
+    energy: EnergySection = EnergySection()
     trace: TraceSection = TraceSection()
 
     _origin: str = PrivateAttr("scenario")
@@ -273,12 +326,34 @@ class Scenario(Section):
                 f"power.alpha_min is {self.power.alpha_min:g}; must be below 1 - power.beta_min, which is "
                 f"{1.0 - self.power.beta_min:g}: lower either"
             )
+        self._access_agrees()
         if self.power.multiplier == "balanced" and not self.power.balance:
             raise ValueError(
                 'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
                 'or multiplier = "auto"'
             )
         return self
+
+    def _access_agrees(self) -> None:
+        """Senders that are heard alone hide behind their own noise, and Metropolis weights need no balancing."""
+        if self.radio.access == "oac":
+            return
+        if self.power.objective != "own-noise":
+            raise ValueError(
+                f'power.objective is "{self.power.objective}" under radio.access "tdma"; a sender that is heard alone '
+                'hides behind its own noise only: set objective = "own-noise"'
+            )
+        if self.power.balance != "receiver":
+            raise ValueError(
+                f'power.balance is {self.power.balance!r} under radio.access "tdma"; Metropolis weights are doubly '
+                'stochastic as they are: leave it at "receiver"'.replace("False", "false")
+            )
+        if self.radio.interference == "physical" or self.radio.duplex == "half":
+            key = "duplex" if self.radio.duplex == "half" else "interference"
+            raise ValueError(
+                f'radio.{key} is "{getattr(self.radio, key)}" under radio.access "tdma"; turns are made such that '
+                "nobody is heard but one neighbour, and no node sends while it listens: leave it at its default"
+            )
 
     def to_table(self) -> dict[str, Any]:
         """The scenario as nested tables that TOML can hold."""

@@ -23,11 +23,14 @@ from wirelessdl.network.placement import require_apart
 from wirelessdl.network.topology import Topology, require_connected
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.sim.access import colours
+from wirelessdl.sim.build_time import build_clockwork
 from wirelessdl.sim.clock import Frame
 from wirelessdl.sim.coherence import coherence_s, payload_slots
-from wirelessdl.sim.node import ComputeTime
-from wirelessdl.sim.openings import Last, move_time
+from wirelessdl.sim.multiplier import rule_for
 from wirelessdl.sim.parts import Builder, channel_condition, channel_models, mean_snr_db
+from wirelessdl.sim.sources import user_callbacks
+from wirelessdl.sim.timeline import Clockwork, Last
 from wirelessdl.sim.world import World
 from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, thermal_noise_w
@@ -61,9 +64,12 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     radio = scenario.radio
     csi = builder.part("radio.csi", radio.csi)
     learning = _learning(builder, learner, data, hands, streams, device)
-    frame, coherence = _frame(builder, learner.size, csi.symbols, channel, mobility)
-    compute = builder.part("time.compute", scenario.time.compute)
-    _check_traces(builder, channel, frame, compute)
+    frame, coherence = _frame(builder, learner.size, csi.symbols, channel, mobility, links)
+    clockwork = build_clockwork(builder, frame, streams, learning)
+    given = {"nodes": nodes, "frequency_hz": scenario.channel.frequency_hz, "rng": streams.draws("faults.jammer")}
+    jammer = builder.part("faults.jammer", scenario.faults.jammer, **given)
+    blockage = builder.part("faults.blockage", scenario.faults.blockage, nodes=nodes)
+    _check_traces(builder, channel, clockwork)
     return World(
         scenario=scenario,
         streams=streams,
@@ -75,11 +81,12 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
         schedule=schedule,
-        compute=compute,
         data=data,
         hands=hands,
         learning=learning,
-        frame=frame,
+        clockwork=clockwork,
+        blockage=blockage,
+        jammer=jammer,
         coherence_s=coherence,
         power_w=np.full(nodes, dbm_to_w(radio.power_dbm)),
         thermal_w=(
@@ -87,6 +94,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
             if radio.thermal_noise
             else 0.0
         ),
+        callbacks=tuple(user_callbacks(builder.catalog, scenario.trace.connect)),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
         extra_folders=extra_folders,
@@ -116,15 +124,15 @@ def _learning(
         raise builder.fail(error) from error
 
 
-def _check_traces(builder: Builder, channel: Chain, frame: Frame, compute: ComputeTime) -> None:
+def _check_traces(builder: Builder, channel: Chain, clockwork: Clockwork) -> None:
     """A recorded channel must last as long as the run, as far as that can be told beforehand."""
     scenario = builder.scenario
     recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(_ends_s(named.model))]
-    if not recorded or scenario.time.compute.yours:
+    yours = (scenario.time.compute, scenario.time.policy, scenario.faults.crashes, scenario.faults.stragglers)
+    if not recorded or any(part.yours for part in yours):
         return
-    last, rounds = Last(), scenario.scenario.rounds
-    parallel = scenario.privacy.protocol == "paper"
-    move_time(last, frame=frame, compute=compute, nodes=scenario.network.nodes, rounds=rounds, parallel=parallel)
+    last = Last()
+    clockwork.run(scenario.scenario.rounds, last)
     for n, named in recorded:
         ends_s = _ends_s(named.model)
         if last.time_s > ends_s:
@@ -157,25 +165,39 @@ def _changes(scenario: Scenario, topology: Topology) -> bool:
 
 
 def _frame(
-    builder: Builder, parameters: int, pilots: int, channel: Chain, mobility: Mobility
+    builder: Builder, parameters: int, pilots: int, channel: Chain, mobility: Mobility, links: Links
 ) -> tuple[Frame, float | None]:
     """The frame, in as many slots as the channel's coherence asks for, and that coherence time."""
     scenario = builder.scenario
-    radio, rounds = scenario.radio, scenario.scenario.rounds
-    payload_s = math.ceil(parameters / 2) / radio.bandwidth_hz
+    radio, rounds, nodes = scenario.radio, scenario.scenario.rounds, scenario.network.nodes
+    exchanged = rule_for(scenario) != "balanced"
+    extra = nodes if exchanged and radio.z_exchange == "air" else 0
+    payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
     models = [named.model for named in channel.models]
     coherence = coherence_s(models, mobility, scenario.channel.frequency_hz, 10.0 * rounds * payload_s)
     try:
         slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
     except ValueError as error:
         raise builder.fail(f"radio.{error}") from error
+    number_s = radio.control_bits / radio.control_bps  # of one number on the control channel
+    turns, senders = 1, nodes
+    if radio.duplex == "half":
+        turns, senders = 2, (nodes + 1) // 2
+    if radio.access == "tdma":
+        turns, senders = int(colours(links).max()) + 1, 1
     frame = Frame.of(
         parameters=parameters,
-        nodes=scenario.network.nodes,
+        nodes=nodes,
         pilots=pilots,
         bandwidth_hz=radio.bandwidth_hz,
         guard_s=radio.guard_s,
         slots=slots,
+        turns=turns,
+        senders=senders,
+        extra=extra,
+        # receivers report the gains they hear; senders learn alpha, receivers their weight
+        feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
+        exchange_s=nodes**2 * number_s if exchanged and not extra else 0.0,
     )
     return frame, coherence
 

@@ -7,7 +7,7 @@
 4. the power plan, and the mixing it makes     8. z is mixed, traces are written
 Nothing reaches back: time is SimPy's, models live in the learning engine.
 
-A resumed run replays time: SimPy cannot be saved and a user's channel may hide state, so events,
+A resumed run replays time: SimPy cannot be saved and a user's channel may hide state, so events, faults,
 mobility and channel run again from zero, without learning or tracing, up to the round whose state was
 kept. Then models, z, ledger and sums are put in place.
 """
@@ -17,35 +17,36 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
-from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.learning.air import Segment
 from wirelessdl.learning.engine import Order
-from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, spectral_gap
-from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
+from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.sim.access import colours, halves
+from wirelessdl.sim.cast import Aired, Cast
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.frame import Carried, Replay, Seen
-from wirelessdl.sim.medium import Medium
 from wirelessdl.sim.multiplier import make_multiplier, rule_for
-from wirelessdl.sim.node import node_process
 from wirelessdl.sim.observer import Observer
+from wirelessdl.sim.planner import Planner
 from wirelessdl.sim.recorder import Entry, Progress, Recorder, Slot, progress
-from wirelessdl.sim.weights import Weigher
+from wirelessdl.sim.releases import Releases
+from wirelessdl.sim.sources import Sources
+from wirelessdl.sim.telling import tell_frame
+from wirelessdl.sim.weights import FrameWeights, Weigher
 from wirelessdl.sim.world import World
 
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
+_NEVER = np.iinfo(np.int64).max
 
 
 class Engine:
-    """A run in the making."""
+    """A run in the making. `trace` is where to listen in."""
 
     def __init__(
         self,
@@ -56,77 +57,104 @@ class Engine:
         on_round: Callable[[int], None] | None = None,
         on_evaluation: Callable[[Progress], None] | None = None,
     ):
-        self.world, self.recorder = world, recorder
+        self.world, self.trace = world, Sources()
+        recorder.listen(self.trace)
+        for source, callback in world.callbacks:
+            self.trace.connect(source, callback)
         self._on_start, self._on_round, self._on_evaluation = on_start, on_round, on_evaluation
-        self._hardened = world.scenario.privacy.protocol == "hardened"
         self._budgeted = bool(np.isfinite(world.scenario.privacy.budget_total))
-        self._adaptive = world.scenario.power.schedule == "adaptive"
         self.multiplier = make_multiplier(rule_for(world.scenario), world.nodes)
         self.ledger = Ledger(world.terms, world.sampling_rate)
         self.carried = Carried(np.zeros(world.nodes), np.zeros(world.nodes))
-        self.plan: PowerPlan | None = None
         self.violations = 0
-        self.silent = np.zeros(world.nodes, dtype=bool)
-        self.withdrawn = np.zeros(world.nodes, dtype=bool)
+        self.silent_from = np.full(world.nodes, _NEVER)  # round from which a budget keeps a node silent
         self.time_ns = 0
+        self._now_ns = 0
         self._slot: Slot | None = None
         self.observer = Observer(world)
-        self._weigher = Weigher(world.scenario.power.balance_from)
+        self.planner = Planner(world, lambda words: self._net_state("plan", words))
+        self._releases = Releases(world)
+        self._weigher = Weigher(world.scenario.power.balance_from, alone=world.alone)
         self._coordinates = world.frame.coordinates(world.learning.learner.size)
         self._gap: tuple[Mixing, float] | None = None
+        self._turns: tuple[NDArray[Any], NDArray[Any], int] | None = None
         self._replay: Replay | None = None
         self._partition = crc32(np.concatenate(world.hands).tobytes())
-        self._compute = 0
+        self._compute = self._crashes = 0
 
     def run(self, replay: Replay | None = None) -> None:
         """Move time from zero to the end of the last round, replaying what lies behind a kept state."""
         self._replay = replay
-        self.recorder.silent = replay is not None
-        world = self.world
-        env = simpy.Environment()
-        medium = Medium(env, world.nodes, world.frame)
-        for node in range(world.nodes):
-            env.process(
-                node_process(env, node, medium, world.compute, parallel=not self._hardened, note=self.recorder.event)
-            )
-        rounds = world.scenario.scenario.rounds
-        env.run(until=env.process(medium.process(rounds, self)))
+        self.trace.muted = replay is not None
+        if replay is not None:
+            self.silent_from = replay.arrays["silent_from"].copy()  # who was on air in the rounds behind it
+        self.world.clockwork.run(self.world.scenario.scenario.rounds, self, self._node_state)
 
-    def open_frame(self, round: int, now_ns: int) -> None:
+    def open_frame(self, round: int, now_ns: int, cast: Cast) -> Aired:
         """Steps 1 to 5: all that is decided before anything is sent."""
+        self._now_ns = now_ns
         self._compute = crc32(np.array(now_ns).tobytes(), self._compute)
-        self.recorder.event(now_ns, -1, "frame", f"round {round}")
+        self._crashes = crc32(np.packbits([cast.up, cast.ready, cast.listening]).tobytes(), self._crashes)
+        self._net_state("frame", f"round {round}")
         seen = self.observer.look(round, to_s(now_ns))
+        turns = self._count_turns(seen)
+        if round == 1:  # the first plan fixes theta, and a static plan is the first
+            first = self.planner.first(seen)
+            self._net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
+            if first.notes:
+                self._net_state("plan", "; ".join(first.notes))
         if self._replay is not None:
-            if round == 1:  # the first plan fixes theta, and a static plan is the first
-                self.plan = self._plan(round, now_ns, seen)
-            return
-        self._slot = self._decide(round, now_ns, seen)
+            return Aired(cast.ready & ~cast.listening & (self.silent_from > round), turns)
+        self._slot = self._decide(round, self._faulty(round, seen), cast, turns)
+        tell_frame(self.trace, now_ns, self._slot)
         if round == 1 and self._on_start is not None:
             self._on_start()
+        return Aired(self._slot.on_air, turns)
 
-    def _decide(self, round: int, now_ns: int, seen: Seen) -> Slot:
+    def _count_turns(self, seen: Seen) -> int:
+        """Turns that a frame takes: fixed, unless motion changes what a colouring must do."""
+        frame, links = self.world.frame, seen.links
+        if not self.world.alone or links.rx is self.world.links.rx:
+            return frame.turns
+        if self._turns is None or self._turns[0] is not links.rx or self._turns[1] is not links.tx:
+            self._turns = (links.rx, links.tx, int(colours(links).max(initial=0)) + 1)
+        return self._turns[2]
+
+    def _faulty(self, round: int, seen: Seen) -> Seen:
+        """What blockage and half duplex leave of the links."""
+        seen = seen.unblocked(silent=not getattr(self.world.blockage, "still_heard", False))
+        if self.world.scenario.radio.duplex == "half":
+            seen = seen.across(halves(self.world.nodes, self.world.streams.draws("radio.duplex", round)))
+        return seen
+
+    def _decide(self, round: int, seen: Seen, cast: Cast, turns: int) -> Slot:
         """Steps 3 to 5: who is on air, power and mixing, and what the slot will leak, written down."""
         world, delta = self.world, self.world.scenario.privacy.delta
         gamma = world.schedule.rate(round)
-        sigma = self._sigma(gamma)
-        on_air, seen, plan = self._take_air(round, now_ns, seen, sigma)
-        budget_w = self._budget_w(plan, sigma)
-        weights = self._weigher.weigh(seen, plan, np.sqrt(plan.alpha * budget_w))
-        multiplier = np.minimum(self.multiplier.advance(weights.known), plan.theta)
+        self._forget(cast.lost)  # a gradient that a crash took will never be sent
+        sigma = self._releases.sigma(gamma, self.carried)
+        on_air, spent, seen, plan = self._take_air(round, seen, cast, sigma)
+        budget_w = self._releases.budget_w(plan, sigma)
+        weights = self._weigher.weigh(seen, plan, np.sqrt(plan.alpha * budget_w), cast.listening)
+        self._forget(cast.listening & weights.heard)  # what a listener had is given up
+        multiplier = np.minimum(self.multiplier.advance(self._exchanged(weights, cast)), plan.theta)
 
-        release = self._release(round, on_air, seen, plan, budget_w, sigma, gamma)
+        release = self._releases.release(round, on_air, seen, plan, budget_w, sigma, gamma, self.carried)
         self.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, delta)
-        violations = self._count_violations(now_ns, round, link_epsilon)
+        violations = self._count_violations(round, link_epsilon)
         return Slot(
             round=round,
+            frame=world.frame.taking(turns),
+            cast=cast,
             seen=seen,
+            plan=plan,
+            release=release,
             weights=weights,
             on_air=on_air,
+            withdrawn=spent | cast.lost,
             alpha=plan.alpha,
             budget_w=budget_w,
-            pilot_w=world.power_w,
             backoff_db=plan.backoff_db,
             violations=violations,
             sigma=sigma,
@@ -138,40 +166,52 @@ class Engine:
             total_epsilon=self.ledger.own_bound(),
         )
 
-    def _take_air(self, round: int, now_ns: int, seen: Seen, sigma: FloatArray) -> tuple[BoolArray, Seen, PowerPlan]:
-        """Who sends, what is heard of them, and the plan for it.
+    def _take_air(
+        self, round: int, seen: Seen, cast: Cast, sigma: FloatArray
+    ) -> tuple[BoolArray, BoolArray, Seen, PowerPlan]:
+        """Who sends, whose budget is spent, what is heard of them, and the plan for it.
 
         A sender whose own total would exceed the budget stays silent for the rest of the run. Silence changes
         what the others need of their plan, so this repeats until nobody else falls silent. It looks at
         nothing that depends on data, so the silence itself tells nothing.
         """
         budget = self.world.scenario.privacy.budget_total
-        on_air = ~self.silent
+        wanted = cast.ready & ~cast.listening & (self.silent_from > round)
+        on_air = wanted
         while True:
-            heard = seen.among(on_air)
-            self.plan = plan = self._plan(round, now_ns, heard)
-            if not np.isfinite(budget):
+            heard = seen.among(on_air, cast.ready)
+            plan = self.planner.plan(heard, sigma)
+            if not self._budgeted:
                 break
-            mu = np.where(on_air, self._own_mu(plan, sigma), 0.0)
-            spent = on_air & self.ledger.exhausted(mu, budget)
-            if not spent.any():
+            mu = np.where(on_air, self._releases.own_mu(plan, sigma, self.carried), 0.0)
+            over = on_air & self.ledger.exhausted(mu, budget)
+            if not over.any():
                 break
-            on_air = on_air & ~spent
-        for node in np.flatnonzero(~on_air & ~self.silent):
-            self.recorder.event(now_ns, int(node), "budget", f"own total would exceed {budget:g}: silent from here on")
+            on_air = on_air & ~over
+        spent = wanted & ~on_air
+        for node in np.flatnonzero(spent).tolist():
+            self._node_state(self._now_ns, node, "budget", f"own total would exceed {budget:g}: silent from here on")
         # the step that will now never be sent is taken back, so that nothing shown later depends on it
-        self.withdrawn = ~on_air & ~self.silent
-        self.silent = ~on_air
-        self.carried = Carried(on_air * self.carried.gamma, on_air * self.carried.multiplier)
-        return on_air, heard, plan
+        self.silent_from[spent] = round
+        self._forget(spent)
+        return on_air, spent, heard, plan
 
-    def _own_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
-        """What each transmission would leak behind its own noise, by the gradient it carries."""
-        carried = self.world.sensitivity * self.carried.gamma * self.carried.multiplier
-        return own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * sigma**2, carried)
+    def _forget(self, nodes: BoolArray) -> None:
+        """Their models carry no gradient any more."""
+        self.carried = Carried(~nodes * self.carried.gamma, ~nodes * self.carried.multiplier)
 
-    def close_frame(self, round: int, now_ns: int) -> None:
+    def _exchanged(self, weights: FrameWeights, cast: Cast) -> Mixing:
+        """The mixing that z goes through: as receivers know it, or as the air makes it. A listener keeps its z."""
+        over_air = self.world.scenario.radio.z_exchange == "air"
+        mixing = weights.actual if over_air else weights.known
+        if not cast.listening.any():
+            return mixing
+        link = np.where(cast.listening[mixing.links.rx], 0.0, mixing.link)
+        return Mixing(mixing.links, link, np.where(cast.listening, 1.0, mixing.own), mixing.scale)
+
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         """Steps 6 to 8: the slot itself, and what is made of it."""
+        self._now_ns = now_ns
         if self._replay is not None:
             if round == self._replay.round:
                 self._put_in_place(self._replay)
@@ -180,57 +220,21 @@ class Engine:
         assert slot is not None
         rounds = world.scenario.scenario.rounds
         evaluate = round % world.scenario.learning.eval_every == 0 or round == rounds
-        outcome = world.learning.round(self._order(slot, evaluate))
+        stepped = slot.on_air & ~fallen
+        outcome = world.learning.round(self._order(slot, stepped, evaluate))
         # who stayed silent took no step, and still carries what it carried
+        self._forget(slot.on_air & fallen)
         self.carried = Carried(
-            np.where(slot.on_air, slot.learning_rate, self.carried.gamma),
-            np.where(slot.on_air, slot.multiplier, self.carried.multiplier),
+            np.where(stepped, slot.learning_rate, self.carried.gamma),
+            np.where(stepped, slot.multiplier, self.carried.multiplier),
         )
         self.time_ns = now_ns
-        entry = Entry(slot, now_ns, outcome)
-        self.recorder.add(entry)
+        entry = Entry(slot, now_ns, outcome, stepped)
+        self.trace.fire("learning.update", now_ns, round=round, slot=slot, outcome=outcome, entry=entry)
         if evaluate and self._on_evaluation is not None:
             self._on_evaluation(progress(entry, rounds))
         if self._on_round is not None:
             self._on_round(round)
-
-    def _plan(self, round: int, now_ns: int, seen: Seen) -> PowerPlan:
-        """Static: once, from the mean gains. Adaptive: anew from this frame's estimates, theta kept."""
-        if self.plan is not None and not self._adaptive:
-            return self.plan
-        if self.plan is not None and (not len(seen.links) or _unchanged(self.plan.problem, seen)):
-            return self.plan
-        plan = self.first_plan(seen) if self.plan is None else self.plan
-        if self._adaptive:
-            theta = None if self.world.scenario.power.balance else plan.theta
-            plan = self.world.plan(seen.links, seen.gain_est, theta, heard=_heard(seen, seen.slots[0].gain_est))
-        if round == 1:
-            self.recorder.event(now_ns, -1, "plan", f"theta {plan.theta:.4g}, mean alpha {plan.alpha.mean():.4g}")
-        if plan.notes and (self.plan is None or self.plan.notes != plan.notes):
-            self.recorder.event(now_ns, -1, "plan", "; ".join(plan.notes))
-        return plan
-
-    def first_plan(self, seen: Seen) -> PowerPlan:
-        """The plan that theta comes from: for the mean gains, the first ones, or many samples."""
-        power = self.world.scenario.power
-        every = seen.slots[0].gain_est if power.reference == "first" else seen.mean
-        samples = self.world.sample_gains(seen.heard, seen.mean, power.samples) if power.schedule == "robust" else None
-        return self.world.plan(seen.links, seen.of_links(every), samples=samples, heard=_heard(seen, every))
-
-    def _sigma(self, gamma: float) -> FloatArray:
-        """Deviation of eta: aligned with the gradient carried (hardened), or as printed, rho gamma_t."""
-        rho = self.world.scenario.privacy.rho
-        if not self._hardened:
-            return np.full(self.world.nodes, rho * gamma)
-        return rho * np.where(self.carried.gamma > 0, self.carried.gamma, gamma)
-
-    def _budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
-        """Power that amplitudes are measured against: the plan's, or scaled up to use all of it."""
-        if not self.world.scenario.radio.use_full_power:
-            return plan.power_w
-        radius = self.world.scenario.learning.projection_radius
-        peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
-        return plan.power_w / peak
 
     def _spectral_gap(self, round: int, mixing: Mixing) -> float:
         """NaN where it would cost more than it tells: large networks, between evaluations."""
@@ -240,56 +244,18 @@ class Engine:
             self._gap = (mixing, spectral_gap(mixing))
         return self._gap[1]
 
-    def _release(
-        self,
-        round: int,
-        on_air: BoolArray,
-        seen: Seen,
-        plan: PowerPlan,
-        budget_w: FloatArray,
-        sigma: FloatArray,
-        gamma: float,
-    ) -> SlotRelease:
-        """What this frame will leak: by the gradients carried, or on links as the paper prints it.
-
-        Slots carry disjoint coordinates, so a sample's shift is shared among them and the worst slot bounds all.
-        """
-        world = self.world
-        model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
-        carried = world.sensitivity * self.carried.gamma * self.carried.multiplier
-        printed = np.full(world.nodes, world.sensitivity * gamma * plan.theta)
-        on_links = [
-            link_mu(
-                seen.heard,
-                slot.gain,
-                model_w=model_w,
-                noise_w=noise_w,
-                step_sensitivity=carried if self._hardened else printed,
-                thermal_w=world.thermal_w if world.scenario.privacy.credit_thermal else 0.0,
-            )
-            for slot in seen.slots
-        ]
-        return SlotRelease(
-            round=round,
-            on_air=on_air,
-            gamma=self.carried.gamma,
-            multiplier=self.carried.multiplier,
-            own_mu=np.where(on_air, own_mu(model_w, noise_w, carried), 0.0),
-            link_rx=seen.heard.rx,
-            link_tx=seen.heard.tx,
-            link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
-        )
-
-    def _order(self, slot: Slot, evaluate: bool) -> Order:
+    def _order(self, slot: Slot, stepped: BoolArray, evaluate: bool) -> Order:
         """What the learning engine is to do with this frame."""
         world = self.world
         echo = slot.on_air * np.sqrt(world.echo * slot.alpha * slot.budget_w)
+        jam_w = slot.seen.jam_w
+        noise = np.sqrt(world.thermal_w if jam_w is None else world.thermal_w + jam_w)
         segments = tuple(
             Segment(
                 coordinates=coordinates,
                 weights=weights.actual.compact,
                 crosstalk=None if weights.crosstalk is None else weights.crosstalk.compact,
-                thermal_scale=np.sqrt(world.thermal_w) * weights.actual.scale,
+                thermal_scale=noise * weights.actual.scale,
                 echo_scale=echo * weights.actual.scale,
             )
             for coordinates, weights in zip(self._coordinates, slot.weights.slots)
@@ -298,22 +264,24 @@ class Engine:
             round=slot.round,
             segments=segments,
             noise_scale=slot.on_air * np.sqrt((1.0 - slot.alpha) / slot.alpha) * slot.sigma,
-            step=slot.on_air * slot.learning_rate * slot.multiplier,
+            step=stepped * slot.learning_rate * slot.multiplier,
             evaluate=evaluate,
-            withdrawn=self.withdrawn,
+            withdrawn=slot.withdrawn,
+            absent=~slot.cast.ready,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that a later process needs besides the scenario, as arrays."""
         kept = {f"ledger_{name}": values for name, values in self.ledger.state().items()}
         kept |= {f"multiplier_{name}": values for name, values in self.multiplier.state().items()}
+        keeps_mixed = self._budgeted or not self.world.complete
         return {
             "x": self.world.learning.state(),
             "carried_gamma": self.carried.gamma,
             "carried_multiplier": self.carried.multiplier,
             "counts": np.array([self.violations, self.time_ns]),
-            "silent": self.silent,
-            **({"mixed": self.world.learning.mixed()} if self._budgeted else {}),
+            "silent_from": self.silent_from.copy(),
+            **({"mixed": self.world.learning.mixed()} if keeps_mixed else {}),
             **kept,
         }
 
@@ -323,9 +291,12 @@ class Engine:
         return {
             "learning.partition": self._partition,
             "time.compute": self._compute,
+            "faults.crashes": self._crashes,
             "network.mobility": seen["network.mobility"],
             "network.topology": seen["network.topology"],
             **self.world.channel.checksums,
+            "faults.jammer": seen["faults.jammer"],
+            "faults.blockage": seen["faults.blockage"],
             "radio.csi": seen["radio.csi"],
         }
 
@@ -342,33 +313,25 @@ class Engine:
         self.world.learning.restore(arrays["x"], arrays.get("mixed"))
         self.carried = Carried(arrays["carried_gamma"], arrays["carried_multiplier"])
         self.violations, self.time_ns = arrays["counts"].tolist()
-        self.silent = arrays["silent"]
         self.ledger.restore(_part(arrays, "ledger_"))
         self.multiplier.restore(_part(arrays, "multiplier_"))
-        self._replay, self.recorder.silent = None, False
+        self._replay, self.trace.muted = None, False
         if self._on_start is not None:
             self._on_start()
 
-    def _count_violations(self, now_ns: int, round: int, link_epsilon: FloatArray) -> int:
+    def _node_state(self, time_ns: int, node: int, state: str, detail: str) -> None:
+        self.trace.fire("node.state", time_ns, node=node, state=state, detail=detail)
+
+    def _net_state(self, state: str, detail: str) -> None:
+        self.trace.fire("net.state", self._now_ns, state=state, detail=detail)
+
+    def _count_violations(self, round: int, link_epsilon: FloatArray) -> int:
         over = int(np.sum(link_epsilon > self.world.scenario.privacy.epsilon_max * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
             worst = float(link_epsilon.max())
-            detail = f"round {round}: {over} links above epsilon_max, {worst:.4g} at most"
-            self.recorder.event(now_ns, -1, "violation", detail)
+            self._net_state("violation", f"round {round}: {over} links above epsilon_max, {worst:.4g} at most")
         return over
-
-
-def _heard(seen: Seen, gain: FloatArray) -> tuple[Links, FloatArray] | None:
-    """All that is heard, where that is more than the graph's links."""
-    return None if seen.inside is None else (seen.heard, gain)
-
-
-def _unchanged(problem: PowerProblem, seen: Seen) -> bool:
-    """Whether a plan is for what is seen now."""
-    links, heard = problem.audible, seen.heard
-    same = links is heard or (np.array_equal(links.rx, heard.rx) and np.array_equal(links.tx, heard.tx))
-    return same and np.array_equal(problem.gains[0], seen.slots[0].gain_est)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -21,8 +21,8 @@ class Reception:
     phase_rad: FloatArray | None = None
 
     def where(self, keep: BoolArray) -> "Reception":
-        phase = None if self.phase_rad is None else self.phase_rad[keep]
-        return Reception(self.gain[keep], self.gain_est[keep], phase)
+        gain, phase = self.gain[keep], None if self.phase_rad is None else self.phase_rad[keep]
+        return Reception(gain, gain if self.gain_est is self.gain else self.gain_est[keep], phase)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,7 @@ class Seen:
 
     `links` are the graph's, `heard` all that reach a receiver: the same, unless interference is physical;
     then `inside` says which of them are links. `mean` is |h| over small-scale fading, per link that is heard.
+    `jam_w[K]` is what a jammer adds at receivers, None where nobody does.
     """
 
     links: Links
@@ -38,6 +39,8 @@ class Seen:
     inside: BoolArray | None
     mean: FloatArray
     slots: tuple[Reception, ...]
+    jam_w: FloatArray | None = None
+    blocked: BoolArray | None = None  # of all that is heard, what faults take away; None: nothing
 
     def of_links(self, values: FloatArray) -> FloatArray:
         """Only the graph's links of values for all that is heard."""
@@ -59,18 +62,39 @@ class Seen:
         """|h| of the graph's links over small-scale fading."""
         return self.of_links(self.mean)
 
-    def among(self, on_air: BoolArray) -> "Seen":
-        """Only what is heard of the senders on air."""
-        if on_air.all():
-            return self
+    def among(self, on_air: BoolArray, present: BoolArray | None = None) -> "Seen":
+        """Only what is heard of the senders on air, by receivers who are there."""
         keep = on_air[self.heard.tx]
+        if present is not None:
+            keep = keep & present[self.heard.rx]
+        return self.only(keep)
+
+    def across(self, classes: BoolArray) -> "Seen":
+        """Only links from one class of nodes to the other."""
+        return self.only(classes[self.heard.rx] != classes[self.heard.tx])
+
+    def unblocked(self, *, silent: bool) -> "Seen":
+        """Without blocked links: nothing of them is heard, or, unless `silent`, they are only no neighbours'."""
+        if self.blocked is None or not self.blocked.any():
+            return self
+        if silent or self.inside is None:
+            return self.only(~self.blocked)
+        inside = self.inside & ~self.blocked
+        return replace(self, links=self.heard.where(inside), inside=inside)
+
+    def only(self, keep: BoolArray) -> "Seen":
+        """Only some of what is heard."""
+        if keep.all():
+            return self
+        heard = self.heard.where(keep)
         return replace(
             self,
-            links=self.links.where(on_air[self.links.tx]),
-            heard=self.heard.where(keep),
+            links=heard if self.inside is None else self.links.where(keep[self.inside]),
+            heard=heard,
             inside=None if self.inside is None else self.inside[keep],
             mean=self.mean[keep],
             slots=tuple(slot.where(keep) for slot in self.slots),
+            blocked=None if self.blocked is None else self.blocked[keep],
         )
 
 

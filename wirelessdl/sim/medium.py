@@ -1,59 +1,122 @@
-"""The shared air in time: opens a frame when every node is ready, carries pilots, then payload.
+"""The shared air in time: opens a frame when the policy says so, carries pilots, then payload.
 
-    ready x K -> open -> pilot | guard | payload | guard -> received
+    ready -> open -> pilot | guard | (feedback) payload | guard -> (z) received
 
-A payload that outlasts the channel's coherence goes in several such slots.
-Everyone sends at once (full duplex), so a slot is one event however many links there are.
+A payload that outlasts the channel's coherence goes in several such slots; half duplex takes two turns a slot,
+one sender after another as many as its colouring needs. However many links there are, a turn is two events.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Protocol
 
+import numpy as np
 import simpy
 
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.sim.cast import Aired, Cast, Roster
 from wirelessdl.sim.clock import Frame
+from wirelessdl.sim.energy import EnergyModel
+from wirelessdl.sim.policy import Policy
 
 
 class Frames(Protocol):
     """What happens at the two ends of a frame."""
 
-    def open_frame(self, round: int, now_ns: int) -> None: ...
+    def open_frame(self, round: int, now_ns: int, cast: Cast) -> Aired | None:
+        """Who sends; None: everyone who takes part and does not only listen."""
+        ...
 
-    def close_frame(self, round: int, now_ns: int) -> None: ...
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
+        """The payload is over; fallen: who crashed within the frame, its gradient still to come."""
+        ...
 
 
 class Medium:
-    """One frame after another, each when all nodes are ready (a barrier)."""
+    """One frame after another."""
 
-    def __init__(self, env: simpy.Environment, nodes: int, frame: Frame):
-        self._env, self._nodes, self._frame = env, nodes, frame
-        self._waiting = 0
-        self._all_ready = env.event()
-        self.opened = env.event()
-        self.received = env.event()
+    def __init__(
+        self,
+        env: simpy.Environment,
+        *,
+        frame: Frame,
+        policy: Policy,
+        roster: Roster,
+        duration_ns: Callable[[int, int], int],
+        energy: EnergyModel,
+        note: Callable[[int, int, str, str], None],
+    ):
+        self.env, self.roster = env, roster
+        self._frame, self._policy, self._duration_ns = frame, policy, duration_ns
+        self._energy, self._note = energy, note
+        self._battery_j: FloatArray = energy.battery_j.copy()
+        self._drains = energy.finite
+        self._whole: simpy.Event | None = None
+        self._opened, self._received = env.event(), env.event()
+        self.compute_ns: IntArray = np.zeros(roster.nodes, dtype=np.int64)  # of this frame's gradients; 0 for none
+        self.end: Callable[[int], None] = lambda _: None  # ends a node for good
 
-    def ready(self) -> None:
-        """One more node waits for the next frame."""
-        self._waiting += 1
-        if self._waiting == self._nodes:
-            self._all_ready.succeed()
+    def ready(self, node: int) -> tuple[simpy.Event, simpy.Event]:
+        """A node waits for the next frame: the events of its opening and of its end."""
+        self.roster.wait(node)
+        self.changed()
+        return self._opened, self._received
+
+    def changed(self) -> None:
+        """Somebody came, went or is done: a policy may wait for just that."""
+        if self._whole is not None and not self._whole.triggered and self.roster.complete:
+            self._whole.succeed()
+
+    def all_ready(self) -> simpy.Event:
+        """The moment in which nobody who runs is waited for."""
+        self._whole = self.env.event()
+        self.changed()
+        return self._whole
 
     def process(self, rounds: int, frames: Frames) -> Generator[simpy.Event, object, None]:
-        env, frame = self._env, self._frame
+        env = self.env
         for round in range(1, rounds + 1):
-            yield self._all_ready
-            self._waiting, self._all_ready = 0, env.event()
-            frames.open_frame(round, int(env.now))
-            self._pass("opened")
+            yield from self._policy.wait(self)
+            now = int(env.now)
+            cast = self._cast(round, now)
+            aired = frames.open_frame(round, now, cast) or Aired(cast.ready & ~cast.listening, self._frame.turns)
+            for node in np.flatnonzero(cast.up & ~cast.ready).tolist():
+                self._note(now, node, "late", f"round {round}")
+            frame = self._frame.taking(aired.turns)
+            self._open(frame, cast, aired.on_air)
+            opened, received = self._opened, self._received
+            self._opened, self._received = env.event(), env.event()
+            opened.succeed()
             for slot in range(frame.slots):
-                yield env.timeout(frame.pilot_ns + frame.guard_ns + (frame.guard_ns if slot else 0))
-                yield env.timeout(frame.payload_ns)
-            frames.close_frame(round, int(env.now))
-            yield env.timeout(frame.guard_ns)
-            self._pass("received")
+                for turn in range(frame.turns):
+                    first = slot == turn == 0
+                    before = frame.guard_ns if not first else frame.feedback_ns
+                    yield env.timeout(before + frame.pilot_ns + frame.guard_ns)
+                    yield env.timeout(frame.payload_ns)
+            frames.close_frame(round, int(env.now), self.roster.fallen.copy())
+            self.roster.close(cast)
+            yield env.timeout(frame.guard_ns + frame.exchange_ns)
+            received.succeed()
 
-    def _pass(self, name: str) -> None:
-        """Trigger an event and put a fresh one in its place."""
-        event = getattr(self, name)
-        setattr(self, name, self._env.event())
-        event.succeed()
+    def _cast(self, round: int, now_ns: int) -> Cast:
+        """Whoever waits, once those are gone whose battery cannot carry this round."""
+        roster = self.roster
+        self.compute_ns[:] = 0
+        for node in np.flatnonzero(roster.ready).tolist():
+            self.compute_ns[node] = self._duration_ns(node, round)
+        if self._drains:
+            costs_j = self._costs_j(self._frame, roster.ready, roster.ready & ~roster.listening)
+            for node in np.flatnonzero(roster.ready & (costs_j > self._battery_j)).tolist():
+                self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
+                self.end(node)
+        return roster.cast(self.compute_ns / 1e9, self._battery_j)
+
+    def _open(self, frame: Frame, cast: Cast, on_air: BoolArray) -> None:
+        """Who sends has a gradient to compute; batteries pay for what follows."""
+        self.compute_ns *= on_air
+        if self._drains:
+            self._battery_j = self._battery_j - self._costs_j(frame, cast.ready, on_air)
+        self.roster.opened(on_air)
+
+    def _costs_j(self, frame: Frame, ready: BoolArray, sends: BoolArray) -> FloatArray:
+        compute_s = sends * self.compute_ns / 1e9
+        return self._energy.nominal_j(frame, sends, ready, compute_s)

@@ -1,54 +1,70 @@
-"""A node in time: ready, on air, computing. Its numbers live in the batch.
+"""A node in time: ready, on air, computing, down. Its numbers live in the batch.
 
 Hardened: the gradient is taken at what was received, so computing follows the slot. Paper: it is
-taken at the node's own model, in parallel to the slot. Either way one timeout per round.
+taken at the node's own model, in parallel to the slot. Either way one timeout per round. Who did not send
+has no gradient to compute. A crash interrupts whatever a node does; it starts afresh when it is back.
 """
 
-from collections.abc import Callable, Generator
-from typing import Annotated, Protocol
+from collections.abc import Callable, Generator, Iterable
 
 import simpy
-from annotated_types import Ge
 
 from wirelessdl.sim.clock import to_ns
 from wirelessdl.sim.medium import Medium
 
-
-class ComputeTime(Protocol):
-    def duration_s(self, node: int, round: int) -> float: ...
-
-
-class ConstantTime:
-    """The same for every node and round."""
-
-    def __init__(self, seconds: Annotated[float, Ge(0)] = 0.005):
-        self.seconds = seconds
-
-    def duration_s(self, node: int, round: int) -> float:  # noqa: ARG002
-        return self.seconds
+Note = Callable[[int, int, str, str], None]
+Events = Generator[simpy.Event, object, None]
 
 
-COMPUTE_TIMES = {"constant": ConstantTime}
+def node_process(env: simpy.Environment, node: int, medium: Medium, *, parallel: bool, note: Note) -> Events:
+    """A node's life; the medium decides when the run ends."""
+    back: simpy.Event | None = None
+    while True:
+        try:
+            if back is not None:
+                yield back
+                note(int(env.now), node, "rejoin", "")
+            yield from _rounds(env, node, medium, parallel, note)
+        except simpy.Interrupt as crash:
+            back = crash.cause
 
 
-def node_process(
+def _rounds(env: simpy.Environment, node: int, medium: Medium, parallel: bool, note: Note) -> Events:
+    while True:
+        opened, received = medium.ready(node)
+        yield opened if parallel else received
+        duration_ns = int(medium.compute_ns[node])
+        if medium.roster.due(node):
+            yield env.timeout(duration_ns)
+            medium.roster.computed(node)
+            note(int(env.now), node, "computed", "")
+        if parallel:
+            yield received  # may lie in the past: SimPy goes on at once
+
+
+def crash_process(
     env: simpy.Environment,
     node: int,
     medium: Medium,
-    compute: ComputeTime,
-    *,
-    parallel: bool,
-    note: Callable[[int, int, str], None],
-) -> Generator[simpy.Event, object, None]:
-    """Rounds of one node, for ever; the medium decides when the run ends."""
-    round = 0
-    while True:
-        round += 1
-        opened, received = medium.opened, medium.received
-        medium.ready()
-        duration_ns = to_ns(compute.duration_s(node, round))
-        yield opened if parallel else received
-        yield env.timeout(duration_ns)
-        note(int(env.now), node, "computed")
-        if parallel:
-            yield received  # may lie in the past: SimPy goes on at once
+    outages: Iterable[tuple[float, float]],
+    process: simpy.Process,
+    note: Note,
+) -> Events:
+    """Takes a node down and brings it back, as its outages say."""
+    for start_s, length_s in outages:
+        wait_ns = to_ns(start_s) - int(env.now)
+        if wait_ns > 0:
+            yield env.timeout(wait_ns)
+        if medium.roster.ended[node]:
+            return
+        returns = length_s != float("inf")
+        back = env.event()
+        note(int(env.now), node, "crash", f"for {length_s:g} s" if returns else "for good")
+        medium.roster.crash(node, returns=returns)
+        process.interrupt(back)
+        medium.changed()
+        if not returns:
+            return
+        yield env.timeout(to_ns(length_s))
+        medium.roster.rejoin(node)
+        back.succeed()

@@ -1,6 +1,7 @@
 """Steps 1 and 2 of a round: where nodes are, who hears whom, |h| of every link, and its estimate."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
@@ -9,10 +10,13 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel import keyed
+from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.scenario.part import told
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.frame import Reception, Seen
 from wirelessdl.sim.world import World
+from wirelessdl.units import to_db
 
 
 class Observer:
@@ -31,7 +35,11 @@ class Observer:
             "network.topology": crc32(np.concatenate([world.links.rx, world.links.tx]).tobytes()),
             "network.mobility": 0,
             "radio.csi": 0,
+            "faults.blockage": 0,
+            "faults.jammer": 0,
         }
+        self._blocks = world.scenario.faults.blockage.name != "none"
+        self._jams = world.scenario.faults.jammer.name != "none"
 
     def look(self, round: int, time_s: float) -> Seen:
         """The frame that opens now. Slots of the frame follow each other at fixed times."""
@@ -40,20 +48,23 @@ class Observer:
         self._note("network.mobility", geometry.position_m)
         links = self._who_hears_whom(geometry)
         heard, inside = (links, None) if not self._physical else self._all_heard(links, geometry)
+        jam_w = self._jam_w(geometry, time_s)
+        noise_w = world.thermal_w if jam_w is None else world.thermal_w + jam_w[heard.rx]
         slots: list[Reception] = []
         mean = np.zeros(0)
         for slot in range(world.frame.slots):
-            when_s = time_s + slot * to_s(world.frame.slot_ns)
+            when_s = time_s + to_s(world.frame.opens_ns(slot))
             here = heard if slot == 0 else heard.at(world.mobility.geometry(when_s))
             air = world.channel.gain(here, when_s)
             if slot == 0:
                 mean = air.mean
             key = (round,) if slot == 0 else (round, slot)
             rng = world.streams.draws("radio.csi", *key)
-            estimate = world.csi.estimate(here, air.now, world.power_w, world.thermal_w, rng)
+            estimate = world.csi.estimate(here, air.now, world.power_w, noise_w, rng)
             self._note("radio.csi", estimate)
             slots.append(Reception(air.now, estimate, self._phase_rad(here, key)))
-        return Seen(links, heard, inside, mean, tuple(slots))
+        blocked = self._blocked(heard, time_s, slots[0].gain, jam_w)
+        return Seen(links, heard, inside, mean, tuple(slots), jam_w, blocked)
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was seen so far, by what gave it."""
@@ -86,8 +97,41 @@ class Observer:
         word = keyed.key(self._world.streams.draws("radio.phase", *key))
         return deviation * keyed.normal(word, links.rx * links.nodes + links.tx)
 
+    def _jam_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
+        if not self._jams:
+            return None
+        jammer = self._world.jammer
+        jam_w = asked("faults.jammer", jammer, "noise_w", lambda: jammer.noise_w(geometry, time_s), (geometry.nodes,))
+        self._note("faults.jammer", jam_w)
+        return jam_w
+
+    def _blocked(self, heard: Links, time_s: float, gain: FloatArray, jam_w: FloatArray | None) -> BoolArray | None:
+        if not self._blocks:
+            return None
+        world = self._world
+        noise_w = world.noise_w if jam_w is None else world.noise_w + jam_w[heard.rx]
+        snr_db = to_db(np.asarray(gain**2 * world.power_w[heard.tx] / noise_w))
+        blockage = world.blockage
+        found = asked(
+            "faults.blockage", blockage, "blocked", lambda: blockage.blocked(heard, time_s, snr_db), (len(heard),)
+        )
+        self._note("faults.blockage", found)
+        return found.astype(bool)
+
     def _note(self, name: str, values: NDArray[Any]) -> None:
         self._checksums[name] = crc32(values.tobytes(), self._checksums[name])
+
+
+def asked(where: str, part: object, method: str, question: Callable[[], Any], shape: tuple[int, ...]) -> FloatArray:
+    """What a fault answers, held to its contract: finite numbers >= 0 of a shape."""
+    name = f"{where}: {type(part).__name__}.{method}"
+    try:
+        values = np.asarray(question(), dtype=np.float64)
+    except Exception as error:
+        raise ContractError(f"{name} raised {told(error)}") from error
+    if values.shape != shape or not (np.isfinite(values) & (values >= 0)).all():
+        raise ContractError(f"{name} returned shape {values.shape}, expected finite numbers >= 0 of shape {shape}")
+    return values
 
 
 class Connectivity:

@@ -23,7 +23,9 @@ from wirelessdl.power.allocate import ALLOCATORS
 from wirelessdl.scenario.loader import catalog_for
 from wirelessdl.scenario.part import Catalog, Part, told
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.sim.node import COMPUTE_TIMES
+from wirelessdl.sim.compute import COMPUTE_TIMES
+from wirelessdl.sim.faults import BLOCKAGES, CRASHES, JAMMERS, STRAGGLERS
+from wirelessdl.sim.policy import POLICIES
 from wirelessdl.streams import Streams
 from wirelessdl.units import thermal_noise_w, w_to_dbm
 
@@ -40,6 +42,11 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "learning.partition": PARTITIONS,
     "learning.learning_rate": SCHEDULES,
     "time.compute": COMPUTE_TIMES,
+    "time.policy": POLICIES,
+    "faults.crashes": CRASHES,
+    "faults.blockage": BLOCKAGES,
+    "faults.stragglers": STRAGGLERS,
+    "faults.jammer": JAMMERS,
 }
 
 # the method by which each part is used
@@ -55,6 +62,11 @@ METHODS = {
     "learning.partition": "split",
     "learning.learning_rate": "rate",
     "time.compute": "duration_s",
+    "time.policy": "wait",
+    "faults.crashes": "outages",
+    "faults.blockage": "blocked",
+    "faults.stragglers": "factor",
+    "faults.jammer": "noise_w",
 }
 
 # what the simulator itself hands to a part's constructor, where it asks for it
@@ -68,6 +80,11 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
     "learning.model": ("features", "input_shape", "classes"),
     "learning.partition": ("folders",),
     "learning.learning_rate": ("rounds",),
+    "time.compute": ("nodes", "rng", "world_rng", "samples", "model_flops"),
+    "faults.crashes": ("nodes",),
+    "faults.blockage": ("nodes",),
+    "faults.stragglers": ("nodes", "rng"),
+    "faults.jammer": ("nodes", "rng", "frequency_hz"),
 }
 
 

@@ -20,9 +20,9 @@ from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.combinations import Accountant, Sampler
-from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Seen
-from wirelessdl.sim.recorder import Recorder
+from wirelessdl.sim.observer import Observer
+from wirelessdl.sim.planner import Planner, heard_more
 from wirelessdl.sim.world import World
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
@@ -48,14 +48,11 @@ class Preview:
 
 def preview(world: World) -> Preview:
     """The plan of the first frame, and a verdict; seconds, no training."""
-    trace = world.scenario.trace
-    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
-    engine = Engine(world, recorder)
-    seen = engine.observer.look(1, 0.0)
+    seen = Observer(world).look(1, 0.0)
     adaptive = world.scenario.power.schedule == "adaptive"
-    plan = engine.first_plan(seen)
+    plan = Planner(world).first(seen)
     if adaptive:
-        heard = None if seen.inside is None else (seen.heard, seen.slots[0].gain_est)
+        heard = heard_more(seen, seen.slots[0].gain_est)
         plan = world.plan(seen.links, seen.gain_est, None if plan.balance else plan.theta, heard=heard)
     gamma = world.schedule.rate(1)
     ratio = noise_to_update(world, plan)

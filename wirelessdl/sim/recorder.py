@@ -13,9 +13,14 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import TrainingError
 from wirelessdl.learning.engine import Outcome, fetch
+from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.sim.cast import Cast
 from wirelessdl.sim.clock import Frame, to_s
+from wirelessdl.sim.energy import EnergyModel
 from wirelessdl.sim.frame import Seen, root_mean_square
+from wirelessdl.sim.sources import Sources
 from wirelessdl.sim.weights import FrameWeights
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.sink import RunWriter
@@ -30,12 +35,16 @@ class Slot:
     """A frame as it was decided, before learning: arrays per node, or per link that is heard."""
 
     round: int
+    frame: Frame
+    cast: Cast
     seen: Seen
+    plan: PowerPlan
+    release: SlotRelease
     weights: FrameWeights
     on_air: BoolArray
+    withdrawn: BoolArray
     alpha: FloatArray
     budget_w: FloatArray
-    pilot_w: FloatArray
     backoff_db: FloatArray
     violations: int
     sigma: FloatArray
@@ -49,11 +58,12 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A slot, when it ended, and what learning made of it."""
+    """A slot, when it ended, what learning made of it, and who took a gradient step."""
 
     slot: Slot
     time_ns: int
     outcome: Outcome
+    stepped: BoolArray
 
 
 @dataclass(frozen=True)
@@ -75,18 +85,22 @@ class Recorder:
 
     writer: RunWriter  # set when the run starts; nothing is written before
 
-    def __init__(self, *, frame: Frame, thermal_w: float, echo: float = 0.0, links: str, flush_every: int):
-        self._frame, self._thermal_w, self._echo = frame, thermal_w, echo
+    def __init__(self, *, energy: EnergyModel, thermal_w: float, echo: float = 0.0, links: str, flush_every: int):
+        self._energy, self._thermal_w, self._echo = energy, thermal_w, echo
         self._links, self._flush_every = links, flush_every
         self._entries: list[Entry] = []
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
-        self.silent = False  # while time is replayed, everything has been written already
+
+    def listen(self, trace: Sources) -> None:
+        """Subscribe to what the tables hold."""
+        trace.connect("node.state", lambda event: self.event(event.time_ns, event.node, event.state, event.detail))
+        trace.connect("net.state", lambda event: self.event(event.time_ns, -1, event.state, event.detail))
+        trace.connect("learning.update", lambda event: self.add(event.entry))
 
     def event(self, time_ns: int, node: int, kind: str, detail: str = "") -> None:
         """Something happened at a node, or in the network (node -1)."""
-        if not self.silent:
-            self._events.append((time_ns, node, kind, detail))
+        self._events.append((time_ns, node, kind, detail))
 
     def add(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -134,10 +148,23 @@ class Recorder:
             flat(lambda s: s.budget_w),
             flat(lambda s: s.on_air),
         )
-        sigma, pilot_w = flat(lambda s: s.sigma), flat(lambda s: s.pilot_w)
+        sigma = flat(lambda s: s.sigma)
         power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
-        frame = self._frame
-        energy_j = frame.slots * (power_w * to_s(frame.payload_ns) + on_air * pilot_w * to_s(frame.own_pilot_ns))
+        spent = [
+            self._energy.spent(
+                entry.slot.frame,
+                power_w=power,
+                sends=entry.slot.on_air,
+                hears=entry.slot.cast.ready,
+                compute_s=entry.slot.on_air * entry.slot.cast.compute_s,
+            )
+            for entry, power in zip(entries, power_w.reshape(len(slots), -1))
+        ]
+        stepped = np.concatenate([entry.stepped for entry in entries])
+        energy_j = {
+            name: np.concatenate([getattr(one, name) for one in spent])
+            for name in ("transmit_j", "pilot_j", "receive_j", "compute_j", "total_j")
+        }
         return {
             "round": np.repeat([slot.round for slot in slots], count),
             "node": np.tile(np.arange(count), len(slots)),
@@ -145,11 +172,12 @@ class Recorder:
             "x_m": flat(lambda s: s.seen.links.geometry.position_m[:, 0]),
             "y_m": flat(lambda s: s.seen.links.geometry.position_m[:, 1]),
             "height_m": flat(lambda s: s.seen.links.geometry.position_m[:, 2]),
-            "up": np.ones(count * len(slots), dtype=bool),
+            "up": flat(lambda s: s.cast.up),
+            "present": flat(lambda s: s.cast.ready),
             "transmitted": on_air,
             "accuracy": _accuracy(entries, count),
-            "loss": loss.ravel(),
-            "grad_norm": fetch([entry.outcome.grad_norm for entry in entries]).ravel(),
+            "loss": np.ma.masked_array(loss.ravel(), ~stepped),
+            "grad_norm": np.ma.masked_array(fetch([entry.outcome.grad_norm for entry in entries]).ravel(), ~stepped),
             "excess_loss": self._excess(entries, count),
             "alpha": alpha,
             "beta": 1.0 - alpha,
@@ -158,7 +186,12 @@ class Recorder:
             "self_interference_w": self._self_interference_w(entries, on_air * alpha * budget_w),
             "multiplier": flat(lambda s: s.multiplier),
             "weight_sum": flat(lambda s: s.weights.actual.row_sum),
-            "energy_j": energy_j,
+            "energy_tx_j": energy_j["transmit_j"],
+            "energy_pilot_j": energy_j["pilot_j"],
+            "energy_rx_j": energy_j["receive_j"],
+            "energy_compute_j": energy_j["compute_j"],
+            "energy_j": energy_j["total_j"],
+            "battery_j": np.ma.masked_invalid(flat(lambda s: s.cast.battery_j)),
         }
 
     def _excess(self, entries: list[Entry], count: int) -> Any:
@@ -218,8 +251,10 @@ class Recorder:
             "epsilon_total_max": each(lambda s: s.total_epsilon.max()),
             "violations": each(lambda s: s.violations),
             "active_nodes": each(lambda s: int(s.on_air.sum())),
+            "up_nodes": each(lambda s: int(s.cast.up.sum())),
             "spectral_gap": np.ma.masked_invalid(gap),
-            "airtime_s": np.full(count, to_s(self._frame.airtime_ns)),
+            "slots": each(lambda s: s.frame.slots * s.frame.turns),
+            "airtime_s": each(lambda s: to_s(s.frame.airtime_ns)),
             "energy_j": nodes["energy_j"].reshape(count, -1).sum(axis=1),
         }
 
@@ -282,7 +317,7 @@ def _nulls(count: int) -> Any:
 
 
 def _require_finite(entries: list[Entry], loss: FloatArray) -> None:
-    bad = ~np.isfinite(loss)
+    bad = ~np.isfinite(loss) & np.stack([entry.stepped for entry in entries])
     if bad.any():
         row, node = np.argwhere(bad)[0]
         raise TrainingError(
@@ -296,6 +331,7 @@ def progress(entry: Entry, rounds: int) -> Progress:
     outcome = entry.outcome
     assert outcome.accuracy is not None
     accuracy = fetch([outcome.accuracy])
+    loss = fetch([outcome.loss])[0][entry.stepped]
     return Progress(
         round=entry.slot.round,
         rounds=rounds,
@@ -303,6 +339,6 @@ def progress(entry: Entry, rounds: int) -> Progress:
         accuracy_mean=float(accuracy.mean()),
         accuracy_min=float(accuracy.min()),
         accuracy_max=float(accuracy.max()),
-        loss_mean=float(fetch([outcome.loss]).mean()),
+        loss_mean=float(loss.mean()) if len(loss) else float("nan"),
         epsilon_own_total=float(entry.slot.total_epsilon.max()),
     )

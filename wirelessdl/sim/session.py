@@ -1,7 +1,7 @@
 """A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from wirelessdl.sim.compare import refuse_changes
 from wirelessdl.sim.describe import cautions
 from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Replay
+from wirelessdl.sim.logs import connect_log, parse_log
 from wirelessdl.sim.preview import forecast
 from wirelessdl.sim.recorder import Progress, Recorder
 from wirelessdl.sim.resumption import require_whole, resumption
+from wirelessdl.sim.sources import Callback
 from wirelessdl.sim.stopping import Enough, Plateau
 from wirelessdl.sim.world import World
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
@@ -31,11 +33,13 @@ from wirelessdl.trace.sink import MODELS, RunWriter, create_run_folder
 
 @dataclass(frozen=True)
 class Hooks:
-    """Who hears of what: every round's number, evaluations, and whether to stop."""
+    """Who hears of what: every round's number, evaluations, whether to stop, trace sources, and a log."""
 
     on_round: Callable[[int], None] | None = None
     on_evaluation: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
+    connect: Mapping[str, Callback] | None = None
+    log: str = ""
 
 
 def simulate(
@@ -46,16 +50,19 @@ def simulate(
     on_round: Callable[[int], None] | None = None,
     on_evaluation: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    connect: Mapping[str, Callback] | None = None,
+    log: str = "",
 ) -> Run:
     """Run a scenario into a new directory under `out`.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When
     should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
+    connect: functions that trace sources call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
     """
     world = build(scenario, device=device)
     section = scenario.scenario
     name = f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Hooks(on_round, on_evaluation, should_stop))
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
     session.run(lambda: create_run_folder(Path(out), name))
     return session.result()
 
@@ -71,6 +78,8 @@ def resume(
     on_round: Callable[[int], None] | None = None,
     on_evaluation: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    connect: Mapping[str, Callback] | None = None,
+    log: str = "",
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
 
@@ -86,7 +95,7 @@ def resume(
         kept = load_checkpoint(folder)
         require_whole(run, kept.round if kept is not None else 0)
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
-    session = _Session(world, Hooks(on_round, on_evaluation, should_stop))
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
     before = run.provenance
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
     refuse_changes(folder, facts["scenario"], facts["origin"], world, session.origin, force=force)
@@ -111,7 +120,7 @@ class _Session:
         )
         trace = world.scenario.trace
         self.recorder = Recorder(
-            frame=world.frame,
+            energy=world.clockwork.energy,
             thermal_w=world.thermal_w,
             echo=world.echo,
             links=trace.links,
@@ -127,6 +136,9 @@ class _Session:
         learning = world.scenario.learning
         self._plateau = Plateau(learning.stop_after, learning.stop_within)
         self._stopped: int | None = None
+        for source, callback in (hooks.connect or {}).items():
+            self.engine.trace.connect(source, callback)
+        connect_log(self.engine.trace, parse_log(hooks.log))
         self._saved_round, self._saved_at = 0, time.monotonic()
 
     def run(

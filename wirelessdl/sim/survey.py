@@ -10,11 +10,11 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.model import Chain
 from wirelessdl.links import Links
 from wirelessdl.network.joint import JointConnectivity, joint_connectivity
+from wirelessdl.sim.cast import Aired, Cast
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.coherence import STILL
 from wirelessdl.sim.frame import Seen
 from wirelessdl.sim.observer import Observer
-from wirelessdl.sim.openings import move_time
 from wirelessdl.sim.world import World
 from wirelessdl.units import dbm_to_w, to_db
 
@@ -91,13 +91,14 @@ class _Watch:
         self.time_s: list[float] = []
         self.seen: list[Seen] = []
 
-    def open_frame(self, round: int, now_ns: int) -> None:
+    def open_frame(self, round: int, now_ns: int, cast: Cast) -> Aired | None:  # noqa: ARG002
         self.time_s.append(to_s(now_ns))
         self.seen.append(self._observer.look(round, to_s(now_ns)))
         if self._on_frame is not None:
             self._on_frame(round)
+        return None
 
-    def close_frame(self, round: int, now_ns: int) -> None:
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         pass
 
 
@@ -105,14 +106,7 @@ def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Surve
     """Every frame of the run, without learning."""
     scenario = world.scenario
     watch = _Watch(Observer(world), on_frame)
-    move_time(
-        watch,
-        frame=world.frame,
-        compute=world.compute,
-        nodes=world.nodes,
-        rounds=scenario.scenario.rounds,
-        parallel=scenario.privacy.protocol == "paper",
-    )
+    world.clockwork.run(scenario.scenario.rounds, watch)
     los = world.condition.los(watch.seen[0].links)
     follows = getattr(world.topology, "follows_motion", False)
     joint = joint_connectivity([seen.links for seen in watch.seen], scenario.network.joint_window) if follows else None

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.mixing import Mixing, balanced_air, mix, uniform_air
 from wirelessdl.power.problem import PowerPlan
+from wirelessdl.sim.access import metropolis
 from wirelessdl.sim.frame import Reception, Seen
 
 
@@ -36,6 +37,11 @@ class FrameWeights:
     def actual(self) -> Mixing:
         return _mean([slot.actual for slot in self.slots])
 
+    @property
+    def heard(self) -> BoolArray:
+        """Which nodes took something from the air in every slot, `[K]`."""
+        return np.asarray(np.all([slot.known.scale > 0 for slot in self.slots], axis=0))
+
 
 def _mean(mixings: list[Mixing]) -> Mixing:
     if len(mixings) == 1:
@@ -47,29 +53,47 @@ def _mean(mixings: list[Mixing]) -> Mixing:
 class Weigher:
     """Works weights out, once for as long as nothing they rest on changes."""
 
-    def __init__(self, balance_from: str):
+    def __init__(self, balance_from: str, *, alone: bool = False):
         self._from_block = balance_from == "block"
+        self._alone = alone  # each neighbour is heard in a turn of its own
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
-    def weigh(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray) -> FrameWeights:
-        """Weights of a frame from its gains, normalised by the receivers' estimates."""
-        basis = (seen.links.rx, seen.links.tx, amplitude, *(values for s in seen.slots for values in _values(s)))
+    def weigh(self, seen: Seen, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray) -> FrameWeights:
+        """Weights of a frame from its gains, normalised by the receivers' estimates.
+
+        listening: who takes the mean of what it hears, and nothing of its own.
+        """
+        basis = (
+            seen.links.rx,
+            seen.links.tx,
+            amplitude,
+            listening,
+            *(values for s in seen.slots for values in _values(s)),
+        )
         if self._last is not None and _same(basis, self._last[0]):
             return self._last[1]
-        weights = FrameWeights(tuple(self._slot(seen, slot, plan, amplitude) for slot in seen.slots))
+        weights = FrameWeights(tuple(self._slot(seen, slot, plan, amplitude, listening) for slot in seen.slots))
         self._last = (basis, weights)
         return weights
 
-    def _slot(self, seen: Seen, slot: Reception, plan: PowerPlan, amplitude: FloatArray) -> SlotWeights:
+    def _slot(
+        self, seen: Seen, slot: Reception, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+    ) -> SlotWeights:
         links, heard = seen.links, seen.heard
         gain_est = seen.of_links(slot.gain_est)
-        air = uniform_air(links)
-        if plan.balance == "receiver":
-            air = balanced_air(links, gain_est if self._from_block else seen.mean_gain, amplitude)
-        known = mix(links, gain_est, amplitude, air=air)
-        if slot.gain is slot.gain_est and slot.phase_rad is None and heard is links:
+        perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links
+        if self._alone:
+            known = metropolis(links, gain_est, amplitude, listening)
+            off = np.divide(slot.gain, gain_est, out=np.zeros_like(gain_est), where=gain_est > 0)
+            reaching = known.link if perfect else known.link * off
+        else:
+            air = uniform_air(links)
+            if plan.balance == "receiver":
+                air = balanced_air(links, gain_est if self._from_block else seen.mean_gain, amplitude)
+            known = mix(links, gain_est, amplitude, air=np.where(listening, 1.0, air))
+            reaching = known.link if perfect else known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
+        if perfect:
             return SlotWeights(known, known, None)
-        reaching = known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
         if slot.phase_rad is None:
             return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)

@@ -24,8 +24,10 @@ from wirelessdl.privacy.ledger import Terms
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.clock import Frame
-from wirelessdl.sim.node import ComputeTime
+from wirelessdl.sim.faults import Blockage, Jammer
 from wirelessdl.sim.parts import Builder, channel_models, mean_snr_db
+from wirelessdl.sim.sources import Callback
+from wirelessdl.sim.timeline import Clockwork
 from wirelessdl.streams import Streams
 from wirelessdl.units import from_db, thermal_noise_w
 
@@ -53,20 +55,37 @@ class World:
     csi: Csi
     allocator: PowerAllocator
     schedule: Schedule
-    compute: ComputeTime
     data: Dataset
     hands: list[IntArray]
     learning: LearningEngine
-    frame: Frame
+    clockwork: Clockwork
+    blockage: Blockage
+    jammer: Jammer
     coherence_s: float | None
     power_w: FloatArray
     thermal_w: float
+    callbacks: tuple[tuple[str, Callback], ...]
     user_files: tuple[UserFile, ...]
     extra_folders: tuple[Path, ...] = ()
 
     @property
     def nodes(self) -> int:
         return self.scenario.network.nodes
+
+    @property
+    def frame(self) -> Frame:
+        return self.clockwork.frame
+
+    @property
+    def alone(self) -> bool:
+        """Whether every sender is heard in a turn of its own."""
+        return self.scenario.radio.access == "tdma"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every node takes part in every frame, come what may."""
+        time, faults = self.scenario.time, self.scenario.faults
+        return time.policy.name == "barrier" and faults.crashes.name == "none" and not self.clockwork.energy.finite
 
     @property
     def noise_w(self) -> float:
@@ -76,7 +95,9 @@ class World:
 
     @property
     def echo(self) -> float:
-        """Share of its own emission that a node hears."""
+        """Share of its own emission that a node hears; none where it does not send while it listens."""
+        if self.alone or self.scenario.radio.duplex == "half":
+            return 0.0
         return from_db(-self.scenario.radio.cancellation_db)
 
     @property
@@ -111,13 +132,14 @@ class World:
         gain: FloatArray,
         samples: FloatArray | None = None,
         heard: tuple[Links, FloatArray] | None = None,
+        power_w: FloatArray | None = None,
     ) -> PowerProblem:
         """The power problem of these gains, to hold for `samples` too, and for all that is `heard`."""
         power, privacy = self.scenario.power, self.scenario.privacy
         return PowerProblem(
             links=links,
             gain=gain,
-            power_w=self.power_w,
+            power_w=self.power_w if power_w is None else power_w,
             rho=privacy.rho,
             sensitivity=self.sensitivity,
             delta=privacy.delta,
@@ -139,9 +161,10 @@ class World:
         theta: float | None = None,
         samples: FloatArray | None = None,
         heard: tuple[Links, FloatArray] | None = None,
+        power_w: FloatArray | None = None,
     ) -> PowerPlan:
         try:
-            return self.allocator.allocate(self.problem(links, gain, samples, heard), theta)
+            return self.allocator.allocate(self.problem(links, gain, samples, heard, power_w), theta)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self.scenario.origin}: {error}") from error
 

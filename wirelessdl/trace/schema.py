@@ -61,9 +61,11 @@ TABLES: dict[str, pa.Schema] = {
             ),
             ("violations", _I, "", "links whose one-slot epsilon exceeds epsilon_max"),
             ("active_nodes", _I, "", "nodes on air"),
+            ("up_nodes", _I, "", "nodes that run"),
             ("spectral_gap", _F, "", "1 - |second eigenvalue| of the mixing; null where not computed"),
-            ("airtime_s", _F, "s", "time on air in this round: pilot, payload, guards"),
-            ("energy_j", _F, "J", "energy radiated by all nodes in this round"),
+            ("slots", _I, "", "payload transmissions, one after the other, that this round took"),
+            ("airtime_s", _F, "s", "time on air in this round: pilot, payload, guards, feedback and z"),
+            ("energy_j", _F, "J", "energy that all nodes used in this round"),
         ]
     ),
     "nodes": _schema(
@@ -75,10 +77,11 @@ TABLES: dict[str, pa.Schema] = {
             ("y_m", _F, "m", "position"),
             ("height_m", _F, "m", "height of the antenna"),
             ("up", _B, "", "whether the node runs"),
+            ("present", _B, "", "whether it took part: a node that is down or late neither sends nor mixes"),
             ("transmitted", _B, "", "whether it was on air"),
             ("accuracy", _F, "", "test accuracy; null without evaluation"),
-            ("loss", _F, "nat", "mini-batch loss where the gradient was taken"),
-            ("grad_norm", _F, "", "norm of the clipped gradient"),
+            ("loss", _F, "nat", "mini-batch loss where the gradient was taken; null where none was"),
+            ("grad_norm", _F, "", "norm of the clipped gradient; null where there is none"),
             (
                 "excess_loss",
                 _F,
@@ -93,7 +96,12 @@ TABLES: dict[str, pa.Schema] = {
             ("self_interference_w", _F, "W", "what remained of its own emission at its receiver; null without any"),
             ("multiplier", _F, "", "factor of the gradient, K or 1/z_ii"),
             ("weight_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
-            ("energy_j", _F, "J", "energy radiated in this round"),
+            ("energy_tx_j", _F, "J", "energy for the payload as it was radiated, over the amplifier's efficiency"),
+            ("energy_pilot_j", _F, "J", "energy for its pilots"),
+            ("energy_rx_j", _F, "J", "energy for listening"),
+            ("energy_compute_j", _F, "J", "energy for the gradient that this round starts"),
+            ("energy_j", _F, "J", "energy used in this round: the sum of these four"),
+            ("battery_j", _F, "J", "what the battery held when the frame opened, by nominal use; null without one"),
         ]
     ),
     "links": _schema(

@@ -1,0 +1,84 @@
+"""How long a node computes in a round.
+
+    constant     the same every round; one number for all, or one per node
+    log-normal   median_s * exp(sigma N) anew each round, on devices that differ by exp(spread N)
+    flops        samples * FLOPs of a sample / (gflops * 1e9)
+
+No model looks at data: batches are padded to their full width, so a duration tells nothing about samples.
+"""
+
+from typing import Annotated, Protocol, TypeAlias
+
+import numpy as np
+from annotated_types import Ge, Gt, MinLen
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.channel import keyed
+
+Seconds: TypeAlias = Annotated[float, Ge(0)]
+Speed: TypeAlias = Annotated[float, Gt(0)]
+
+
+class ComputeTime(Protocol):
+    def duration_s(self, node: int, round: int) -> float: ...
+
+
+class ConstantTime:
+    """The same in every round; one number, or one per node."""
+
+    def __init__(self, seconds: Seconds | Annotated[list[Seconds], MinLen(1)] = 0.005, *, nodes: int):
+        self.seconds = seconds
+        self._each = per_node("seconds", seconds, nodes)
+
+    def duration_s(self, node: int, round: int) -> float:  # noqa: ARG002
+        return float(self._each[node])
+
+
+class LogNormalTime:
+    """A median, varied per round by sigma and per device by spread, both in natural logarithms."""
+
+    def __init__(
+        self,
+        median_s: Seconds = 0.005,
+        sigma: Annotated[float, Ge(0)] = 0.3,
+        spread: Annotated[float, Ge(0)] = 0.0,
+        *,
+        nodes: int,
+        rng: np.random.Generator,
+        world_rng: np.random.Generator,
+    ):
+        self._median_s = median_s * np.exp(spread * world_rng.standard_normal(nodes))  # a device keeps its speed
+        self._sigma, self._nodes, self._word = sigma, nodes, keyed.key(rng)
+
+    def duration_s(self, node: int, round: int) -> float:
+        drawn = keyed.normal(self._word, np.array([round * self._nodes + node]))[0]
+        return float(self._median_s[node] * np.exp(self._sigma * drawn))
+
+
+class FlopsTime:
+    """Work over speed: the model's FLOPs for a padded batch, on devices of gflops each."""
+
+    def __init__(
+        self,
+        gflops: Speed | Annotated[list[Speed], MinLen(1)] = 10.0,
+        flops_per_sample: Speed | None = None,
+        *,
+        nodes: int,
+        samples: int,
+        model_flops: float,
+    ):
+        work = samples * (model_flops if flops_per_sample is None else flops_per_sample)
+        self._seconds = work / (1e9 * per_node("gflops", gflops, nodes))
+
+    def duration_s(self, node: int, round: int) -> float:  # noqa: ARG002
+        return float(self._seconds[node])
+
+
+COMPUTE_TIMES = {"constant": ConstantTime, "log-normal": LogNormalTime, "flops": FlopsTime}
+
+
+def per_node(key: str, value: float | list[float], nodes: int) -> FloatArray:
+    """One number for all, or one for each node."""
+    if isinstance(value, list) and len(value) != nodes:
+        raise ValueError(f"{key} has {len(value)} entries; must be one number, or one for each of {nodes} nodes")
+    return np.broadcast_to(np.asarray(value, dtype=np.float64), nodes).copy()

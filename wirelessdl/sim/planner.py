@@ -1,0 +1,91 @@
+"""Step 4 of a round: the power plan, static or for this frame alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.links import Links
+from wirelessdl.power.problem import PowerPlan, PowerProblem
+from wirelessdl.sim.frame import Seen
+from wirelessdl.sim.world import World
+
+Tell = Callable[[str], None]
+
+
+class Planner:
+    """Plans. The first, for the whole graph, gives theta and serves for good unless plans are adaptive."""
+
+    def __init__(self, world: World, tell: Tell = lambda _: None):
+        self._world, self._tell = world, tell
+        self._adaptive = world.scenario.power.schedule == "adaptive"
+        self._first: PowerPlan | None = None
+        self._last: tuple[PowerPlan, FloatArray] | None = None
+
+    def first(self, seen: Seen) -> PowerPlan:
+        """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
+        if self._first is None:
+            power = self._world.scenario.power
+            every = seen.slots[0].gain_est if power.reference == "first" else seen.mean
+            robust = power.schedule == "robust"
+            samples = self._world.sample_gains(seen.heard, seen.mean, power.samples) if robust else None
+            heard = heard_more(seen, every)
+            self._first = self._world.plan(seen.links, seen.of_links(every), samples=samples, heard=heard)
+        return self._first
+
+    def plan(self, seen: Seen, sigma: FloatArray) -> PowerPlan:
+        """The plan of a frame in which this is heard, once the first is made. Adaptive: from its estimates.
+
+        After silence a node carries an older gradient, and with it more noise, than its neighbours: sigma_k varies.
+        Shift and noise of a sender grow alike, so the program is the one of powers P_k sigma_k^2.
+        """
+        first = self._first
+        assert first is not None
+        if not self._adaptive:
+            return first
+        if not len(seen.links):
+            return first
+        loudness = _loudness(seen, sigma)
+        if self._last is not None:
+            plan, before = self._last
+            if _unchanged(plan.problem, seen) and np.array_equal(before, loudness):
+                return plan
+        world = self._world
+        theta = None if world.scenario.power.balance else first.theta
+        heard = heard_more(seen, seen.slots[0].gain_est)
+        uneven = bool((loudness != 1.0).any())
+        power_w = world.power_w * loudness if uneven else None
+        plan = world.plan(seen.links, seen.gain_est, theta, heard=heard, power_w=power_w)
+        if uneven:
+            plan = replace(plan, problem=replace(plan.problem, power_w=world.power_w), power_w=world.power_w)
+        unheard = np.bincount(seen.heard.tx, minlength=world.nodes) == 0
+        if unheard.any():  # no link bounds these; whoever may listen all the same meets the first plan's noise
+            plan = replace(plan, alpha=np.where(unheard, np.minimum(plan.alpha, first.alpha), plan.alpha))
+        self._say(plan)
+        self._last = (plan, loudness)
+        return plan
+
+    def _say(self, plan: PowerPlan) -> None:
+        if plan.notes and (self._last is None or self._last[0].notes != plan.notes):
+            self._tell("; ".join(plan.notes))
+
+
+def heard_more(seen: Seen, gain: FloatArray) -> tuple[Links, FloatArray] | None:
+    """All that is heard, where that is more than the graph's links."""
+    return None if seen.inside is None else (seen.heard, gain)
+
+
+def _loudness(seen: Seen, sigma: FloatArray) -> FloatArray:
+    """sigma^2 of each sender over the largest of any that is heard."""
+    heard: BoolArray = np.bincount(seen.heard.tx, minlength=len(sigma)) > 0
+    if not heard.any():
+        return np.ones_like(sigma)
+    return np.where(heard, (sigma / sigma[heard].max()) ** 2, 1.0)
+
+
+def _unchanged(problem: PowerProblem, seen: Seen) -> bool:
+    """Whether a plan is for what is seen now."""
+    links, heard = problem.audible, seen.heard
+    same = links is heard or (np.array_equal(links.rx, heard.rx) and np.array_equal(links.tx, heard.tx))
+    return same and np.array_equal(problem.gains[0], seen.slots[0].gain_est)
