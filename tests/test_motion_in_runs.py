@@ -11,6 +11,7 @@ from conftest import tiny, tiny_table
 import wirelessdl
 from wirelessdl.channel import path_loss_db
 from wirelessdl.errors import RunInterrupted
+from wirelessdl.gaussian import slot_mu
 from wirelessdl.links import Geometry, Links
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.sim.build import build
@@ -59,14 +60,16 @@ def test_links_change_when_and_only_when_physics_says(tmp_path):
 
 
 def test_snr_limited_links_equal_brute_force_at_200_nodes():
+    """Every pair by the public loss formula, against the links of the built world."""
     scenario = moving(network={"nodes": 200, "mobility": "static", "placement": {"kind": "block", "side_m": 300}})
     world = build(scenario)
-    geometry = world.links.geometry
-    everyone = Links.from_mask(np.ones((200, 200), bool), geometry)
+    place, noise_dbm = world.links.geometry.position_m, w_to_dbm(thermal_noise_w(1e7, 7.0))
     mask = np.zeros((200, 200), bool)
-    for tx, rx, snr_db in zip(everyone.tx, everyone.rx, world.snr_db(everyone)):
-        mask[rx, tx] = snr_db >= 28.0
-    expected = Links.from_mask(mask, geometry)
+    for rx in range(200):
+        ground = np.hypot(*(place - place[rx]).T[:2])
+        given = {"frequency_hz": 3.5e9, "tx_height_m": 1.5, "rx_height_m": 1.5, "exponent": 3.2}
+        mask[rx] = 23 - noise_dbm - path_loss_db("log-distance", ground, **given) >= 28.0
+    expected = Links.from_mask(mask, world.links.geometry)
     np.testing.assert_array_equal(world.links.rx, expected.rx)
     np.testing.assert_array_equal(world.links.tx, expected.tx)
 
@@ -230,26 +233,167 @@ def test_slots_have_gains_of_their_own_and_take_their_time():
     first, *later = (slot.gain for slot in seen.slots)
     for gain in later:
         assert (gain != first).all()
-    assert world.frame.airtime_ns == 4 * world.frame.slot_ns
+    assert world.frame.airtime_ns == 4 * world.frame.slot_ns + world.frame.feedback_ns
     assert [part.stop - part.start for part in world.frame.coordinates(7850)] == [1964, 1964, 1964, 1958]
 
 
 # --- survival and mistakes
 
 
-def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
-    scenario = load_scenario(
-        "urban_snr_k30", overrides=["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8"]
-    )
+def resumed_equals_whole(scenario, tmp_path, after):
     whole = simulate(scenario, out=tmp_path / "a")
     done = []
-    with pytest.raises(RunInterrupted) as stopped:
-        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= 33)
-    assert "urban_snr_k30" in str(stopped.value)
+    with pytest.raises(RunInterrupted):
+        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= after)
     rest = wirelessdl.resume(next((tmp_path / "b").iterdir()))
-    for name in ("rounds", "nodes", "links", "privacy"):
+    for name in ("rounds", "nodes", "links", "events", "privacy"):
         pd.testing.assert_frame_equal(getattr(whole, name), getattr(rest, name))
     assert whole.summary["connectivity"] == rest.summary["connectivity"]
+    return whole
+
+
+def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
+    overrides = ["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8", "radio.bandwidth_hz=1e6"]
+    scenario = load_scenario(
+        "urban_snr_k30", overrides=[*overrides, "power.objective='sum'", "radio.phase_error_rad=0.1"]
+    )
+    assert build(scenario).frame.slots > 1
+    resumed_equals_whole(scenario, tmp_path, 33)
+
+
+def test_plans_of_frames_without_links_do_not_depend_on_memory(tmp_path):
+    """Under a program, links that come and go, and frames with none at all."""
+    scenario = moving(
+        scenario={"rounds": 30, "seed": 10},
+        network={"nodes": 6, "topology": {"kind": "range", "range_m": 40.0}},
+        radio={"payload_slots": 1},
+        power={"schedule": "adaptive"},
+        privacy={"epsilon_max": 0.5},
+        trace={"checkpoint_every": 20},
+    )
+    whole = resumed_equals_whole(scenario, tmp_path, 21)
+    links = whole.links.groupby("round").size().reindex(range(1, 31), fill_value=0)
+    assert (links == 0).any()
+    assert (links > 0).any()
+    assert whole.summary["violations"] == 0
+    # whom nobody hears hides behind its own noise all the same
+    heard = set(zip(whole.links["round"], whole.links.tx))
+    alone = [pair not in heard for pair in zip(whole.nodes["round"], whole.nodes.node)]
+    ratio = (2 / 8 * 6 / (10.0 * slot_mu(0.5, 1e-4))) ** 2
+    assert whole.nodes.alpha[alone].max() == pytest.approx(1 / (1 + ratio))
+
+
+def test_interference_without_a_single_neighbour_keeps_the_promise(tmp_path):
+    scenario = moving(
+        network={"nodes": 6, "topology": {"kind": "range", "range_m": 20.0}},
+        radio={"interference": "physical", "payload_slots": 1},
+        power={"schedule": "adaptive"},
+    )
+    run = simulate(scenario, out=tmp_path)
+    neighbours = run.links.groupby("round").neighbour.sum()
+    assert (neighbours == 0).any()
+    assert run.summary["violations"] == 0
+
+
+def test_a_channel_in_slots_with_interference_is_exported_and_replayed_whole(tmp_path, wirelessdl_command):
+    table = moving(
+        network={"nodes": 5, "topology": {"kind": "range", "range_m": 150.0}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
+        radio={"interference": "physical", "bandwidth_hz": 2e7},
+        power={"objective": "own-noise", "schedule": "adaptive"},
+        scenario={"rounds": 12},
+    ).to_table()
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    result = wirelessdl_command("channel", str(tmp_path / "x.toml"), "--export", str(tmp_path / "air.parquet"))
+    assert result.code == 0, result.err
+    first = simulate(load_scenario(tmp_path / "x.toml"), out=tmp_path)
+    slots = build(load_scenario(tmp_path / "x.toml")).frame.slots
+    assert slots > 1
+    table["channel"]["models"] = [{"model": "replay", "file": str(tmp_path / "air.parquet")}]
+    table["radio"]["payload_slots"] = slots
+    (tmp_path / "y.toml").write_text(tomli_w.dumps(table))
+    second = simulate(load_scenario(tmp_path / "y.toml"), out=tmp_path)
+    pd.testing.assert_frame_equal(first.links, second.links)
+    pd.testing.assert_series_equal(first.nodes.loss, second.nodes.loss)
+
+
+def test_coherence_is_that_of_the_whole_run(tmp_path):
+    """Nodes that stand for two seconds and then drive: the frame is made for driving."""
+    rows = ["time_s,node,x_m,y_m"]
+    for node in range(4):
+        rows += [f"0,{node},{30 * node},0", f"2,{node},{30 * node},0", f"12,{node},{30 * node},100"]
+    (tmp_path / "late.csv").write_text("\n".join(rows))
+    scenario = moving(
+        network={"nodes": 4, "topology": "full", "mobility": {"kind": "waypoints", "file": str(tmp_path / "late.csv")}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
+        scenario={"rounds": 20},
+    )
+    assert build(scenario).coherence_s == pytest.approx(0.423 / (20 * 3.5e9 / 299792458))
+
+
+def test_groups_that_barely_hear_each_other_are_balanced(tmp_path):
+    loss = [[60.0 if (i < 3) == (j < 3) else 450.0 for j in range(6)] for i in range(6)]
+    run = simulate(tiny(network={"nodes": 6}, channel={"models": [{"model": "matrix", "loss_db": loss}]}), out=tmp_path)
+    np.testing.assert_allclose(run.nodes.weight_sum, 1.0, atol=1e-12)
+
+
+LATER = """
+import numpy as np
+from wirelessdl.links import Geometry
+class Late:
+    def __init__(self, start_m, how="nan"):
+        self.start_m, self.how = start_m, how
+    def geometry(self, time_s):
+        place = self.start_m.copy()
+        if time_s > 0:
+            if self.how == "raises":
+                raise KeyError("lost")
+            place = {"nan": place * np.nan, "shape": place[:, :2], "under": place * [1, 1, -1]}[self.how]
+        return Geometry(place, np.zeros_like(place))
+class Guess:
+    symbols = 1
+    def estimate(self, links, gain, pilot_w, noise_w, rng):
+        return gain[:-1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("network.mobility={kind='later.py:Late', how='nan'}", "gave position_m of shape (4, 3) at"),
+        ("network.mobility={kind='later.py:Late', how='shape'}", "expected finite numbers of shape (4, 3)"),
+        ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
+        ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),
+        ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected a finite estimate"),
+    ],
+)
+def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_path, wirelessdl_command):
+    (tmp_path / "later.py").write_text(LATER)
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
+    result = wirelessdl_command("run", str(tmp_path / "x.toml"), "--quiet", "--set", override)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+    assert words in result.err
+
+
+@pytest.mark.parametrize("command", ["check", "channel", "plan"])
+def test_a_first_frame_without_links_is_no_trouble(command, tmp_path, wirelessdl_command):
+    table = moving(network={"nodes": 4, "topology": {"kind": "range", "range_m": 1.0}}).to_table()
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    assert wirelessdl_command(command, str(tmp_path / "x.toml")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["power.objective='sum'", "power.schedule='static'"], 'power.schedule is "static" while nodes move'),
+        (["radio.interference='physical'"], "loud nodes that are no neighbours drown"),
+        (["radio.csi='pilots'", "radio.thermal_noise=false"], "pilots without noise are perfect CSI"),
+    ],
+)
+def test_what_means_less_than_it_seems_is_cautioned_about(overrides, words, wirelessdl_command):
+    sets = [word for override in overrides for word in ("--set", override)]
+    result = wirelessdl_command("check", "urban_er_k20", *sets)
+    assert words in " ".join(result.out.split())
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links
 
+_NOTHING = 1e-12
 _LARGE = 200  # nodes from which sparse solvers and products win
 _FULL = 16  # possible links to one that is there, from which sparse products win
 
@@ -90,13 +91,16 @@ def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> Float
     On a strongly connected graph every node listens. Where links of no gain break it up, only closed
     groups, that hear nobody outside, can be balanced; the others keep their own term for this slot.
     """
-    audible = links if gain.all() else links.where(gain > 0)
+    loudest = np.zeros(links.nodes)
+    np.maximum.at(loudest, links.rx, gain)
+    counts = gain > _NOTHING * loudest[links.rx]  # weaker ones are lost in rounding beside the loudest
+    audible = links if counts.all() else links.where(counts)
     label = audible.component
     if label.max() == 0:
-        return _balanced_group(audible, gain[gain > 0], amplitude)
+        return _balanced_group(audible, gain[counts], amplitude)
     air = np.zeros(links.nodes)
     listens_out = np.unique(label[audible.rx[label[audible.rx] != label[audible.tx]]])
-    heard = gain[gain > 0]
+    heard = gain[counts]
     for group in np.setdiff1d(np.unique(label), listens_out):
         member = np.flatnonzero(label == group)
         if len(member) > 1:

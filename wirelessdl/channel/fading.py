@@ -14,7 +14,7 @@ Reciprocal: both directions share a draw.
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Gt, Interval
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 from scipy.stats import ncx2
@@ -29,9 +29,9 @@ from wirelessdl.units import SPEED_OF_LIGHT_MPS, from_db
 
 ComplexArray: TypeAlias = NDArray[np.complex128]
 Process: TypeAlias = Literal["block", "clarke"]
-Coherence: TypeAlias = Annotated[float, Gt(0)] | None
+Coherence: TypeAlias = Annotated[float, Interval(ge=1e-9, le=1e9)] | None
 Paths: TypeAlias = Annotated[int, Interval(ge=4, le=1024)]
-Speed: TypeAlias = Annotated[float, Ge(0)] | None
+Speed: TypeAlias = Annotated[float, Interval(ge=0, le=1e5)] | None
 
 
 class Blocks:

@@ -3,7 +3,8 @@
 Parquet with the columns time_s, tx, rx, gain, or npz with arrays of these names: one row per link and
 instant, `gain` the amplitude |h|; an npz may hold instead one row per instant, gain `[times, links]` with
 time_s `[times]` and tx, rx `[links]`. Instants need not be the same for all links. Between two of them
-the earlier gain holds, or gains are interpolated. A link with a single instant is static.
+the earlier gain holds, or gains are interpolated; before its first and after its last instant a link keeps that gain.
+A file with a single instant is a static channel.
 
 `wirelessdl channel SCENARIO --export FILE` writes such a file.
 """
@@ -88,9 +89,9 @@ class _Trace:
         if len(twice):
             at = twice[0]
             raise ValueError(f"file is {name!r}; link {tx[at]} -> {rx[at]} has {self._time_s[at]:g} s twice")
-        self.starts_s = float(self._time_s[self._first].max())
-        moving = count > 1  # a link with one instant is static: it holds for ever
-        self.ends_s = float(self._time_s[self._last][moving].min()) if moving.any() else float("inf")
+        # links may come and go; what ends is the file. One instant for all is a static channel, and never ends
+        self.starts_s, ends_s = float(self._time_s.min()), float(self._time_s.max())
+        self.ends_s = ends_s if ends_s > self.starts_s else float("inf")
         self.span_s = self.ends_s - self.starts_s
 
     def row(self, tx: IntArray, rx: IntArray) -> IntArray:
@@ -102,8 +103,7 @@ class _Trace:
     def at(self, rows: IntArray, time_s: float, *, linear: bool) -> FloatArray:
         """Gains of links at one instant: the earlier of the two around it, or between them."""
         low, high = self._first[rows], self._last[rows]
-        early = self._time_s[low] > time_s
-        if early.any() and (high > low)[early].any():
+        if time_s < self.starts_s < self.ends_s < float("inf"):
             raise ValueError(f"the file begins at {self.starts_s:g} s; the run asks for {time_s:g} s")
         while (low < high).any():  # bisection of all links at once: the last instant that is not later
             middle = (low + high + 1) // 2

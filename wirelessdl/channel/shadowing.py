@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Gt, Interval
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel import keyed
@@ -44,7 +44,7 @@ class Shadowing(Composable):
     def __init__(
         self,
         condition: ChannelCondition | None = None,
-        sigma_db: Annotated[float, Ge(0)] | None = None,
+        sigma_db: Annotated[float, Interval(ge=0, le=50)] | None = None,
         correlation_m: Annotated[float, Gt(0)] | None = None,
         frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
     ):

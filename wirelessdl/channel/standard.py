@@ -75,5 +75,5 @@ def _within(name: str, what: str, values: FloatArray, limits: tuple[float, float
         first = float(np.ravel(values)[np.argmax(np.ravel(outside))])
         raise ValueError(
             f"{what} is {first:g}; {name} holds from {limits[0]:g} to {limits[1]:g}: "
-            "use sidelink-urban or log-distance, or relax the range"
+            "use sidelink-urban or log-distance, or set enforce_range = false"
         )

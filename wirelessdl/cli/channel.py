@@ -78,6 +78,8 @@ def command(
 def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
     """Links to draw, as (tx, rx)."""
     there = set(zip(facts.tx.tolist(), facts.rx.tolist()))
+    if not there:
+        return []
     if text is None:
         order = np.argsort(-facts.gain_db)
         picked = dict.fromkeys(int(order[n]) for n in (0, len(order) // 2, len(order) - 1))
@@ -98,7 +100,7 @@ def _export(found: "Survey", path: Path) -> None:
     from wirelessdl.errors import WirelessdlError
 
     try:
-        write(path, *found.rows())
+        write(path, *found.heard())
     except OSError as error:
         raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -144,6 +146,8 @@ def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
 
 
 def _spread(values: Any, unit: str) -> str:
+    if not len(values):
+        return "no links"
     low, middle, high = np.min(values), np.median(values), np.max(values)
     return f"{low:.1f} to {high:.1f}, median {middle:.1f} {unit}"
 

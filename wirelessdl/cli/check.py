@@ -23,7 +23,8 @@ def command(
     """Check SCENARIO whole, parts, data, gains and power plan included, and say what would run. Nothing is written."""
     from wirelessdl.scenario.loader import load_scenario
     from wirelessdl.sim.build import build
-    from wirelessdl.sim.describe import cautions, describe
+    from wirelessdl.sim.cautions import cautions
+    from wirelessdl.sim.describe import describe
     from wirelessdl.sim.preview import preview
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))

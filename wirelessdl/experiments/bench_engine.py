@@ -322,7 +322,9 @@ def timed_run() -> tuple[float, float]:
     """Seconds that events and tracing took in a run of `urban_er_k20`, and seconds of the whole."""
     world = build(load_scenario("urban_er_k20", overrides=["scenario.rounds=100"]), device="cpu")
     trace = world.scenario.trace
-    recorder = Recorder(frame=world.frame, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every)
+    recorder = Recorder(
+        energy=world.clockwork.energy, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every
+    )
     work = Engine(world, recorder)
     inside = {"frames": 0.0, "tracing": 0.0}
 

@@ -130,6 +130,13 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
     return _verified(_fixed_point(problem, allocate))
 
 
+def _hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
+    """A sender that no link reaches is bound by nothing; whoever listens all the same meets its own noise."""
+    unheard = np.bincount(problem.audible.tx, minlength=problem.links.nodes) == 0
+    own = max(1.0 / (1.0 + _own_ratio(problem, theta)), problem.alpha_min)
+    return np.where(unheard, np.minimum(alpha, own), alpha)
+
+
 def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float], FloatArray]) -> PowerPlan:
     """theta <- theta(A(alpha(theta))) from K, until it settles or theta covers what its plan needs.
 
@@ -330,7 +337,7 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
     """Clipped into its bounds and shrunk until every row holds."""
     alpha = np.clip(alpha, problem.alpha_min, 1.0 - problem.beta_min)
     excess = float(problem.load(alpha, theta).max(initial=0.0))
-    return np.maximum(alpha / max(1.0, excess), problem.alpha_min)
+    return _hide_unheard(problem, np.maximum(alpha / max(1.0, excess), problem.alpha_min), theta)
 
 
 def _verified(plan: PowerPlan) -> PowerPlan:
@@ -339,7 +346,7 @@ def _verified(plan: PowerPlan) -> PowerPlan:
     if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
         worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
         raise InfeasiblePowerError(
-            f"node {problem.links.tx[worst]} leaks {leak[worst]:.6g} to node {problem.links.rx[worst]}, more than "
+            f"node {problem.audible.tx[worst]} leaks {leak[worst]:.6g} to node {problem.audible.rx[worst]}, more than "
             f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
         )
     return plan

@@ -25,7 +25,7 @@ from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.access import colours
 from wirelessdl.sim.build_time import build_clockwork
-from wirelessdl.sim.clock import Frame
+from wirelessdl.sim.clock import Frame, to_s
 from wirelessdl.sim.coherence import coherence_s, payload_slots
 from wirelessdl.sim.multiplier import rule_for
 from wirelessdl.sim.parts import Builder, channel_condition, channel_models, mean_snr_db
@@ -34,6 +34,8 @@ from wirelessdl.sim.timeline import Clockwork, Last
 from wirelessdl.sim.world import World
 from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, thermal_noise_w
+
+_FEW = 20  # rounds from which the length of a run is judged
 
 
 def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = ()) -> World:
@@ -64,8 +66,13 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     radio = scenario.radio
     csi = builder.part("radio.csi", radio.csi)
     learning = _learning(builder, learner, data, hands, streams, device)
-    frame, coherence = _frame(builder, learner.size, csi.symbols, channel, mobility, links)
+    coherence = None
+    frame = _frame(builder, learner.size, csi.symbols, links, coherence)
     clockwork = build_clockwork(builder, frame, streams, learning)
+    coherence = _coherence_s(builder, channel, mobility, clockwork)
+    if coherence is not None:
+        frame = _frame(builder, learner.size, csi.symbols, links, coherence)
+        clockwork = build_clockwork(builder, frame, streams, learning)
     given = {"nodes": nodes, "frequency_hz": scenario.channel.frequency_hz, "rng": streams.draws("faults.jammer")}
     jammer = builder.part("faults.jammer", scenario.faults.jammer, **given)
     blockage = builder.part("faults.blockage", scenario.faults.blockage, nodes=nodes)
@@ -133,11 +140,13 @@ def _check_traces(builder: Builder, channel: Chain, clockwork: Clockwork) -> Non
         return
     last = Last()
     clockwork.run(scenario.scenario.rounds, last)
+    frame = clockwork.frame
+    needed_s = last.time_s + to_s(frame.opens_ns(frame.slots - 1))
     for n, named in recorded:
         ends_s = _ends_s(named.model)
-        if last.time_s > ends_s:
+        if needed_s > ends_s + 1e-12:
             file = scenario.channel.models[n].parameters.get("file", named.name)
-            raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(last.time_s)}")
+            raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(needed_s)}")
 
 
 def _ends_s(model: object) -> float:
@@ -164,17 +173,25 @@ def _changes(scenario: Scenario, topology: Topology) -> bool:
     return bool(getattr(topology, "follows_motion", False)) and scenario.network.mobility.name != "static"
 
 
-def _frame(
-    builder: Builder, parameters: int, pilots: int, channel: Chain, mobility: Mobility, links: Links
-) -> tuple[Frame, float | None]:
-    """The frame, in as many slots as the channel's coherence asks for, and that coherence time."""
+def _coherence_s(builder: Builder, channel: Chain, mobility: Mobility, clockwork: Clockwork) -> float | None:
+    """Shortest coherence time of the run; how long it will last is judged by its first rounds."""
+    scenario, rounds = builder.scenario, builder.scenario.scenario.rounds
+    horizon_s = 0.0
+    if scenario.network.mobility.name != "static":
+        last, few = Last(), min(rounds, _FEW)
+        clockwork.run(few, last)
+        horizon_s = (last.time_s + to_s(clockwork.frame.airtime_ns)) * rounds / few
+    models = [named.model for named in channel.models]
+    return coherence_s(models, mobility, scenario.channel.frequency_hz, horizon_s)
+
+
+def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coherence: float | None) -> Frame:
+    """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
-    radio, rounds, nodes = scenario.radio, scenario.scenario.rounds, scenario.network.nodes
+    radio, nodes = scenario.radio, scenario.network.nodes
     exchanged = rule_for(scenario) != "balanced"
     extra = nodes if exchanged and radio.z_exchange == "air" else 0
     payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
-    models = [named.model for named in channel.models]
-    coherence = coherence_s(models, mobility, scenario.channel.frequency_hz, 10.0 * rounds * payload_s)
     try:
         slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
     except ValueError as error:
@@ -185,7 +202,7 @@ def _frame(
         turns, senders = 2, (nodes + 1) // 2
     if radio.access == "tdma":
         turns, senders = int(colours(links).max()) + 1, 1
-    frame = Frame.of(
+    return Frame.of(
         parameters=parameters,
         nodes=nodes,
         pilots=pilots,
@@ -199,7 +216,6 @@ def _frame(
         feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
         exchange_s=nodes**2 * number_s if exchanged and not extra else 0.0,
     )
-    return frame, coherence
 
 
 def _positions(builder: Builder, placement: Any, nodes: int, streams: Streams) -> FloatArray:

@@ -1,7 +1,5 @@
 """A built world in words, for people who want to know before they wait."""
 
-import numpy as np
-
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.world import World
@@ -35,7 +33,8 @@ def describe(world: World) -> dict[str, str]:
     return {
         "network": (
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
-            f"{degree.min()} to {degree.max()} neighbours, {distance.min():.0f} to {distance.max():.0f} m apart"
+            f"{degree.min()} to {degree.max()} neighbours"
+            + (f", {distance.min():.0f} to {distance.max():.0f} m apart" if len(links) else " at the start")
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
@@ -104,24 +103,3 @@ def _labels(world: World) -> str:
         if len(counts) > _MOST_NODES:
             lines.append(f"and {len(counts) - _MOST_NODES} more nodes")
     return "\n".join(lines)
-
-
-def cautions(world: World) -> list[str]:
-    """What is allowed but weakens what epsilon means."""
-    privacy = world.scenario.privacy
-    sizes = [len(hand) for hand in world.hands]
-    fewest = int(np.argmin(sizes))
-    found = []
-    for key, delta in (("delta", privacy.delta), ("delta_total", privacy.delta_total)):
-        if np.isfinite(privacy.epsilon_max) and delta >= 1.0 / sizes[fewest]:
-            found.append(
-                f"privacy.{key} is {delta:g}; not below 1/n, {1 / sizes[fewest]:.2g} for node {fewest}: "
-                "such a delta allows a sample to be published outright"
-            )
-    if privacy.credit_thermal:
-        found.append("privacy.credit_thermal counts receiver noise as masking: a better receiver hears more")
-    return found + [
-        f"channel.models[{n}]: {caution}"
-        for n, named in enumerate(world.channel.models)
-        if hasattr(named.model, "caution") and (caution := named.model.caution(world.links))
-    ]

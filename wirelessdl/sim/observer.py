@@ -29,6 +29,7 @@ class Observer:
         self._everyone = Links.from_mask(np.ones((world.nodes, world.nodes), bool), world.links.geometry)
         self._everyone = self._everyone if physical else world.links
         self._physical = physical
+        self._last_geometry: Geometry | None = None
         self._links = world.links
         self.connectivity = Connectivity(world.scenario.network.joint_window)
         self._checksums = {
@@ -44,7 +45,7 @@ class Observer:
     def look(self, round: int, time_s: float) -> Seen:
         """The frame that opens now. Slots of the frame follow each other at fixed times."""
         world = self._world
-        geometry = world.mobility.geometry(time_s)
+        geometry = self._where(time_s)
         self._note("network.mobility", geometry.position_m)
         links = self._who_hears_whom(geometry)
         heard, inside = (links, None) if not self._physical else self._all_heard(links, geometry)
@@ -54,13 +55,13 @@ class Observer:
         mean = np.zeros(0)
         for slot in range(world.frame.slots):
             when_s = time_s + to_s(world.frame.opens_ns(slot))
-            here = heard if slot == 0 else heard.at(world.mobility.geometry(when_s))
+            here = heard if slot == 0 else heard.at(self._where(when_s))
             air = world.channel.gain(here, when_s)
             if slot == 0:
                 mean = air.mean
             key = (round,) if slot == 0 else (round, slot)
             rng = world.streams.draws("radio.csi", *key)
-            estimate = world.csi.estimate(here, air.now, world.power_w, noise_w, rng)
+            estimate = self._estimate(here, air.now, noise_w, rng)
             self._note("radio.csi", estimate)
             slots.append(Reception(air.now, estimate, self._phase_rad(here, key)))
         blocked = self._blocked(heard, time_s, slots[0].gain, jam_w)
@@ -70,12 +71,72 @@ class Observer:
         """Of everything that was seen so far, by what gave it."""
         return dict(self._checksums)
 
+    def _answer(self, key: str, question: Callable[[], Any]) -> Any:
+        """What a part of the network answers as time goes on."""
+        part = getattr(self._world.scenario.network, key)
+        try:
+            return question()
+        except Exception as error:
+            if part.yours:
+                raise ContractError(f"network.{key}: {part.name} raised {told(error)}") from error
+            if isinstance(error, ValueError):
+                raise ContractError(f"network.{key}: {part.name}: {error}") from error
+            raise
+
+    def _where(self, time_s: float) -> Geometry:
+        world = self._world
+        geometry = self._answer("mobility", lambda: world.mobility.geometry(time_s))
+        if self._last_geometry is not None and geometry is self._last_geometry:
+            return self._last_geometry
+        name, shape = world.scenario.network.mobility.name, (world.nodes, 3)
+        if not isinstance(geometry, Geometry):
+            raise ContractError(f"network.mobility: {name} returned {type(geometry).__name__}, expected a Geometry")
+        for what, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
+            if np.shape(value) != shape or not np.isfinite(value).all():
+                raise ContractError(
+                    f"network.mobility: {name} gave {what} of shape {np.shape(value)} at {time_s:g} s, expected finite "
+                    f"numbers of shape {shape}"
+                )
+        if (geometry.position_m[:, 2] <= 0).any():
+            node = int(np.argmax(geometry.position_m[:, 2] <= 0))
+            raise ContractError(
+                f"network.mobility: {name} puts node {node} at a height of {geometry.position_m[node, 2]:g} m at "
+                f"{time_s:g} s; antennas must be above ground"
+            )
+        self._last_geometry = geometry
+        return geometry
+
+    def _estimate(
+        self, links: Links, gain: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        world, name = self._world, self._world.scenario.radio.csi.name
+        try:
+            estimate = world.csi.estimate(links, gain, world.power_w, noise_w, rng)
+            if estimate is gain:
+                return gain
+            values = np.asarray(estimate, dtype=np.float64)
+        except Exception as error:
+            if not world.scenario.radio.csi.yours:
+                raise
+            raise ContractError(f"radio.csi: {name} raised {told(error)}") from error
+        if values.shape != gain.shape or not (np.isfinite(values) & (values >= 0)).all():
+            raise ContractError(
+                f"radio.csi: {name} returned shape {values.shape}, expected a finite estimate >= 0 for each of "
+                f"{len(links)} links"
+            )
+        return values
+
     def _who_hears_whom(self, geometry: Geometry) -> Links:
         """The graph as drawn, or what motion makes of it."""
         world = self._world
         if not self._follows:
             return world.links.at(geometry)
-        links = world.topology.links(geometry, world.snr_db, world.streams.world("network.topology"))
+        rng = world.streams.world("network.topology")
+        links = self._answer("topology", lambda: world.topology.links(geometry, world.snr_db, rng))
+        if not isinstance(links, Links) or links.nodes != world.nodes:
+            raise ContractError(
+                f"network.topology: links() returned {type(links).__name__}, expected {world.nodes} nodes' Links"
+            )
         if np.array_equal(links.rx, self._links.rx) and np.array_equal(links.tx, self._links.tx):
             links = self._links.at(geometry)  # what was worked out of the same links holds
         self._links = links
@@ -161,6 +222,8 @@ class Connectivity:
             return None
         if not self.apart:
             return f"connected in each of {self.frames} frames"
+        if not self.windows:
+            return f"in parts in {self.apart} of {self.frames} frames, fewer than a window of {self.window}"
         return (
             f"in parts in {self.apart} of {self.frames} frames, and over {self.window} frames together in "
             f"{self.gaps} of {self.windows} windows"

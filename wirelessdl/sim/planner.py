@@ -23,6 +23,13 @@ class Planner:
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
 
+    @property
+    def latest(self) -> PowerPlan:
+        """The plan in force."""
+        plan = self._first if self._last is None else self._last[0]
+        assert plan is not None
+        return plan
+
     def first(self, seen: Seen) -> PowerPlan:
         """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
         if self._first is None:
@@ -44,7 +51,7 @@ class Planner:
         assert first is not None
         if not self._adaptive:
             return first
-        if not len(seen.links):
+        if not len(seen.heard):
             return first
         loudness = _loudness(seen, sigma)
         if self._last is not None:
@@ -59,9 +66,6 @@ class Planner:
         plan = world.plan(seen.links, seen.gain_est, theta, heard=heard, power_w=power_w)
         if uneven:
             plan = replace(plan, problem=replace(plan.problem, power_w=world.power_w), power_w=world.power_w)
-        unheard = np.bincount(seen.heard.tx, minlength=world.nodes) == 0
-        if unheard.any():  # no link bounds these; whoever may listen all the same meets the first plan's noise
-            plan = replace(plan, alpha=np.where(unheard, np.minimum(plan.alpha, first.alpha), plan.alpha))
         self._say(plan)
         self._last = (plan, loudness)
         return plan
@@ -86,6 +90,9 @@ def _loudness(seen: Seen, sigma: FloatArray) -> FloatArray:
 
 def _unchanged(problem: PowerProblem, seen: Seen) -> bool:
     """Whether a plan is for what is seen now."""
-    links, heard = problem.audible, seen.heard
-    same = links is heard or (np.array_equal(links.rx, heard.rx) and np.array_equal(links.tx, heard.tx))
+    same = _alike(problem.audible, seen.heard) and _alike(problem.links, seen.links)
     return same and np.array_equal(problem.gains[0], seen.slots[0].gain_est)
+
+
+def _alike(one: Links, other: Links) -> bool:
+    return one is other or (np.array_equal(one.rx, other.rx) and np.array_equal(one.tx, other.tx))

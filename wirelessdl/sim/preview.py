@@ -111,7 +111,7 @@ def noise_to_update(world: World, plan: PowerPlan) -> float:
 def _violation_rate(world: World, plan: PowerPlan, seen: Seen) -> float | None:
     """Share of links above epsilon_max over fresh realisations; None without fading."""
     fresh = world.sample_gains(seen.heard, seen.mean, _FRESH, offset=world.scenario.power.samples)
-    if len(fresh) == 1:
+    if len(fresh) == 1 or not len(seen.heard):
         return None
     over = slot_epsilon(
         replace(plan.problem, samples=fresh).mu(plan.alpha, plan.power_w, plan.theta), plan.problem.delta

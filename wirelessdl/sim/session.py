@@ -11,9 +11,9 @@ from wirelessdl.errors import RunInterrupted, WirelessdlError
 from wirelessdl.learning.engine import threads
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.build import build
+from wirelessdl.sim.cautions import cautions
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.compare import refuse_changes
-from wirelessdl.sim.describe import cautions
 from wirelessdl.sim.engine import Engine
 from wirelessdl.sim.frame import Replay
 from wirelessdl.sim.logs import connect_log, parse_log
@@ -234,8 +234,7 @@ class _Session:
         if state == "done":
             figures = summarise(self.engine, open_run(writer.folder), wall_s)
             if self._plateau.wanted:
-                assert self.engine.plan is not None
-                declared = min(forecast(self.world, self.engine.plan).values())
+                declared = min(forecast(self.world, self.engine.planner.latest).values())
                 figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
             writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})

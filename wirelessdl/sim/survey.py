@@ -29,13 +29,28 @@ class Survey:
     seen: tuple[Seen, ...]
     los: BoolArray  # of the first frame's links
     connectivity: JointConnectivity | None  # of links that come and go
+    slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
 
     @property
     def links(self) -> Links:
         return self.seen[0].links
 
+    def heard(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
+        """time_s, tx, rx, gain: one row for all that is heard, of every slot of every frame."""
+        slots = [
+            (time_s + offset_s, seen.heard, slot.gain)
+            for time_s, seen in zip(self.time_s.tolist(), self.seen)
+            for offset_s, slot in zip(self.slot_s, seen.slots)
+        ]
+        return (
+            np.repeat([time_s for time_s, _, _ in slots], [len(links) for _, links, _ in slots]),
+            np.concatenate([links.tx for _, links, _ in slots]),
+            np.concatenate([links.rx for _, links, _ in slots]),
+            np.concatenate([gain for _, _, gain in slots]),
+        )
+
     def rows(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
-        """time_s, tx, rx, gain: one row per link and frame."""
+        """time_s, tx, rx, gain: one row per link and frame, its first slot's."""
         sizes = [len(seen.links) for seen in self.seen]
         return (
             np.repeat(self.time_s, sizes),
@@ -110,7 +125,8 @@ def survey(world: World, on_frame: Callable[[int], None] | None = None) -> Surve
     los = world.condition.los(watch.seen[0].links)
     follows = getattr(world.topology, "follows_motion", False)
     joint = joint_connectivity([seen.links for seen in watch.seen], scenario.network.joint_window) if follows else None
-    return Survey(np.array(watch.time_s), tuple(watch.seen), los, joint)
+    slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
+    return Survey(np.array(watch.time_s), tuple(watch.seen), los, joint, slot_s)
 
 
 def link_facts(world: World, found: Survey) -> LinkFacts:
