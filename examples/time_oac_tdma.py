@@ -11,9 +11,16 @@ WAYS = {
     "one after another (tdma)": ["radio.access=tdma"],
 }
 
-print(
-    f"{'':28}{'slots':>6}{'ms on air':>11}{f's to {TARGET:.0%}':>10}{'accuracy':>10}{'own eps':>9}{'link eps':>10}{'median':>8}"
-)
+heads = {
+    "slots": 6,
+    "ms on air": 11,
+    f"s to {TARGET:.0%}": 10,
+    "accuracy": 10,
+    "own eps": 9,
+    "link eps": 10,
+    "median": 8,
+}
+print(" " * 28 + "".join(f"{head:>{width}}" for head, width in heads.items()))
 for name, overrides in WAYS.items():
     with tempfile.TemporaryDirectory() as folder:
         run = wirelessdl.simulate(wirelessdl.load_scenario("tdma_vs_oac_k10", overrides=overrides), out=folder)
