@@ -50,8 +50,8 @@ ABOUT = {
     "links": "One row per link and round (see `trace.links`).",
     "events": (
         "What happened when: `frame` (a round opens), `plan`, `computed` (a node finished its gradient), `late` (it "
-        "had not when a frame opened), `crash`, `rejoin`, `battery` (used up), `budget` (own total spent: silent from here "
-        "on), `violation` (links above epsilon_max)."
+        "had not when a frame opened), `crash`, `rejoin`, `battery` (used up), `budget` (own total spent: silent from "
+        "here on), `violation` (links above epsilon_max)."
     ),
     "privacy": (
         "Totals: one row per sender behind its own noise (`proven`, rx null), one per link for the paper's sum over "
