@@ -49,8 +49,9 @@ ABOUT = {
     "nodes": "One row per node and round.",
     "links": "One row per link and round (see `trace.links`).",
     "events": (
-        "What happened when: `frame` (a round opens), `plan`, `computed` (a node finished its gradient), "
-        "`violation` (links above epsilon_max)."
+        "What happened when: `frame` (a round opens), `plan`, `computed` (a node finished its gradient), `late` (it "
+        "had not when a frame opened), `crash`, `rejoin`, `battery` (used up), `budget` (own total spent: silent from "
+        "here on), `violation` (links above epsilon_max)."
     ),
     "privacy": (
         "Totals: one row per sender behind its own noise (`proven`, rx null), one per link for the paper's sum over "
@@ -87,6 +88,8 @@ def _column(field: pa.Field) -> str:
 
 def _toml(value: object) -> str:
     bare = getattr(value, "name", value)  # a part's default is its bare name
+    if bare == {}:
+        return "{}"
     return tomli_w.dumps({"value": bare}).partition("=")[2].strip()
 
 

@@ -121,6 +121,12 @@ def _power() -> Iterator[Contest]:
     return contests()
 
 
+def _time_and_tracing() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_time import contests
+
+    return contests()
+
+
 SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "channel": _channel,
     "network": _network,
@@ -128,4 +134,5 @@ SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "power": _power,
     "privacy": _privacy,
     "survival": _survival,
+    "time": _time_and_tracing,
 }

@@ -130,8 +130,10 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
     return _verified(_fixed_point(problem, allocate))
 
 
-def _hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
+def hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
     """A sender that no link reaches is bound by nothing; whoever listens all the same meets its own noise."""
+    if not problem.private:
+        return alpha
     unheard = np.bincount(problem.audible.tx, minlength=problem.links.nodes) == 0
     own = max(1.0 / (1.0 + _own_ratio(problem, theta)), problem.alpha_min)
     return np.where(unheard, np.minimum(alpha, own), alpha)
@@ -337,7 +339,7 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
     """Clipped into its bounds and shrunk until every row holds."""
     alpha = np.clip(alpha, problem.alpha_min, 1.0 - problem.beta_min)
     excess = float(problem.load(alpha, theta).max(initial=0.0))
-    return _hide_unheard(problem, np.maximum(alpha / max(1.0, excess), problem.alpha_min), theta)
+    return hide_unheard(problem, np.maximum(alpha / max(1.0, excess), problem.alpha_min), theta)
 
 
 def _verified(plan: PowerPlan) -> PowerPlan:

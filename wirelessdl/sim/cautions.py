@@ -40,6 +40,12 @@ def _plans(world: World) -> Iterator[str]:
             f'power.schedule is "{power.schedule}" while nodes move; the plan is made for where they start, and later '
             'links may exceed epsilon_max by far: use schedule = "adaptive", or objective = "own-noise"'
         )
+    whole = world.complete and world.scenario.faults.blockage.name == "none" and world.scenario.radio.duplex == "full"
+    if masked and power.schedule != "adaptive" and not whole:
+        yield (
+            f'power.schedule is "{power.schedule}" while nodes or links fall silent: a link whose maskers are away '
+            "leaks more than epsilon_max; violations are counted, the own total holds"
+        )
     if masked and world.frame.slots > 1:
         yield (
             f"a payload goes in {world.frame.slots} slots and the plan is made from the first one's pilots; later "

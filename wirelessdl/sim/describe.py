@@ -50,10 +50,12 @@ def describe(world: World) -> dict[str, str]:
         ),
         "labels": _labels(world),
         "frame": (
-            f"{to_s(frame.slots * frame.pilot_ns) * 1e3:.3g} ms pilots, "
-            f"{to_s(frame.slots * frame.payload_ns) * 1e3:.3g} ms payload, "
-            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round"
+            f"{to_s(frame.slots * frame.turns * frame.pilot_ns) * 1e3:.3g} ms pilots, "
+            f"{to_s(frame.slots * frame.turns * frame.payload_ns) * 1e3:.3g} ms payload, "
+            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{_turns(world)}"
         ),
+        "time": _time(world),
+        "faults": _faults(world),
         "channel in time": coherence(world),
         "power": (
             f"{scenario.power.objective} objective, {scenario.power.schedule}, "
@@ -74,6 +76,36 @@ def _batches(world: World) -> str:
         "poisson": f"poisson batches of {learning.batch_size} on average",
         "shuffled": f"batches of {learning.batch_size} from shuffled epochs, which amplify nothing",
     }.get(learning.sampling, f"batches of {learning.batch_size}")
+
+
+def _turns(world: World) -> str:
+    radio, frame = world.scenario.radio, world.frame
+    if radio.access == "tdma":
+        return f", one sender after another in {frame.turns} turns"
+    return ", half duplex in two turns" if radio.duplex == "half" else ""
+
+
+def _time(world: World) -> str:
+    """Who waits for whom, by the first round's compute times."""
+    time, nodes = world.scenario.time, world.nodes
+    first_ms = [1e3 * to_s(world.clockwork.duration_ns(node, 1)) for node in range(nodes)]
+    return (
+        f"{time.policy.name} rounds, {time.compute.name} compute time, "
+        f"{min(first_ms):.3g} to {max(first_ms):.3g} ms in the first"
+    )
+
+
+def _faults(world: World) -> str:
+    """What may go wrong, in the scenario's words."""
+    faults, energy = world.scenario.faults, world.clockwork.energy
+    named = {"crashes": faults.crashes, "blockage": faults.blockage, "stragglers": faults.stragglers}
+    named["jammer"] = faults.jammer
+    found = [f"{key} ({part.name})" for key, part in named.items() if part.name != "none"]
+    if faults.crashes.name != "none":
+        found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")
+    if energy.finite:
+        found.append(f"batteries of {energy.battery_j.min():.3g} to {energy.battery_j.max():.3g} J")
+    return ", ".join(found) or "none"
 
 
 def _heard(world: World) -> str:

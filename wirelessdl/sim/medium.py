@@ -101,8 +101,8 @@ class Medium:
         """Whoever waits, once those are gone whose battery cannot carry this round."""
         roster = self.roster
         self.compute_ns[:] = 0
-        for node in np.flatnonzero(roster.ready).tolist():
-            self.compute_ns[node] = self._duration_ns(node, round)
+        ready = np.flatnonzero(roster.ready)
+        self.compute_ns[ready] = [self._duration_ns(node, round) for node in ready.tolist()]
         if self._drains:
             costs_j = self._costs_j(self._frame, roster.ready, roster.ready & ~roster.listening)
             for node in np.flatnonzero(roster.ready & (costs_j > self._battery_j)).tolist():

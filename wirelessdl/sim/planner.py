@@ -7,6 +7,7 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Links
+from wirelessdl.power.allocate import hide_unheard
 from wirelessdl.power.problem import PowerPlan, PowerProblem
 from wirelessdl.sim.frame import Seen
 from wirelessdl.sim.world import World
@@ -51,8 +52,9 @@ class Planner:
         assert first is not None
         if not self._adaptive:
             return first
-        if not len(seen.heard):
-            return first
+        if not len(seen.heard):  # no link binds anyone; whoever listens all the same meets each one's own noise
+            nobody = replace(first.problem, links=seen.links, heard=None)
+            return replace(first, alpha=hide_unheard(nobody, first.alpha, first.theta))
         loudness = _loudness(seen, sigma)
         if self._last is not None:
             plan, before = self._last

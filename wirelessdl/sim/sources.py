@@ -18,7 +18,6 @@ subscriber like any other. A source without subscribers costs a look-up.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from wirelessdl.errors import ContractError, ScenarioError, nearest
@@ -37,13 +36,13 @@ SOURCES = (
 )
 
 
-@dataclass(frozen=True)
 class Event:
     """Something that happened; its fields are attributes."""
 
-    source: str
-    time_ns: int
-    fields: Mapping[str, Any]
+    __slots__ = ("fields", "source", "time_ns")
+
+    def __init__(self, source: str, time_ns: int, fields: Mapping[str, Any]):
+        self.source, self.time_ns, self.fields = source, time_ns, fields
 
     @property
     def time_s(self) -> float:

@@ -86,7 +86,10 @@ class RunWriter:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise TraceError(f"{folder}: cannot be written: {error.strerror}") from error
-        write_whole(folder / file, lambda aside: pq.write_table(table, aside, row_group_size=1 << 20))
+        texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
+        write_whole(
+            folder / file, lambda aside: pq.write_table(table, aside, row_group_size=1 << 20, use_dictionary=texts)
+        )
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
