@@ -13,6 +13,8 @@ _COMMANDS = {
     "check": "Check a scenario and say what would run.",
     "plan": "How power is split, what a slot leaks, and whether it will train.",
     "channel": "What the air will be: link statistics, figure, export; no training.",
+    "plot": "A figure for a paper from one run, or the mean of several.",
+    "compare": "Differing keys and final figures of runs, side by side.",
     "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
     "data": "Fetch published data sets, and list what is there.",
     "schema": "Print the JSON Schema of scenarios, for editors.",
