@@ -71,7 +71,7 @@ def test_one_run_alone_is_no_comparison(runs, wirelessdl_command):
     assert "two runs or more" in shown.err
 
 
-@pytest.mark.parametrize("command", [["compare"], ["plot", "--figure", "accuracy"]])
+@pytest.mark.parametrize("command", [["compare"], ["plot", "--figure", "accuracy"], ["report"]])
 def test_what_is_no_run_is_told_in_one_line(command, runs, wirelessdl_command, tmp_path):
     good, empty, future = str(runs[0].path), tmp_path / "empty", tmp_path / "future"
     for folder in (empty, future):

@@ -13,6 +13,7 @@ _COMMANDS = {
     "check": "Check a scenario and say what would run.",
     "plan": "How power is split, what a slot leaks, and whether it will train.",
     "channel": "What the air will be: link statistics, figure, export; no training.",
+    "report": "One HTML file of a run, or of several: map, curves, privacy, power, air.",
     "plot": "A figure for a paper from one run, or the mean of several.",
     "compare": "Differing keys and final figures of runs, side by side.",
     "list": "List scenarios, models, channels and data sets; or runs and how they stand.",

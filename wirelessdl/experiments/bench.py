@@ -97,10 +97,17 @@ def _power() -> Iterator[Contest]:
     return contests()
 
 
+def _report() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_report import contests
+
+    return contests()
+
+
 SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "channel": _channel,
     "network": _network,
     "power": _power,
     "privacy": _privacy,
+    "report": _report,
     "survival": _survival,
 }
