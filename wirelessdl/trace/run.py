@@ -211,6 +211,6 @@ def _schema(name: str, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:
-    """One block per column: gathering ten million rows into square blocks would copy them once more."""
-    frame: pd.DataFrame = table.to_pandas(split_blocks=True)
+    """Uses the table up. One block per column: gathering ten million rows into square blocks would copy them again."""
+    frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
     return frame

@@ -168,13 +168,16 @@ def _label(group: Group, groups: int) -> str:
     count = len(group.runs)
     if groups == 1:
         return f"mean of {count} runs, 95% band" if count > 1 else "mean, worst and best node"
-    return group.name if count == 1 else f"{group.name} ({count} runs, 95% band)"
+    return group.name if count == 1 else f"{group.name} ({count} runs, 95%)"
 
 
 def _legend(axis: Any, groups: list[Group], *, one_too: bool = False) -> None:
+    """Above the axes, where no curve can run through it; the figure grows by its height."""
     axis.margins(x=0.02)
     if one_too or len(groups) > 1 or len(groups[0].runs) > 1:
-        axis.legend(loc="best")
+        width, height = axis.figure.get_size_inches()
+        axis.figure.set_size_inches(width, height + 0.14 * len(groups))
+        axis.figure.legend(loc="outside upper left", borderpad=0.1)
 
 
 def _percent(axis: Any, label: str) -> None:
