@@ -80,7 +80,7 @@ def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
         "protocol": run.scenario.get("privacy", {}).get("protocol", ""),
         "state": how.state,
         "error": how.error,
-        "round": how.round,
+        "round": int(run.rounds["round"].iloc[-1]),  # what the page shows; a run may be further by now
         "rounds": how.rounds,
         "cautions": run.summary.get("cautions", []),
         "totals": content["totals"],
