@@ -513,3 +513,22 @@ def test_a_hundred_nodes_and_a_thousand_rounds_fit_in_size_and_time(browser, tmp
     assert complaints(browser) == []
     assert min(marks(browser).values()) > 0
     assert "strongest of 9,900 links" in browser.execute_script("return document.body.textContent")
+
+
+def test_large_networks_are_shown_in_blocks_of_nodes(browser, tmp_path):
+    scenario = tiny(network={"nodes": 250, "topology": {"kind": "ring", "reach": 2}})
+    run = simulate(scenario, out=tmp_path)
+    path = write_report([run.path], tmp_path / "report.html")
+    (shown,) = embedded(path)
+    assert shown["heat"]["width"] == 2
+    largest = np.full((125, 125), np.nan)
+    for row in run.links.itertuples():
+        block = row.rx // 2, row.tx // 2
+        largest[block] = np.fmax(largest[block], row.epsilon)
+    np.testing.assert_allclose(unpacked(shown["heat"]["largest"]), largest, rtol=1e-6)
+    assert any("blocks of 2 by 2 nodes" in note for note in shown["notes"])
+    open_page(browser, path)
+    assert complaints(browser) == []
+    found = marks(browser)
+    assert set(found) == FIGURES - {"fig-pi"}
+    assert min(found.values()) > 0, found
