@@ -7,7 +7,7 @@ STAMP    := $(VENV)/.installed
 # one OpenMP thread per xdist worker: two workers with two threads each fight over two cores
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
-.PHONY: run test test-all lint types venv wheel clean
+.PHONY: run test test-all lint types venv browser wheel clean
 
 run: $(STAMP)
 	@$(BIN)/wirelessdl run $(SCENARIO)
@@ -26,6 +26,14 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 venv: $(STAMP)
+
+# What tests open reports with. Without it they are skipped, and say so.
+browser:
+	@command -v chromedriver >/dev/null && exit 0; \
+	command -v apt-get >/dev/null || { echo "no apt-get here: install Chromium and chromedriver by hand"; exit 0; }; \
+	AS=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+	$$AS apt-get update -qq && $$AS apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core \
+	|| echo "Chromium cannot be installed here: tests that open reports will be skipped"
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -37,10 +37,12 @@ outputs/<scenario>-s<seed>-r<run>/
   rounds/ nodes/ links/ events/     Parquet parts, each whole or absent
   privacy/           totals, one snapshot
   summary.json       final figures
+  report.html        when asked for: `wirelessdl report`
 ```
 
 `pd.read_parquet("outputs/<run>/rounds")` reads a table; `wirelessdl.open_run(path)` gives `.rounds`,
-`.nodes`, `.links`, `.events` and `.privacy` as frames, with `.summary`, `.scenario` and `.provenance`.
+`.nodes`, `.links`, `.events` and `.privacy` as frames, with `.summary`, `.scenario` and `.provenance`;
+`run.frame("links", ["tx", "rx", "gain"], rounds=(1, 50))` reads only what it is asked for ([more](report.md)).
 Unit and meaning of every column are in the Arrow field metadata too.
 """
 

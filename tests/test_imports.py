@@ -29,6 +29,9 @@ LIBRARIES = {
     "click": {"cli"},
     "rich": {"cli"},
     "matplotlib": {"analysis"},
+    "plotly": {"analysis"},
+    "jinja2": {"analysis"},
+    "tensorboardX": {"trace"},
 }
 
 

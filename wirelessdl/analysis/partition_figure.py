@@ -11,30 +11,31 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.style import BLUE, HEAT, save, styled
+from wirelessdl.analysis.style import BLUE, HEAT, TEXT, save, styled
 from wirelessdl.arrays import IntArray
 
 _MOST_NODES, _MOST_CLASSES = 40, 20  # discs: more would touch or vanish
 
 
-def draw_partition(counts: IntArray, name: str, path: Path) -> None:
-    """Samples of each class at each node, `counts[nodes, classes]`, IEEE text width."""
+def draw_partition(counts: IntArray, name: str, path: Path, width: float = TEXT) -> None:
+    """Samples of each class at each node, `counts[nodes, classes]`; width in inches."""
     nodes, classes = counts.shape
     with styled():
         figure, (sizes, table) = plt.subplots(
             2,
             1,
-            figsize=(7.16, 1.6 + min(0.22 * classes, 4.4)),
+            figsize=(width, 1.6 + min(0.22 * classes, 4.4)),
             sharex=True,
             layout="constrained",
             gridspec_kw={"height_ratios": [1.0, max(1.2, min(0.22 * classes, 4.4))]},
         )
-        figure.suptitle(name, fontsize=9, x=0.01, ha="left")
+        if name:
+            figure.suptitle(name, fontsize=9, x=0.01, ha="left")
         sizes.bar(np.arange(nodes), counts.sum(axis=1), color=BLUE)
         sizes.set_ylabel("samples")
         sizes.set_title("Samples of each node")
         if nodes <= _MOST_NODES and classes <= _MOST_CLASSES:
-            _discs(table, counts)
+            _discs(table, counts, width)
         else:
             _shades(figure, table, counts)
         table.set_xlabel("node")
@@ -46,10 +47,10 @@ def draw_partition(counts: IntArray, name: str, path: Path) -> None:
         save(figure, path)
 
 
-def _discs(axis: Any, counts: IntArray) -> None:
+def _discs(axis: Any, counts: IntArray, width: float) -> None:
     node, label = np.nonzero(counts)
     share = counts[node, label] / counts.max()
-    across = min(6.3 * 72 / len(counts), 0.22 * 72) * 0.92  # points: the widest disc that touches no other
+    across = min((width - 0.86) * 72 / len(counts), 0.22 * 72) * 0.92  # points: the widest disc that touches no other
     axis.scatter(node, label, s=share * across**2, color=BLUE, linewidths=0)
     axis.set_title(f"Samples of each class (largest disc: {counts.max():,})")
 

@@ -13,6 +13,16 @@ from wirelessdl.errors import WirelessdlError
 
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis"
+COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
+# curves beside each other differ in colour, dash and marker: any one of them tells them apart
+SERIES = (
+    ("#3b6fa0", "-", "o"),
+    ("#c2571a", "--", "s"),
+    ("#3a8a6b", "-.", "^"),
+    ("#8a5a9e", ":", "D"),
+    ("#222222", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    ("#b8860b", (0, (1, 1)), "P"),
+)
 _FORMATS = ("pdf", "png", "svg")
 _STYLE: dict[str, Any] = {
     "font.size": 8,
@@ -23,7 +33,7 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",  # looks the same where the font is not installed
     "savefig.dpi": 200,
 }
 

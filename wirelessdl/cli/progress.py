@@ -10,7 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 if TYPE_CHECKING:
     from wirelessdl.sim.recorder import Progress as Evaluation
@@ -67,6 +68,14 @@ class _PlainLines(Listener):
         )
 
 
+class _Rate(ProgressColumn):
+    """Rounds per second, over the last half minute or so."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.3g} rounds/s", style="dim")
+
+
 class _Bar(Listener):
     def __init__(self, bar: Progress, done: int, rounds: int):
         self._bar = bar
@@ -79,7 +88,7 @@ class _Bar(Listener):
         self._bar.update(self._task, completed=round)
 
     def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._bar.update(self._task, figures=_figures(evaluation))
+        self._bar.update(self._task, figures=f"{_figures(evaluation)}  {evaluation.time_s:.2f} s simulated")
 
 
 @contextmanager
@@ -92,10 +101,11 @@ def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iter
         yield _PlainLines(console)
     else:
         columns = (
-            BarColumn(),
+            BarColumn(bar_width=12),  # the figures matter more
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
-            TimeRemainingColumn(),
+            _Rate(),
+            TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=console) as bar:
             yield _Bar(bar, done, rounds)

@@ -127,12 +127,19 @@ def _time_and_tracing() -> Iterator[Contest]:
     return contests()
 
 
+def _report() -> Iterator[Contest]:
+    from wirelessdl.experiments.bench_report import contests
+
+    return contests()
+
+
 SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
     "channel": _channel,
     "network": _network,
     "engine": _engine,
     "power": _power,
     "privacy": _privacy,
+    "report": _report,
     "survival": _survival,
     "time": _time_and_tracing,
 }

@@ -23,11 +23,19 @@ class Parts:
     paths: list[Path]
     problems: list[str]
     last_round: int
+    covered: list[tuple[int, int]]  # first and last round of each path
+
+    def within(self, rounds: tuple[int, int] | None) -> list[Path]:
+        """The parts that hold any of the rounds from first to last."""
+        if rounds is None:
+            return self.paths
+        first, last = rounds
+        return [path for path, (start, end) in zip(self.paths, self.covered) if start <= last and end >= first]
 
 
 def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
     """The parts of one table of a run, up to a round."""
-    paths, problems, damaged = [], [], False
+    paths, covered, problems, damaged = [], [], [], False
     expected = 1
     folder = run / name
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -60,7 +68,8 @@ def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
             problems.append(f"{folder}: rounds {expected} to {first - 1} are missing; a part was deleted")
         expected, damaged = last + 1, False
         paths.append(path)
-    return Parts(paths, problems, expected - 1)
+        covered.append((first, last))
+    return Parts(paths, problems, expected - 1, covered)
 
 
 def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str]]:
@@ -72,3 +81,8 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
         except (pa.ArrowException, OSError) as error:
             problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
     return pa.concat_tables(tables).unify_dictionaries(), problems
+
+
+def read_folder(folder: Path) -> pa.Table:
+    """A table's folder as pyarrow reads it, unchecked: what everything else is measured against."""
+    return pq.read_table(folder)

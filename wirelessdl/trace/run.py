@@ -3,22 +3,27 @@
     run = wirelessdl.open_run("outputs/quickstart-s7-r1")
     run.rounds.dropna(subset="accuracy_mean").plot(x="time_s", y="accuracy_mean")
 
+    run.frame("links", ["round", "tx", "rx", "gain"], rounds=(1, 50))   # a few columns of a large table
+
 Works while the run goes on: it shows what has been written so far.
 """
 
 import json
 import tomllib
 import warnings
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from wirelessdl.errors import TraceError
+from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import TraceError, nearest
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
-from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.schema import TABLES, VERSION
 
 
 def open_run(path: str | Path, *, strict: bool = True) -> "Run":
@@ -27,7 +32,14 @@ def open_run(path: str | Path, *, strict: bool = True) -> "Run":
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
-    return Run(folder, strict=strict)
+    run = Run(folder, strict=strict)
+    written = run.provenance.get("schema", VERSION) if strict else VERSION
+    if written != VERSION:
+        raise TraceError(
+            f"{path}: its tables are of schema {written}, this version reads {VERSION}; use the wirelessdl that wrote "
+            f"it ({run.provenance.get('wirelessdl', 'unknown')}), or run the scenario again"
+        )
+    return run
 
 
 class Run:
@@ -91,21 +103,76 @@ class Run:
         except (OSError, ValueError) as error:
             raise TraceError(f"{path}: cannot be read: {error}") from None
 
-    def table(self, name: str, columns: list[str] | None = None) -> pa.Table:
-        """One table as Arrow, its field metadata with unit and meaning."""
-        schema = TABLES[name]
-        if columns is not None:
-            schema = pa.schema([schema.field(column) for column in columns])
+    @property
+    def evaluated(self) -> pd.DataFrame:
+        """The rounds whose models were judged, with `energy_total_j`, what all nodes had radiated by then."""
+        rounds = self.rounds.assign(energy_total_j=self.rounds["energy_j"].cumsum())
+        return rounds.dropna(subset="accuracy_mean").reset_index(drop=True)
+
+    def frame(
+        self, name: str, columns: Sequence[str] | None = None, rounds: tuple[int, int] | None = None
+    ) -> pd.DataFrame:
+        """A table as a frame: only the columns asked for are read, and only the parts with rounds first to last."""
+        if rounds is not None and "round" not in TABLES[_known(name)].names:
+            raise TraceError(f"the {name} table has no rounds to choose from; leave rounds out")
+        wanted = None if columns is None else list(columns)
+        read = wanted if wanted is None or rounds is None or "round" in wanted else ["round", *wanted]
+        frame = _to_pandas(self.table(name, read, rounds))
+        if rounds is not None:
+            frame = frame[frame["round"].between(*rounds)].reset_index(drop=True)
+        return frame if wanted is None else frame[wanted]
+
+    def frames(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+        """The same part by part, for tables that are larger than memory."""
+        for table in self.tables(name, columns):
+            yield _to_pandas(table)
+
+    def tables(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """One table as Arrow, part by part."""
+        schema = _schema(name, columns)
+        parts = find_parts(self.path, name)
+        self._tell([*parts.problems, *self._cut_short(name, parts)])
+        for path in parts.paths:
+            table, damaged = read_parts([path], schema)
+            self._tell(damaged)
+            yield table
+
+    def matrix(self, column: str, round: int) -> FloatArray:
+        """A column of the links in one round as `[rx, tx]`, NaN where there is no link."""
+        count = self.scenario["network"]["nodes"]
+        links = self.frame("links", ["rx", "tx", column], rounds=(round, round))
+        dense = np.full((count, count), np.nan)
+        dense[links["rx"], links["tx"]] = links[column]
+        return dense
+
+    def to_csv(self, folder: str | Path) -> list[Path]:
+        """Every table as a CSV file in a folder; returns their paths."""
+        from wirelessdl.trace.export import write_csv
+
+        return write_csv(self, Path(folder))
+
+    def to_tensorboard(self, folder: str | Path) -> Path:
+        """Curves over rounds as TensorBoard events, in a folder of the run's name; returns it."""
+        from wirelessdl.trace.export import write_tensorboard
+
+        return write_tensorboard(self, Path(folder))
+
+    def table(self, name: str, columns: list[str] | None = None, rounds: tuple[int, int] | None = None) -> pa.Table:
+        """One table as Arrow, its field metadata with unit and meaning; of whole parts that touch the rounds."""
+        schema = _schema(name, columns)
         parts = find_parts(self.path, name)
         problems = [*parts.problems, *self._cut_short(name, parts)]
-        table, damaged = read_parts(parts.paths, schema)
-        problems += damaged
+        table, damaged = read_parts(parts.within(rounds), schema)
+        self._tell(problems + damaged)
+        return table
+
+    def _tell(self, problems: list[str]) -> None:
+        """Raise, or warn of, what is wrong with a table."""
         if problems and self._strict:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise TraceError(f"{problems[0]}{more}; open_run(path, strict=False) reads the rest")
         for problem in problems:
-            warnings.warn(problem, stacklevel=2)
-        return table
+            warnings.warn(problem, stacklevel=3)
 
     def _cut_short(self, name: str, parts: Parts) -> list[str]:
         """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
@@ -120,8 +187,7 @@ class Run:
         return [f"{self.path / name}: rounds {parts.last_round + 1} to {end} are missing; a part was deleted"]
 
     def _frame(self, name: str) -> pd.DataFrame:
-        frame: pd.DataFrame = self.table(name).to_pandas()
-        return frame
+        return _to_pandas(self.table(name))
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -134,3 +200,25 @@ class Run:
         if not isinstance(content, dict):
             raise TraceError(f"{path}: holds no JSON object")
         return content
+
+
+def _known(name: str) -> str:
+    if name not in TABLES:
+        raise TraceError(f"no table {name!r}{nearest(name, TABLES)}")
+    return name
+
+
+def _schema(name: str, columns: Sequence[str] | None) -> pa.Schema:
+    schema = TABLES[_known(name)]
+    if columns is None:
+        return schema
+    for column in columns:
+        if column not in schema.names:
+            raise TraceError(f"the {name} table has no column {column!r}{nearest(column, schema.names)}")
+    return pa.schema([schema.field(column) for column in columns])
+
+
+def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Uses the table up. One block per column: gathering ten million rows into square blocks would copy them again."""
+    frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
+    return frame

@@ -1,0 +1,186 @@
+"""Curves of one or several runs: accuracy, privacy spent, and one against the other.
+
+Runs of one scenario become their mean and a 95% band, mean +- t s / sqrt(n) with Student's t of n - 1
+degrees: it says how well the mean is known, not how far single runs lie apart. A run alone in its figure shows
+its worst and best node instead.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from scipy.stats import t as student
+
+from wirelessdl.analysis.runs import Group
+from wirelessdl.analysis.spending import spending
+from wirelessdl.analysis.style import COLUMN, SERIES, save, styled
+from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.run import Run
+
+Against = Literal["round", "time", "energy"]
+_AXES: dict[Against, tuple[str, str]] = {
+    "round": ("round", "round"),
+    "time": ("time_s", "simulated time in s"),
+    "energy": ("energy_total_j", "energy radiated by all nodes in J"),
+}
+_SIZE = (COLUMN, 2.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A mean over runs, or one run's own mean, and what lies around it."""
+
+    x: FloatArray
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean over runs and half the width of its 95% band; values are `[runs, points]`."""
+    count = len(values)
+    if count < 2:
+        return values[0], np.zeros_like(values[0])
+    error = values.std(axis=0, ddof=1) / np.sqrt(count)
+    return values.mean(axis=0), student.ppf(0.975, count - 1) * error
+
+
+def draw_accuracy(groups: list[Group], against: Against, path: Path) -> None:
+    """Mean test accuracy of nodes."""
+    column, label = _AXES[against]
+    with styled():
+        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+        for number, group in enumerate(groups):
+            band = _accuracy_band(group, column, alone=len(groups) == 1)
+            _draw_band(axis, band, number, _label(group, len(groups)))
+        _percent(axis, "test accuracy")
+        axis.set_xlabel(label)
+        _legend(axis, groups, one_too=True)
+        save(figure, path)
+
+
+def _accuracy_band(group: Group, column: str, *, alone: bool) -> Band:
+    frames = _common([run.evaluated for run in group.runs], group)
+    x = np.mean([frame[column] for frame in frames], axis=0)
+    if alone and len(frames) == 1:
+        (frame,) = frames
+        return Band(x, *(frame[name].to_numpy() for name in ("accuracy_mean", "accuracy_min", "accuracy_max")))
+    mean, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
+    return Band(x, mean, mean - half, mean + half)
+
+
+def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
+    """The rounds that all runs of a group evaluated."""
+    common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
+    if not common:
+        told = ", ".join(str(run.path) for run in group.runs)
+        raise TraceError(f"{told}: no evaluation that all of them have; wait for one, or run with fewer eval_every")
+    return [frame[frame["round"].isin(common)] for frame in frames]
+
+
+def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
+    """Own total epsilon of the worst sender, proven, as it grows."""
+    column, label = _AXES[against]
+    with styled():
+        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+        bounds = False
+        for number, group in enumerate(groups):
+            band, exact = _epsilon_band(group, column)
+            bounds |= not exact
+            _draw_band(axis, band, number, _label(group, len(groups)))
+        axis.set_xlabel(label)
+        axis.set_ylabel("own total epsilon" + (", running bound" if bounds else ""))
+        axis.set_ylim(bottom=0)
+        _legend(axis, groups)
+        save(figure, path)
+
+
+def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
+    curves = [_spent(run) for run in group.runs]
+    frames = _common([frame for frame, _ in curves], group)
+    x = np.mean([frame[column] for frame in frames], axis=0)
+    mean, half = mean_band(np.array([frame["epsilon"] for frame in frames]))
+    return Band(x, mean, mean - half, mean + half), all(exact for _, exact in curves)
+
+
+def _spent(run: Run) -> tuple[pd.DataFrame, bool]:
+    """Evaluated rounds with the own total so far, and whether it is exact."""
+    found = spending(run, others=False)
+    spent = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
+    finite = spent[np.isfinite(spent["epsilon"])]
+    if finite.empty:
+        raise TraceError(f"{run.path}: its epsilon is infinite; it ran without privacy noise, so there is no curve")
+    return run.evaluated.merge(finite, on="round"), found.accountant != "running bound"
+
+
+def draw_tradeoff(groups: list[Group], path: Path) -> None:
+    """Accuracy against own total epsilon: the way there, and the end with its 95% bar."""
+    with styled():
+        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+        for number, group in enumerate(groups):
+            frames = _common([_spent(run)[0] for run in group.runs], group)
+            epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)
+            accuracy, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
+            colour, dash, marker = SERIES[number % len(SERIES)]
+            axis.plot(epsilon, accuracy, color=colour, linestyle=dash, linewidth=1.0)
+            axis.errorbar(
+                epsilon[-1],
+                accuracy[-1],
+                yerr=half[-1] or None,
+                color=colour,
+                marker=marker,
+                linestyle=dash,
+                markersize=5,
+                linewidth=1.0,
+                capsize=2,
+                label=_label(group, len(groups)),
+            )
+        _percent(axis, "test accuracy")
+        axis.set_xlabel("own total epsilon (proven, worst node)")
+        axis.set_xlim(left=0)
+        _legend(axis, groups)
+        save(figure, path)
+
+
+def _draw_band(axis: Any, band: Band, number: int, label: str) -> None:
+    colour, dash, marker = SERIES[number % len(SERIES)]
+    every = max(1, len(band.x) // 8)
+    axis.fill_between(band.x, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
+    axis.plot(
+        band.x,
+        band.mean,
+        color=colour,
+        linestyle=dash,
+        marker=marker,
+        markevery=every,
+        markersize=3.2,
+        linewidth=1.2,
+        label=label,
+    )
+
+
+def _label(group: Group, groups: int) -> str:
+    count = len(group.runs)
+    if groups == 1:
+        return f"mean of {count} runs, 95% band" if count > 1 else "mean, worst and best node"
+    return group.name if count == 1 else f"{group.name} ({count} runs, 95%)"
+
+
+def _legend(axis: Any, groups: list[Group], *, one_too: bool = False) -> None:
+    """Above the axes, where no curve can run through it; the figure grows by its height."""
+    axis.margins(x=0.02)
+    if one_too or len(groups) > 1 or len(groups[0].runs) > 1:
+        width, height = axis.figure.get_size_inches()
+        axis.figure.set_size_inches(width, height + 0.14 * len(groups))
+        axis.figure.legend(loc="outside upper left", borderpad=0.1)
+
+
+def _percent(axis: Any, label: str) -> None:
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.yaxis.set_major_locator(MaxNLocator(6))
+    axis.set_ylabel(label)

@@ -1,0 +1,5 @@
+"""The report: one HTML file of one run or several, that opens anywhere without a network."""
+
+from wirelessdl.analysis.report.page import write_report
+
+__all__ = ["write_report"]

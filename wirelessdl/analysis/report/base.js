@@ -1,0 +1,117 @@
+"use strict";
+// What all figures share: data, theme, axes, and how one is drawn or left out.
+
+const page = JSON.parse(document.getElementById("data").textContent);
+const chosen = { run: 0, colour: "gain", against: "round", heat: "largest", span: 5 };
+const drawers = []; // [section's figures are drawn by, shows one run]
+
+const at = (id) => document.getElementById(id);
+const current = () => page.runs[chosen.run];
+const several = page.runs.length > 1;
+
+// Plotly reads a few tags and entities in texts: names must stay text.
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const short = (text) => plain(text.length > 34 ? text.slice(0, 20) + "…" + text.slice(-12) : text);
+
+// A packed array as numbers, NaN where there is no value; unpacked once.
+function unpack(packed) {
+  if (!packed.values) {
+    const bytes = Uint8Array.from(atob(packed.base64), (c) => c.charCodeAt(0));
+    const raw = new window[packed.kind](bytes.buffer);
+    packed.values = packed.scale === undefined
+      ? raw
+      : Float32Array.from(raw, (v) => (v === packed.none ? NaN : v * packed.scale));
+    packed.base64 = "";
+  }
+  return packed.values;
+}
+
+// Rows of a packed matrix, null where there is no value.
+function rows(packed) {
+  const values = unpack(packed), [height, width] = packed.shape;
+  return Array.from({ length: height }, (_, r) =>
+    Array.from(values.subarray(r * width, (r + 1) * width), (v) => (Number.isFinite(v) ? v : null)));
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+const series = (n) => colour("s" + (n % 6));
+const dashes = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
+const symbols = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
+
+function faded(hex, alpha) {
+  const [r, g, b] = [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16));
+  return `rgba(${r},${g},${b},${alpha})`;
+}
+
+function axis(title, extra) {
+  return Object.assign({
+    title: { text: title, standoff: 8, font: { size: 12 } }, gridcolor: colour("rule"), linecolor: colour("rule"),
+    zeroline: false, ticks: "outside", tickcolor: colour("rule"), ticklen: 4, automargin: true,
+  }, extra);
+}
+
+function layout(title, extra) {
+  return Object.assign({
+    title: title ? { text: title, font: { size: 13 }, x: 0, xref: "paper", xanchor: "left", y: 1, yref: "container", yanchor: "top", pad: { t: 8 } } : undefined,
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("ink") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 56, r: 14, t: title ? 34 : 12, b: 46 }, hovermode: "closest", showlegend: false,
+    hoverlabel: { bgcolor: colour("wash"), bordercolor: colour("rule"), font: { color: colour("ink") } },
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 }, bgcolor: "rgba(0,0,0,0)" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: colour("accent") },
+  }, extra);
+}
+
+// A legend above the figure needs room for its lines, under the title.
+function withLegend(made, entries) {
+  const wide = at("learning").clientWidth > 700, lines = Math.ceil(entries / (wide ? 2 : 1));
+  made.showlegend = true;
+  made.margin.t += 6 + 19 * lines;
+  return made;
+}
+
+const narrow = () => document.body.clientWidth < 760;
+
+// A colour bar stands beside a figure, or lies under it on a narrow page.
+function bar(title) {
+  const look = { title: { text: title, side: "right", font: { size: 12 } }, thickness: 12, outlinewidth: 0, tickfont: { size: 11 } };
+  if (!narrow()) return look;
+  return { ...look, title: { ...look.title, side: "bottom" }, orientation: "h", x: 0.5, y: -0.2, yanchor: "top", len: 1 };
+}
+
+// Large values stand out from the paper: dark on white, bright on black. Cividis, thinned, so grey tells them apart too.
+const ramps = {
+  light: [[243, 226, 140], [165, 156, 116], [87, 93, 109], [0, 32, 77]],
+  dark: [[52, 70, 106], [104, 112, 128], [175, 166, 120], [255, 234, 90]],
+};
+function shadeColour(share) {
+  const ramp = ramps[document.documentElement.dataset.theme];
+  const place = Math.min(Math.max(share, 0), 1) * (ramp.length - 1), n = Math.min(Math.floor(place), ramp.length - 2);
+  return `rgb(${ramp[n].map((c, k) => Math.round(c + (place - n) * (ramp[n + 1][k] - c))).join(",")})`;
+}
+const rampScale = () => [0, 1, 2, 3].map((n) => [n / 3, shadeColour(n / 3)]);
+
+const config = { displayModeBar: false, responsive: true };
+
+function draw(id, traces, made) {
+  at(id).classList.remove("hidden");
+  return Plotly.react(at(id), traces, made, config);
+}
+
+// Instead of a figure without marks: a sentence that says why.
+function leaveOut(ids, note, why) {
+  ids.forEach((id) => { Plotly.purge(at(id)); at(id).classList.add("hidden"); });
+  at(note).textContent = why;
+}
+
+const ticks = (count) => ({ tick0: 0, dtick: Math.max(1, Math.ceil(count / 12)), tickformat: "d" });
+const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
+
+// 1, 2, 5, 10, ... : ticks of a logarithmic axis that say what they are.
+function logTicks() {
+  const values = [];
+  for (let power = -4; power < 7; power++) [1, 2, 5].forEach((digit) => values.push(Number(`${digit}e${power}`)));
+  return { type: "log", tickvals: values, ticktext: values.map(String) };
+}

@@ -1,0 +1,243 @@
+// What comes from links and slots: map, heat maps, mixing, timeline, channel.
+
+const shades = 12, mapped = { frame: 0, timer: null };
+
+// Colours of a quantity over all frames: ends of its scale, and the shade of a value.
+function scaleOf(map, what) {
+  const packed = map[what];
+  if (!packed.ends) {
+    const known = unpack(packed).filter(Number.isFinite).sort();
+    // a few outliers must not take all the colours
+    const low = known.length ? known[Math.floor(0.005 * (known.length - 1))] : 0;
+    const high = known.length ? known[Math.ceil(0.995 * (known.length - 1))] : 1;
+    packed.ends = what === "epsilon" ? [0, high || 1] : [low, high > low ? high : low + 1];
+  }
+  return packed.ends;
+}
+
+function drawMap() {
+  const run = current(), map = run.map, frames = map.rounds.length;
+  mapped.frame = Math.min(mapped.frame, frames - 1);
+  at("round").max = frames - 1;
+  at("round").value = mapped.frame;
+  at("round-said").textContent = `round ${map.rounds[mapped.frame]}, ${map.time[mapped.frame].toPrecision(4)} s`;
+  const f = mapped.frame, nodes = run.nodes, links = map.tx.length;
+  const place = (packed) => { const all = unpack(packed), row = packed.shape[0] > 1 ? f : 0; return all.subarray(row * nodes, (row + 1) * nodes); };
+  const x = place(map.x), y = place(map.y);
+  const standing = unpack(map.standing).subarray(f * nodes, (f + 1) * nodes);
+  const what = chosen.colour, values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
+  const lines = Array.from({ length: shades }, () => ({ x: [], y: [] })), hover = { x: [], y: [], text: [] };
+  for (let n = 0; n < links; n++) {
+    const tx = map.tx[n], rx = map.rx[n], value = values[n];
+    if (!Number.isFinite(value) || standing[tx] < 2) continue;
+    const shade = Math.min(shades - 1, Math.max(0, Math.floor(shades * (value - low) / (high - low))));
+    const middle = [(x[tx] + x[rx]) / 2, (y[tx] + y[rx]) / 2];
+    lines[shade].x.push(x[tx], middle[0], null);
+    lines[shade].y.push(y[tx], middle[1], null);
+    if (links <= 600) {
+      hover.x.push((x[tx] + middle[0]) / 2); hover.y.push((y[tx] + middle[1]) / 2);
+      hover.text.push(`${tx} to ${rx}: ` + (what === "gain" ? `${value.toFixed(1)} dB` : `epsilon ${value.toPrecision(3)}`));
+    }
+  }
+  const traces = lines.map((part, n) => ({
+    type: "scatter", mode: "lines", x: part.x, y: part.y, hoverinfo: "skip",
+    line: { color: shadeColour((n + 0.5) / shades), width: links > 600 ? 0.8 : 1.4 },
+  }));
+  traces.push({ type: "scatter", mode: "markers", x: hover.x, y: hover.y, text: hover.text, hoverinfo: "text", marker: { size: 8, opacity: 0 } });
+  const looks = [["down", "x-thin", colour("soft")], ["silent", "circle-open", colour("soft")], ["on air", "circle", colour("ink")]];
+  const named = nodes <= 60;
+  looks.forEach(([word, symbol, fill], n) => {
+    const who = [...standing.keys()].filter((k) => standing[k] === n);
+    traces.push({
+      type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
+      text: who.map(String), textposition: "top right", textfont: { size: 10, color: colour("soft") }, name: word,
+      hovertemplate: `node %{text}, ${word}<extra></extra>`,
+      marker: { symbol, size: nodes > 60 ? 6 : 9, color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
+    });
+  });
+  const unit = what === "gain" ? "gain in dB" : "one-slot epsilon";
+  if (links) {
+    traces.push({ // carries the colour bar
+      type: "scatter", mode: "markers", x: [null], y: [null], hoverinfo: "skip",
+      marker: { color: [low], cmin: low, cmax: high, colorscale: rampScale(), showscale: true, colorbar: bar(unit) },
+    });
+  }
+  const across = spread(map, "x"), up = spread(map, "y"), toScale = { constrain: "domain", constraintoward: "left" };
+  const made = layout("", {
+    uirevision: chosen.run, xaxis: axis("x in m", { range: across, ...toScale }),
+    yaxis: axis("y in m", { range: up, scaleanchor: "x", ...toScale, constraintoward: "middle" }),
+  });
+  if (narrow()) made.margin.b += 40;
+  at("none-map").textContent = links ? "" : "No links were traced.";
+  draw("fig-map", traces, made);
+  drawLearned(map.rounds[f]);
+}
+
+// Beside the map: how well each node had learned by the round shown.
+function drawLearned(round) {
+  const learned = current().learned, nodes = current().nodes;
+  if (!learned.rounds.length) { leaveOut(["fig-learned"], "none-learned", "No evaluation so far."); return; }
+  const row = Math.max(0, learned.rounds.findLastIndex((r) => r <= round)), values = unpack(learned.accuracy);
+  const accuracy = Array.from(values.subarray(row * nodes, (row + 1) * nodes)), node = accuracy.map((_, n) => n);
+  at("none-learned").textContent = "";
+  draw("fig-learned", [{
+    type: "bar", orientation: "h", x: accuracy, y: node, marker: { color: colour("payload") }, hovertemplate: "node %{y}: %{x:.1%}<extra></extra>",
+  }], layout(`Test accuracy of each node after round ${learned.rounds[row]}`, {
+    bargap: nodes > 60 ? 0 : 0.25, xaxis: axis("", { range: [0, Math.min(1, 1.08 * learned.most)], tickformat: ".0%" }),
+    yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }),
+  }));
+}
+
+// Ends of an axis that hold all places of the run, so that the map stays still.
+function spread(map, name) {
+  const packed = map[name];
+  if (!packed.ends) {
+    const values = unpack(packed);
+    let low = Infinity, high = -Infinity;
+    values.forEach((v) => { low = Math.min(low, v); high = Math.max(high, v); });
+    const room = 0.07 * (high - low) + 1;
+    packed.ends = [low - room, high + room];
+  }
+  return packed.ends;
+}
+
+function play(on) {
+  clearInterval(mapped.timer);
+  mapped.timer = null;
+  at("play").textContent = on ? "❚❚" : "▶";
+  at("play").setAttribute("aria-label", on ? "pause" : "play");
+  if (!on) return;
+  const frames = current().map.rounds.length, step = Math.max(1, Math.round(frames / 150));
+  if (mapped.frame >= frames - 1) mapped.frame = 0;
+  mapped.timer = setInterval(() => {
+    mapped.frame = Math.min(mapped.frame + step, frames - 1);
+    drawMap();
+    if (mapped.frame >= frames - 1) play(false);
+  }, 100);
+}
+
+function square(packed, width, title, extra) {
+  const z = rows(packed), ends = z.map((_, n) => n * width);
+  return [[Object.assign({
+    type: "heatmap", z, x: ends, y: ends, colorscale: rampScale(), colorbar: bar(title), hoverongaps: false, xgap: z.length > 60 ? 0 : 1, ygap: z.length > 60 ? 0 : 1,
+    hovertemplate: "%{x} to %{y}: %{z:.3g}<extra></extra>",
+  }, extra)], { xaxis: axis("sender", { ...ticks(z.length * width), showgrid: false, constrain: "domain" }), yaxis: axis("receiver", { ...ticks(z.length * width), showgrid: false, autorange: "reversed", scaleanchor: "x", constrain: "domain" }) }];
+}
+
+function squareLayout(title, axes) {
+  const made = layout(title, axes);
+  if (narrow()) made.margin.b += 44;
+  return made;
+}
+
+function drawHeat() {
+  const heat = current().heat;
+  if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
+  if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: every link leaks all."); return; }
+  const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
+  const [traces, axes] = square(heat[chosen.heat], heat.width, "epsilon", { zmin: 0 });
+  at("none-heat").textContent = "";
+  draw("fig-heat", traces, squareLayout(titles[chosen.heat], axes));
+}
+
+function drawMixing() {
+  const mixing = current().mixing;
+  if (!mixing) { leaveOut(["fig-weight", "fig-pi", "fig-gap"], "none-mixing", "No links were traced."); return; }
+  at("none-mixing").textContent = "";
+  const [traces, axes] = square(mixing.weight, mixing.width, "weight", { zmin: 0 });
+  draw("fig-weight", traces, squareLayout("Mean mixing weight", axes));
+  if (mixing.pi) {
+    const node = mixing.pi.map((_, n) => n);
+    draw("fig-pi", [{ type: "bar", x: node, y: mixing.pi.map((v) => v * node.length), marker: { color: colour("payload") }, hovertemplate: "node %{x}: %{y:.3f}<extra></extra>" }],
+      layout("Weight in the whole, K π", { bargap: 0.25, xaxis: nodeAxis(node.length), yaxis: axis("") }));
+  } else at("fig-pi").classList.add("hidden");
+  if (mixing.gap.round.length) {
+    draw("fig-gap", [{ type: "scatter", mode: mixing.gap.round.length > 1 ? "lines" : "markers", x: mixing.gap.round, y: mixing.gap.value, line: { color: colour("payload"), width: 1.2 }, hovertemplate: "round %{x}: %{y:.3g}<extra></extra>" }],
+      layout("Spectral gap", { xaxis: axis("round"), yaxis: axis("", { rangemode: "tozero" }) }));
+  } else at("fig-gap").classList.add("hidden");
+}
+
+const slots = { first: 0 };
+function drawSlots() {
+  const run = current(), t = run.timeline, nodes = run.nodes, count = t.rounds.length;
+  const span = Math.min(chosen.span, count);
+  slots.first = Math.max(0, Math.min(slots.first, count - span));
+  const compute = unpack(t.compute), same = t.compute.shape[0] === 1 && t.compute.shape[1] === 1 && nodes > 1;
+  const computed = unpack(t.computed), standing = unpack(t.standing);
+  const begin = t.opened[slots.first] ?? t.closed[slots.first], ms = (s) => 1000 * (s - begin);
+  const last_s = t.closed[slots.first + span - 1], least = 0.002 * (last_s - begin); // pilots stay visible
+  const parts = { compute: [[], []], down: [[], []], payload: [[], []], pilot: [[], []] };
+  const put = (kind, node, from, to) => { parts[kind][0].push(ms(from), ms(to), null); parts[kind][1].push(node, node, null); };
+  for (let r = slots.first; r < slots.first + span; r++) {
+    const opened = t.opened[r] ?? t.closed[r], closed = t.closed[r], next = t.opened[r + 1] ?? closed + t.guard;
+    for (let node = 0; node < nodes; node++) {
+      const k = r * nodes + node;
+      if (standing[k] === 0) { put("down", node, opened, next); continue; }
+      if (computed[k]) { const from = t.parallel ? opened : closed + t.guard; put("compute", node, from, from + compute[same ? 0 : k]); }
+      if (standing[k] === 2) { put("pilot", node, opened, Math.max(opened + t.pilot, opened + least)); put("payload", node, opened + t.pilot + t.guard, closed); }
+    }
+  }
+  const height = Math.min(620, Math.max(240, 120 + 15 * nodes));
+  at("fig-slots").style.height = height + "px";
+  const thick = Math.max(1.5, Math.min(16, 0.72 * (height - 120) / nodes));
+  const traces = Object.entries(parts).filter(([, [x]]) => x.length).map(([kind, [x, y]]) => ({
+    type: "scatter", mode: "lines", x, y, name: kind, line: { color: colour(kind), width: thick, simplify: false }, hovertemplate: `node %{y}, ${kind}, %{x:.4g} ms<extra></extra>`,
+  }));
+  const first = t.rounds[slots.first], last = t.rounds[slots.first + span - 1];
+  at("span-said").textContent = span > 1 ? `rounds ${first} to ${last}` : `round ${first}`;
+  const made = layout("", {
+    xaxis: axis(`ms after round ${first} opened`), yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }), showlegend: true,
+    legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom", itemsizing: "constant", font: { size: 11 } },
+  });
+  made.margin.t = 34;
+  draw("fig-slots", traces, made);
+}
+
+const air = { links: null };
+function drawChannel() {
+  const map = current().map, links = map.tx.length;
+  at("chosen-links").replaceChildren();
+  if (!links) { leaveOut(["fig-channel"], "none-channel", "No links were traced."); return; }
+  at("none-channel").textContent = "";
+  if (air.links === null) air.links = typical(map);
+  const gain = unpack(map.gain);
+  const traces = air.links.map((n, k) => ({
+    type: "scatter", mode: map.time.length > 1 ? "lines" : "markers", name: `${map.tx[n]} to ${map.rx[n]}`, x: map.time, y: map.time.map((_, f) => { const v = gain[f * links + n]; return Number.isFinite(v) ? v : null; }),
+    line: { color: series(k), width: 1.3, dash: dashes[k % 6] }, customdata: map.rounds, hovertemplate: "round %{customdata}: %{y:.1f} dB<extra>%{fullData.name}</extra>",
+  }));
+  const made = layout("", { xaxis: axis("simulated time in s"), yaxis: axis("gain in dB"), showlegend: true });
+  made.margin.t = 34;
+  draw("fig-channel", traces, made);
+  air.links.forEach((n, k) => {
+    const chip = document.createElement("button");
+    chip.type = "button"; chip.className = "chip"; chip.textContent = `${map.tx[n]} to ${map.rx[n]} ×`;
+    chip.setAttribute("aria-label", `remove ${map.tx[n]} to ${map.rx[n]}`);
+    chip.onclick = () => { if (air.links.length > 1) { air.links.splice(k, 1); drawChannel(); } };
+    at("chosen-links").append(chip);
+  });
+}
+
+// The strongest link by its mean gain, the middle one and the weakest.
+function typical(map) {
+  const gain = unpack(map.gain), links = map.tx.length, frames = map.rounds.length;
+  const mean = map.tx.map((_, n) => {
+    let sum = 0, count = 0;
+    for (let f = 0; f < frames; f++) { const v = gain[f * links + n]; if (Number.isFinite(v)) { sum += v; count++; } }
+    return count ? sum / count : -Infinity;
+  });
+  const order = mean.map((_, n) => n).sort((a, b) => mean[b] - mean[a]);
+  return [...new Set([order[0], order[Math.floor(links / 2)], order[links - 1]])];
+}
+
+function listLinks() {
+  const map = current().map, fill = (select, values) => {
+    const before = select.value;
+    select.replaceChildren(...values.map((v) => new Option(v, v)));
+    if (values.map(String).includes(before)) select.value = before;
+  };
+  const unique = (values) => [...new Set(values)].sort((a, b) => a - b);
+  fill(at("from"), unique(map.tx));
+  fill(at("to"), unique(map.rx.filter((_, n) => map.tx[n] === Number(at("from").value))));
+}
+
+drawers.push([drawMap, true], [drawHeat, true], [drawMixing, true], [drawSlots, true], [() => { listLinks(); drawChannel(); }, true]);

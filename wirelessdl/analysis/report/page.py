@@ -1,0 +1,121 @@
+"""From runs to one HTML file: template, style, script, data and plotly in one place, nothing fetched."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import wirelessdl
+from wirelessdl.analysis.report.content import content_of
+from wirelessdl.analysis.runs import FIGURES, differing, final_figures, labels, open_runs, shown, state, told
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.catalog import standing
+from wirelessdl.trace.files import plain, write_text
+from wirelessdl.trace.run import Run
+
+_HERE = Path(__file__).parent
+
+
+def write_report(paths: Sequence[str | Path], out: Path) -> Path:
+    """A page of these runs, which must have as many nodes each. It is whole or absent."""
+    if not out.parent.is_dir():
+        raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")
+    if out.is_dir():
+        raise TraceError(f"{out}: is a folder; name a file, such as {out / 'report.html'}")
+    runs = open_runs(paths, same_nodes=True)
+    write_text(out, render(runs))
+    return out
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The page as text."""
+    from plotly.offline import get_plotlyjs
+
+    names = labels(runs)
+    contents = [{"label": name, **content_of(run, len(runs))} for name, run in zip(names, runs)]
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    keys = differing(runs)
+    return environment.get_template("page.html").render(
+        title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
+        several=len(runs) > 1,
+        runs=[_head(run, content) for run, content in zip(runs, contents)],
+        differing={key: [shown(value) for value in values] for key, values in keys.items()},
+        figures=_figures(runs),
+        tiles=_tiles(runs[0]) if len(runs) == 1 else [],
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=wirelessdl.__version__,
+        style=_text("page.css"),
+        script="\n".join(_text(name) for name in ("base.js", "curves.js", "network.js", "start.js")),
+        plotly=get_plotlyjs(),
+        data=_embedded({"runs": contents}),
+    )
+
+
+def _text(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _embedded(value: Any) -> str:
+    """JSON that may stand inside a script element: nothing in it can end the element."""
+    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
+    """What the page's text says of a run."""
+    how = standing(run.path)
+    section, origin = run.scenario["scenario"], run.provenance
+    return {
+        "label": content["label"],
+        "name": section["name"],
+        "description": section.get("description", ""),
+        "seed": section.get("seed", ""),
+        "run": section.get("run", ""),
+        "nodes": run.scenario["network"]["nodes"],
+        "protocol": run.scenario.get("privacy", {}).get("protocol", ""),
+        "state": how.state,
+        "error": how.error,
+        "round": int(run.rounds["round"].iloc[-1]),  # what the page shows; a run may be further by now
+        "rounds": how.rounds,
+        "cautions": run.summary.get("cautions", []),
+        "totals": content["totals"],
+        "notes": content["notes"],
+        "scenario": (run.path / "scenario.toml").read_text(encoding="utf-8"),
+        "provenance": {key: _plainly(value) for key, value in origin.items()},
+    }
+
+
+def _plainly(value: Any) -> str:
+    """A provenance entry on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    finals = [final_figures(run) for run in runs]
+    rows = [(words, [told(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
+    return [("state", [state(run) for run in runs]), *rows]
+
+
+def _tiles(run: Run) -> list[tuple[str, str, str]]:
+    """Headline figures of one run: what, how much, and a word beside it."""
+    final, privacy = final_figures(run), run.scenario.get("privacy", {})
+    number = {name: told(name, value) for name, value in final.items()}
+    spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
+    claim = f"link sum, the paper's claim: {number['epsilon_claim_total']}" if number["epsilon_claim_total"] else ""
+    bound = f"promised {shown(privacy.get('epsilon_max'))}, {number['violations']} links above"
+    proven = "proven, whoever listens" if run.summary else "so far, by a cheap bound"
+    return [
+        ("test accuracy", number["accuracy_mean"] or "not yet", spread or "no evaluation so far"),
+        ("own epsilon of the run", number["epsilon_own_total"] or "not yet", f"{proven}; {claim}" if claim else proven),
+        ("epsilon of one slot", number["epsilon_link_max"], bound),
+        ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
+        ("energy radiated", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
+        ("rounds", number["rounds"], f"{number['wall_s']} s on the clock" if number["wall_s"] else "so far"),
+    ]

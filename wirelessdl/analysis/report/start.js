@@ -1,0 +1,50 @@
+// What the reader can touch, and the first drawing.
+
+function showRun() {
+  document.querySelectorAll(".of-run").forEach((part) => part.classList.toggle("hidden", Number(part.dataset.run) !== chosen.run));
+  document.querySelectorAll(".run-switch").forEach((select) => { select.value = chosen.run; });
+}
+
+function drawAll(onlyOneRun) {
+  drawers.forEach(([drawer, oneRun]) => { if (oneRun || !onlyOneRun) drawer(); });
+}
+
+document.querySelectorAll(".run-switch").forEach((select) => {
+  select.onchange = () => { chosen.run = Number(select.value); air.links = null; slots.first = 0; play(false); showRun(); drawAll(true); };
+});
+
+const switches = { colour: drawMap, against: () => { drawAccuracy(); drawLoss(); }, heat: drawHeat, span: drawSlots };
+document.querySelectorAll(".switch").forEach((group) => {
+  const name = group.dataset.switch;
+  group.querySelectorAll("button").forEach((button) => {
+    button.onclick = () => {
+      group.querySelectorAll("button").forEach((other) => other.setAttribute("aria-pressed", other === button));
+      chosen[name] = name === "span" ? Number(button.dataset.value) : button.dataset.value;
+      switches[name]();
+    };
+  });
+});
+
+at("round").oninput = () => { play(false); mapped.frame = Number(at("round").value); drawMap(); };
+at("play").onclick = () => play(mapped.timer === null);
+at("earlier").onclick = () => { slots.first -= chosen.span; drawSlots(); };
+at("later").onclick = () => { slots.first += chosen.span; drawSlots(); };
+at("from").onchange = listLinks;
+at("add-link").onclick = () => {
+  const map = current().map, tx = Number(at("from").value), rx = Number(at("to").value);
+  const n = map.tx.findIndex((_, k) => map.tx[k] === tx && map.rx[k] === rx);
+  if (n >= 0 && !air.links.includes(n)) { air.links.push(n); drawChannel(); }
+};
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  at("theme").textContent = name === "dark" ? "light" : "dark";
+}
+const night = window.matchMedia("(prefers-color-scheme: dark)");
+setTheme(night.matches ? "dark" : "light");
+night.onchange = (event) => { setTheme(event.matches ? "dark" : "light"); drawAll(false); };
+at("theme").onclick = () => { setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); drawAll(false); };
+
+mapped.frame = current().map.rounds.length - 1;
+showRun();
+drawAll(false);

@@ -1,0 +1,170 @@
+"""Several runs beside each other: what differs, what came out, and which belong together.
+
+Runs of one scenario are those whose keys are alike but for `scenario.seed` and `scenario.run`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.catalog import State, standing
+from wirelessdl.trace.run import Run, open_run
+
+_DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ
+_WORDS = ("scenario.description",)  # keys that change nothing
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one scenario, and a name that tells it from the others."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+
+def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[Run]:
+    """The runs in these folders, each with at least one round written; one clear line where that cannot be."""
+    runs = [open_run(path) for path in paths]
+    seen: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in seen:
+            raise TraceError(f"{run.path}: is named twice; name each run once")
+        seen.add(run.path.resolve())
+        _check_shape(run)
+        if run.rounds.empty:
+            how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
+            raise TraceError(f"{run.path}: is empty, no round was written; {how}")
+    counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
+    if same_nodes and len(counts) > 1:
+        told = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
+        raise TraceError(f"network.nodes differs: {told}; show them apart, or side by side with `wirelessdl compare`")
+    return runs
+
+
+def _check_shape(run: Run) -> None:
+    """A scenario.toml that somebody edited may lack what everything here reads."""
+    table = run.scenario
+    for key, kind in (("scenario.name", str), ("scenario.rounds", int), ("network.nodes", int)):
+        section, name = key.split(".")
+        if not isinstance(table.get(section, {}).get(name), kind):
+            raise TraceError(f"{run.path}/scenario.toml: {key} is missing or of another kind; it was edited")
+
+
+def state(run: Run) -> State:
+    """How a run stands."""
+    return standing(run.path).state
+
+
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of nested tables, dotted, with its value."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            yield from leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def differing(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """Keys whose values are not the same in all runs, with the value of each; None where a run lacks the key."""
+    tables = [dict(leaves(run.scenario)) for run in runs]
+    keys = dict.fromkeys(key for table in tables for key in table)
+    found = {key: [table.get(key) for table in tables] for key in keys}
+    return {key: values for key, values in found.items() if any(value != values[0] for value in values)}
+
+
+def grouped(runs: Sequence[Run]) -> list[Group]:
+    """Runs of one scenario together, in the order in which scenarios first appear."""
+    together: dict[str, list[Run]] = {}
+    for run in runs:
+        kept = {key: value for key, value in leaves(run.scenario) if key not in (*_DRAWS, *_WORDS)}
+        together.setdefault(repr(sorted(kept.items())), []).append(run)
+    groups = list(together.values())
+    names = _names([group[0] for group in groups])
+    return [Group(name, tuple(group)) for name, group in zip(names, groups)]
+
+
+def _names(firsts: list[Run]) -> list[str]:
+    """What tells scenarios apart: a few short keys, else their names, else their folders."""
+    apart = {key: values for key, values in differing(firsts).items() if key not in (*_DRAWS, *_WORDS)}
+    names = [str(run.scenario["scenario"]["name"]) for run in firsts]
+    if len(firsts) == 1 or len(set(names)) == len(names):
+        return names
+    if 1 <= len(apart) <= 2:
+        return [
+            ", ".join(f"{key.rpartition('.')[2]} {shown(values[n])}" for key, values in apart.items())
+            for n in range(len(firsts))
+        ]
+    return labels(firsts)
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run: its folder's, or the whole path where folders share one."""
+    names = [run.path.resolve().name for run in runs]
+    return [name if names.count(name) == 1 else str(run.path) for name, run in zip(names, runs)]
+
+
+def shown(value: Any) -> str:
+    """A value as people write it."""
+    if value is None:
+        return "absent"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def final_figures(run: Run) -> dict[str, float | int | None]:
+    """What came out so far: from the summary where there is one, else from the tables."""
+    summary, rounds = run.summary, run.rounds
+    judged = rounds.dropna(subset="accuracy_mean")
+    last = judged.iloc[-1] if len(judged) else None
+    privacy = run.privacy
+    own = privacy.loc[privacy["view"] == "own", "epsilon_total"]
+    claim = privacy.loc[privacy["view"] == "link", "epsilon_total"]
+    return {
+        "rounds": int(rounds["round"].iloc[-1]),
+        "accuracy_mean": None if last is None else float(last["accuracy_mean"]),
+        "accuracy_min": None if last is None else float(last["accuracy_min"]),
+        "accuracy_max": None if last is None else float(last["accuracy_max"]),
+        "loss_mean": float(rounds["loss_mean"].iloc[-1]),
+        "epsilon_own_total": _number(summary.get("epsilon_own_total"), own.max() if len(own) else None),
+        "epsilon_claim_total": _number(summary.get("epsilon_claim_total"), claim.max() if len(claim) else None),
+        "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
+        "violations": int(rounds["violations"].sum()),
+        "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
+        "airtime_s": float(rounds["airtime_s"].sum()),
+        "energy_j": float(rounds["energy_j"].sum()),
+        "wall_s": _number(summary.get("wall_s"), None),
+    }
+
+
+def _number(first: Any, second: Any) -> float | None:
+    """The first of two that is there; JSON keeps infinities as text."""
+    value = first if first is not None else second
+    return None if value is None else float(value)
+
+
+# how each final figure is told: words, format, and what it is worth saying
+FIGURES: dict[str, tuple[str, str]] = {
+    "rounds": ("rounds", "{:d}"),
+    "accuracy_mean": ("test accuracy, mean of nodes", "{:.1%}"),
+    "accuracy_min": ("test accuracy, worst node", "{:.1%}"),
+    "accuracy_max": ("test accuracy, best node", "{:.1%}"),
+    "loss_mean": ("loss in the last round", "{:.3g}"),
+    "epsilon_own_total": ("epsilon of the run, own noise (proven)", "{:.3g}"),
+    "epsilon_claim_total": ("epsilon of the run, link sum (the paper's claim)", "{:.3g}"),
+    "epsilon_link_max": ("epsilon of one slot, worst link", "{:.3g}"),
+    "violations": ("links above epsilon_max", "{:d}"),
+    "time_s": ("simulated time in s", "{:.3f}"),
+    "airtime_s": ("time on air in s", "{:.3f}"),
+    "energy_j": ("energy radiated in J", "{:.3g}"),
+    "wall_s": ("wall clock in s", "{:.1f}"),
+}
+
+
+def told(name: str, value: float | int | None) -> str:
+    """A final figure as text; empty where it is not known yet."""
+    return "" if value is None else FIGURES[name][1].format(value)

@@ -1,0 +1,41 @@
+"""`wirelessdl report`."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(epilog="Example: wirelessdl report outputs/urban_er_k20-s7-r1")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; default: report.html in RUN, or here.")
+@click.option("--csv", "csv_folder", type=click.Path(path_type=Path), help="Also every table as CSV into this folder.")
+@click.option(
+    "--tensorboard", type=click.Path(path_type=Path), help="Also curves as TensorBoard events under this folder."
+)
+def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
+    """One HTML file of RUN, or of several laid over each other: it opens in any browser, without a network.
+
+    A run that is still going gives a report of what is there.
+    """
+    from wirelessdl.analysis.report import write_report
+
+    path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    if out is None and len(runs) == 1 and not runs[0].is_dir():
+        path = Path("report.html")  # so that the run, not the file, is what is complained about
+    write_report(runs, path)
+    click.echo(f"report in {path}, {path.stat().st_size / 1e6:.1f} MB")
+    _export(runs, csv_folder, tensorboard)
+
+
+def _export(runs: tuple[Path, ...], csv_folder: Path | None, tensorboard: Path | None) -> None:
+    from wirelessdl.analysis.runs import labels, open_runs
+
+    if csv_folder is None and tensorboard is None:
+        return
+    opened = open_runs(runs)
+    for run, name in zip(opened, labels(opened)):
+        if csv_folder is not None:
+            folder = csv_folder if len(opened) == 1 else csv_folder / Path(name).name
+            click.echo(f"tables in {run.to_csv(folder)[0].parent}")
+        if tensorboard is not None:
+            click.echo(f"events in {run.to_tensorboard(tensorboard)}")

@@ -1,0 +1,96 @@
+"""Traces for other tools: CSV files, and TensorBoard's event files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv
+
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.files import write_whole
+from wirelessdl.trace.schema import TABLES
+
+if TYPE_CHECKING:
+    from wirelessdl.trace.run import Run
+
+# TensorBoard groups curves by what stands before the slash
+_CURVES = {
+    "accuracy_mean": "accuracy/mean",
+    "accuracy_min": "accuracy/worst node",
+    "accuracy_max": "accuracy/best node",
+    "loss_mean": "learning/loss",
+    "consensus_distance": "learning/consensus distance",
+    "learning_rate": "learning/rate",
+    "epsilon_total_max": "privacy/own total, running bound",
+    "epsilon_link_max": "privacy/one slot, any link",
+    "epsilon_own_max": "privacy/one slot, own noise",
+    "violations": "privacy/links above epsilon_max",
+    "spectral_gap": "network/spectral gap",
+    "active_nodes": "network/nodes on air",
+    "energy_j": "radio/energy in J",
+    "time_s": "radio/simulated time in s",
+}
+
+
+def write_csv(run: "Run", folder: Path) -> list[Path]:
+    """Every table of a run, part after part, so that no table need fit into memory."""
+    _make(folder)
+    written = []
+    for name, schema in TABLES.items():
+        path = folder / f"{name}.csv"
+        plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+        write_whole(path, lambda aside, name=name, plain=plain: _dump(run, name, plain, aside))  # type: ignore[misc]
+        written.append(path)
+    return written
+
+
+def _dump(run: "Run", name: str, schema: pa.Schema, path: Path) -> None:
+    with csv.CSVWriter(path, schema) as writer:
+        for table in run.tables(name):
+            writer.write_table(table.cast(schema))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def write_tensorboard(run: "Run", folder: Path) -> Path:
+    """One event file with a point per round, stamped with the wall-clock time the run began and its simulated time."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise TraceError(
+            "TensorBoard events need the package tensorboardX; install it with: pip install wirelessdl[tensorboard]"
+        ) from None
+    target = folder / run.path.resolve().name
+    if any(target.glob("events.out.tfevents.*")):
+        raise TraceError(f"{target}: holds events already, and TensorBoard would mix them; name another folder")
+    _make(target)
+    rounds = run.rounds
+    began = _began(run)
+    with SummaryWriter(str(target)) as writer:
+        for column, tag in _CURVES.items():
+            if column in rounds:
+                _curve(writer, tag, rounds[["round", "time_s", column]].dropna(), began)
+    return target
+
+
+def _curve(writer: Any, tag: str, points: pd.DataFrame, began: float) -> None:
+    for number, time_s, value in points.itertuples(index=False):
+        writer.add_scalar(tag, float(value), int(number), walltime=began + float(time_s))
+
+
+def _began(run: "Run") -> float:
+    """Seconds since the epoch; TensorBoard's axis "relative" then shows simulated time."""
+    try:
+        return float(pd.Timestamp(run.provenance["started"]).timestamp())
+    except (KeyError, ValueError):
+        return 0.0
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be written to: {error.strerror}; name another folder") from None
