@@ -30,3 +30,13 @@ class Patches(nn.Module):
         seen = torch.relu(self.norm(self.cut(images)))
         seen = torch.relu(self.mix(seen))
         return self.last(seen.flatten(1))
+
+
+if __name__ == "__main__":
+    module = Patches((1, 28, 28), classes=10, width=16)
+    for name, parameter in module.named_parameters():
+        print(f"{name:12} {tuple(parameter.shape)}")
+    scores = module(torch.zeros(2, 1, 28, 28))
+    print(
+        f"{sum(part.numel() for part in module.parameters()):,} parameters, scores of two images {tuple(scores.shape)}"
+    )

@@ -62,7 +62,7 @@ MISTAKES = [
     ("channel.models.0.model=raileigh", 'channel.models[0].model is "raileigh"; no such model; did you mean rayleigh?'),
     (
         "learning.model=perceptron",
-        'learning.model.model is "perceptron"; no such model; known: cnn, mlp, resnet20, softmax',
+        'learning.model.model is "perceptron"; no such model; known: cnn, logistic, mlp, resnet20, ridge, softmax',
     ),
     ("channel.models.0.hihg=2", "unknown key channel.models[0].hihg; did you mean high?"),
     ("channel.models.0.low=-1", "channel.models[0].low is -1; must be > 0"),

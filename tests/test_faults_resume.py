@@ -34,7 +34,7 @@ EVERYTHING = {
         "stragglers": {"kind": "random", "probability": 0.1, "factor": 8.0},
         "jammer": {"kind": "noise", "power_dbm": -95.0, "period_s": 0.5},
     },
-    "energy": {"receive_w": 0.05, "compute_w": 0.5, "battery_j": [0.2, 100.0, 100.0, 100.0, 0.5]},
+    "energy": {"receive_w": 0.05, "compute_w": 0.5, "battery_j": [0.1, 100.0, 100.0, 100.0, 0.3]},
     "trace": {"checkpoint_every": 30, "flush_every": 25},
 }
 

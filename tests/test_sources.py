@@ -1,11 +1,12 @@
 """Trace sources and the log: whoever asks is told, in order, and nobody else pays."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny, tiny_table
+from conftest import ROOT, tiny, tiny_table
 from watching import Watched
 
 import wirelessdl
@@ -36,6 +37,17 @@ def test_every_source_tells_what_the_tables_hold(tmp_path):
     assert states == list(zip(table["time_s"], table["node"].astype(int), table["kind"]))
     with pytest.raises(AttributeError, match=r"phy.rx has no field gian; did you mean gain"):
         rx.gian  # noqa: B018
+
+
+def test_the_pages_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "time.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(block, {})
+    time_s, epsilon = re.findall(r"[\d.]{3,}", capsys.readouterr().out)
+    assert 0 < float(time_s) < 1
+    assert 0 < float(epsilon) <= 1.0 + 1e-9
+    assert all(f"`{source}`" in page for source in SOURCES)
 
 
 def test_an_unknown_source_is_named():

@@ -252,6 +252,25 @@ def test_under_tdma_a_link_leaks_what_its_sender_leaks():
         np.testing.assert_allclose(other.weights.known.dense.sum(axis=0), 1.0, atol=1e-12)
 
 
+def test_turns_follow_a_graph_that_moves():
+    moving = {"kind": "random-waypoint", "speed_mps": [200, 400], "area_m": [300, 300]}
+    table = tiny_table(
+        scenario={"rounds": 12},
+        network={"nodes": 8, "topology": {"kind": "range", "range_m": 120}, "mobility": moving},
+        channel={"models": ["log-distance"]},
+        radio={"power_dbm": 23, "access": "tdma", "thermal_noise": False},
+        power={"objective": "own-noise"},
+        time={"compute": {"kind": "constant", "seconds": 0.05}},
+    )
+    watched = Watched(table).run()
+    turns = [slot.frame.turns for slot in watched.slots]
+    assert turns == [int(colours(slot.seen.links).max()) + 1 for slot in watched.slots]
+    assert len(set(turns)) > 1
+    frames = [time for time, _, state in watched.states() if state == "frame"]
+    airtime = [slot.frame.airtime_ns for slot in watched.slots]
+    np.testing.assert_array_equal(np.diff(frames), np.array(airtime[:-1]) + 50 * MS)
+
+
 # --- energy
 
 

@@ -160,7 +160,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "violations": ("links above epsilon_max", "{:d}"),
     "time_s": ("simulated time in s", "{:.3f}"),
     "airtime_s": ("time on air in s", "{:.3f}"),
-    "energy_j": ("energy radiated in J", "{:.3g}"),
+    "energy_j": ("energy used in J", "{:.3g}"),
     "wall_s": ("wall clock in s", "{:.1f}"),
 }
 

@@ -26,7 +26,7 @@ Against = Literal["round", "time", "energy"]
 _AXES: dict[Against, tuple[str, str]] = {
     "round": ("round", "round"),
     "time": ("time_s", "simulated time in s"),
-    "energy": ("energy_total_j", "energy radiated by all nodes in J"),
+    "energy": ("energy_total_j", "energy used by all nodes in J"),
 }
 _SIZE = (COLUMN, 2.5)
 

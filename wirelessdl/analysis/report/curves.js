@@ -1,7 +1,7 @@
 // Curves over rounds, and one mark per node.
 
 const axisOf = {
-  round: { title: "round" }, time: { title: "simulated time in s" }, energy: { title: "energy radiated by all nodes in J" },
+  round: { title: "round" }, time: { title: "simulated time in s" }, energy: { title: "energy used by all nodes in J" },
 };
 
 function line(n, x, y, more) {

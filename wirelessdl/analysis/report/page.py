@@ -116,6 +116,6 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         ("own epsilon of the run", number["epsilon_own_total"] or "not yet", f"{proven}; {claim}" if claim else proven),
         ("epsilon of one slot", number["epsilon_link_max"], bound),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
-        ("energy radiated", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
+        ("energy used", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
         ("rounds", number["rounds"], f"{number['wall_s']} s on the clock" if number["wall_s"] else "so far"),
     ]
