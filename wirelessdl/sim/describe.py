@@ -1,5 +1,6 @@
 """A built world in words, for people who want to know before they wait."""
 
+from wirelessdl.learning.flops import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.sim.clock import to_s
 from wirelessdl.sim.world import World
@@ -39,7 +40,10 @@ def describe(world: World) -> dict[str, str]:
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
         "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}{echo}",
-        "model": f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}",
+        "model": (
+            f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "
+            f"{_flops(gradient_flops(world.learning.learner))} for a sample's gradient"
+        ),
         "data": (
             f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
             f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
@@ -67,6 +71,13 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _flops(count: float) -> str:
+    for size, name in ((1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return f"{count:.0f} FLOP"
 
 
 def _batches(world: World) -> str:
