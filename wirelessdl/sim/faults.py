@@ -49,7 +49,7 @@ class ScheduledCrashes:
         for node, outages in self._outages.items():
             outages.sort()
             for (start_s, length_s), (again_s, _) in pairwise(outages):
-                if again_s < start_s + length_s:
+                if again_s < start_s + length_s - 1e-9:  # a nanosecond is nothing: sums of floats miss by less
                     raise ValueError(
                         f"events let node {node} crash at {again_s:g} s, while it is down from {start_s:g} s for "
                         f"{length_s:g} s; join them, or move one"

@@ -78,7 +78,7 @@ class Clockwork:
         """A node's outages in turn, held to their contract."""
         name, now_s = type(self.crashes).__name__, 0.0
         for start_s, length_s in _asked(lambda: self.crashes.outages(node, rng), name):
-            if not (now_s <= start_s < math.inf and length_s >= 0):
+            if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
                 raise ContractError(
                     f"faults.crashes: {name}.outages gave node {node} an outage at {start_s} s for {length_s} s, "
                     f"expected one after another, from {now_s:g} s on"
