@@ -108,7 +108,7 @@ class SlowTwin:
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
         steps = [sends[i] and not (len(fallen) and fallen[i]) for i in range(K)]
         for i in range(K):
-            if not ready[i]:
+            if not ready[i] or (listening[i] and not neighbours[i]):
                 continue
             self.s[i] = s[i]
             g = self._gradient(i, t, s[i] if hardened else self.x[i]) if steps[i] else 0.0

@@ -13,12 +13,14 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
 from wirelessdl.learning.convex import Logistic, Ridge
 from wirelessdl.learning.data.synthetic import Synthetic
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.mixing import perron_vector
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.sim.build import build
 from wirelessdl.sim.preview import preview
 from wirelessdl.sim.session import simulate
 from wirelessdl.sim.stopping import Plateau
+from wirelessdl.streams import Streams
 from wirelessdl.trace.checkpoint import load_checkpoint
 
 SKEWED = """
@@ -313,6 +315,36 @@ def test_training_that_rests_stops_and_tells_both_epsilons(tmp_path, wirelessdl_
     assert summary["epsilon_own_declared"] == pytest.approx(declared.summary["epsilon_own_total"], rel=0.02)
 
 
+def test_a_run_stopped_while_at_rest_does_not_go_on(tmp_path):
+    """Interrupted in the very round in which the rule is met, and killed right after its checkpoint."""
+    overrides = ["scenario.rounds=60", "learning.eval_every=2", "learning.stop_after=3", "learning.stop_within=0.2"]
+    scenario = load_scenario("quickstart", overrides=overrides)
+    whole = simulate(scenario, out=tmp_path / "a")
+    done = []
+    rounds = whole.summary["stopped"]
+    stopped = simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= rounds)
+    assert stopped.summary["stopped"] == rounds
+    (stopped.path / "summary.json").unlink()  # as if killed before the end was written
+    assert wirelessdl.resume(stopped.path).summary["stopped"] == rounds
+    longer = wirelessdl.resume(whole.path, rounds=80)  # extended: it counts anew
+    assert longer.summary["rounds"] >= rounds + 2 * 3 - 1
+
+
+def test_what_later_plans_would_leak_is_not_promised(tmp_path):
+    overrides = ["scenario.rounds=30", "learning.eval_every=1", "learning.stop_after=5", "learning.stop_within=1.0"]
+    adaptive = ["power.schedule=adaptive", "power.objective=sum"]
+    run = simulate(load_scenario("quickstart", overrides=[*overrides, *adaptive]), out=tmp_path)
+    assert float(run.summary["epsilon_own_declared"]) == float("inf")
+
+
+def test_changes_of_a_batch_do_not_depend_on_its_padding():
+    draws = NodeDraws(Streams(1), 4, torch.device("cpu"))
+    plain, padded = draws.changes(2, 7, 5), draws.changes(2, 7, 5).padded(8)
+    for one, other in zip((plain.flip, plain.down, plain.right), (padded.flip, padded.down, padded.right)):
+        torch.testing.assert_close(other[:5], one)
+        assert not other[5:].any()
+
+
 # --- mistakes
 
 
@@ -327,11 +359,17 @@ def test_training_that_rests_stops_and_tells_both_epsilons(tmp_path, wirelessdl_
             "learning.model is softmax, made for classification; the data set synthetic-regression is a regression",
         ),
         ({"stop_after": -1}, "learning.stop_after is -1"),
+        (
+            {"dataset": {"kind": "synthetic-regression"}, "model": "ridge", "paper": True},
+            'learning.model is ridge under privacy.protocol "paper"; its penalty is taken at the private model',
+        ),
         ({"model": {"model": "ridge", "penalty": 0.0}}, "learning.model.penalty is 0.0; must be > 0"),
     ],
 )
 def test_mistakes_are_one_line(learning, words, tmp_path, wirelessdl_command):
-    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table(learning=learning)))
+    learning = dict(learning)
+    paper = {"protocol": "paper", "clipping": "batch"} if learning.pop("paper", False) else {}
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table(learning=learning, privacy=paper)))
     result = wirelessdl_command("check", str(tmp_path / "x.toml"))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert words in result.err

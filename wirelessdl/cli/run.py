@@ -135,7 +135,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         rest = f"came to rest in round {summary['stopped']}" if summary["stopped"] else "never came to rest"
         table.add_row(
             "stopping rule",
-            f"{rest}; epsilon promised at the declared maximum {epsilon(float(summary['epsilon_own_declared']))}, "
+            f"{rest}; epsilon at the declared maximum {epsilon(float(summary['epsilon_own_declared']))}, "
             "the one above is an odometer's",
         )
     table.add_row(

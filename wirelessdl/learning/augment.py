@@ -20,6 +20,11 @@ class Changes:
     down: Tensor  # int64 [N]
     right: Tensor  # int64 [N]
 
+    def padded(self, width: int) -> "Changes":
+        """The same for a batch that was padded to a width; padding stays as it is."""
+        more = width - len(self.flip)
+        return Changes(*(torch.nn.functional.pad(part, (0, more)) for part in (self.flip, self.down, self.right)))
+
     @staticmethod
     def joined(parts: list["Changes"]) -> "Changes":
         """The changes of several draws, one after the other."""

@@ -96,6 +96,11 @@ class LearningEngine:
         self._regression = data.task == "regression"
         _require_labels(data)
         _require_task(learner, data)
+        if settings.gradient_at == "own" and hasattr(learner, "penalty"):
+            raise ValueError(
+                f'learning.model is {type(learner).__name__.lower()} under privacy.protocol "paper"; its penalty is '
+                'taken at the private model, which no clipping bounds: use protocol = "hardened"'
+            )
         if isinstance(learner, ModuleLearner):
             learner.refuse(settings.clipping, settings.sampling == "poisson")
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
@@ -320,12 +325,15 @@ class LearningEngine:
 
     def _batch(self, worker: int, nodes: range, round: int) -> Batch:
         part = slice(nodes.start, nodes.stop)
-        batch = self._buffers[worker].batch(self._choose(worker, nodes, round), self._divisor[part])
-        batch = replace(batch, nodes=nodes)
+        chosen = self._choose(worker, nodes, round)
+        batch = replace(self._buffers[worker].batch(chosen, self._divisor[part]), nodes=nodes)
         if self.settings.augment == "none":
             return batch
-        count = batch.labels.shape[1]
-        changes = Changes.joined([self._draws[worker].changes(node, round, count) for node in nodes])
+        width = batch.labels.shape[1]
+        drawn = zip(nodes, (len(samples) for samples in chosen))
+        changes = Changes.joined(
+            [self._draws[worker].changes(node, round, count).padded(width) for node, count in drawn]
+        )
         images = apply_changes(batch.features.flatten(0, 1), changes)
         return replace(batch, features=images.view(batch.features.shape))
 

@@ -3,11 +3,16 @@
 import math
 from dataclasses import dataclass, replace
 
+from wirelessdl.errors import ContractError
+
 NS = 1_000_000_000
+LONGEST_S = 1e9  # thirty years
 
 
 def to_ns(seconds: float) -> int:
     """Nanoseconds, rounded up so that nothing takes no time by rounding."""
+    if not seconds <= LONGEST_S:
+        raise ContractError(f"a time of {seconds:g} s is more than the clock counts, {LONGEST_S:g} s: shorten it")
     return math.ceil(round(seconds * NS, 3))
 
 

@@ -267,7 +267,8 @@ class Engine:
             step=stepped * slot.learning_rate * slot.multiplier,
             evaluate=evaluate,
             withdrawn=slot.withdrawn,
-            absent=~slot.cast.ready,
+            # a listener that hears nobody keeps what it held: its model is not hidden by noise
+            absent=~slot.cast.ready | (slot.cast.listening & ~slot.weights.heard),
         )
 
     def state(self) -> dict[str, NDArray[Any]]:

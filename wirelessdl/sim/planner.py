@@ -59,6 +59,7 @@ class Planner:
         if self._last is not None:
             plan, before = self._last
             if _unchanged(plan.problem, seen) and np.array_equal(before, loudness):
+                self._say(plan)
                 return plan
         world = self._world
         theta = None if world.scenario.power.balance else first.theta
@@ -73,7 +74,9 @@ class Planner:
         return plan
 
     def _say(self, plan: PowerPlan) -> None:
-        if plan.notes and (self._last is None or self._last[0].notes != plan.notes):
+        """What was done otherwise than in the first plan; said every time, so that it depends on no memory."""
+        assert self._first is not None
+        if plan.notes and plan.notes != self._first.notes:
             self._tell("; ".join(plan.notes))
 
 

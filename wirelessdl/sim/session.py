@@ -96,6 +96,7 @@ def resume(
         require_whole(run, kept.round if kept is not None else 0)
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
     session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
+    session.anew = bool(run.summary.get("stopped"))
     before = run.provenance
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
     refuse_changes(folder, facts["scenario"], facts["origin"], world, session.origin, force=force)
@@ -136,6 +137,8 @@ class _Session:
         learning = world.scenario.learning
         self._plateau = Plateau(learning.stop_after, learning.stop_within)
         self._stopped: int | None = None
+        self._evaluated_round = 0
+        self.anew = False  # whether a run that had come to rest is being extended
         for source, callback in (hooks.connect or {}).items():
             self.engine.trace.connect(source, callback)
         connect_log(self.engine.trace, parse_log(hooks.log))
@@ -179,14 +182,31 @@ class _Session:
             discard_checkpoints(folder)
         self._saved_round = 0 if self._kept is None else self._kept.round
         writer.discard_after(self._saved_round)
-        if self._plateau.wanted and self._saved_round:
-            rounds = open_run(folder, strict=False).rounds
-            for accuracy in rounds[rounds["round"] <= self._saved_round]["accuracy_mean"].dropna():
-                self._plateau.add(float(accuracy))
+        rested = self._seen_before(folder)
         writer.scenario(self.world.resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
         for file in self.world.user_files:
             writer.user_file(file.name, file.path.read_bytes())
+        if rested:  # it had come to rest when it was killed
+            self._rest(self._saved_round)
+
+    def _seen_before(self, folder: Path) -> bool:
+        """Tell the stopping rule of evaluations before an interruption; whether training had come to rest by then.
+
+        A run that had stopped and is extended starts counting anew.
+        """
+        before = open_run(folder, strict=False) if self._plateau.wanted and self._saved_round else None
+        if before is None or self.anew:
+            return False
+        rounds = before.rounds[before.rounds["round"] <= self._saved_round].dropna(subset="accuracy_mean")
+        for accuracy in rounds["accuracy_mean"]:
+            self._plateau.add(float(accuracy))
+        return bool(self._plateau.reached and len(rounds) and rounds["round"].iloc[-1] == self._saved_round)
+
+    def _rest(self, round: int) -> None:
+        self._stopped = round
+        self._checkpoint(round, exact=True)
+        raise Enough
 
     def _after_round(self, round: int) -> None:
         trace = self.world.scenario.trace
@@ -196,17 +216,16 @@ class _Session:
         waited_s = time.monotonic() - self._saved_at
         due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
         last = round == self.world.scenario.scenario.rounds
+        if self._plateau.reached and self._evaluated_round == round and not last:
+            self._rest(round)
         if stop or due or last:
             self._checkpoint(round)
         if stop and not last:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
-        if self._plateau.reached and not last:
-            self._stopped = round
-            self._checkpoint(round, exact=True)
-            raise Enough
 
     def _evaluated(self, progress: Progress) -> None:
         self._plateau.add(progress.accuracy_mean)
+        self._evaluated_round = progress.round
         if self.hooks.on_evaluation is not None:
             self.hooks.on_evaluation(progress)
 
@@ -234,10 +253,18 @@ class _Session:
         if state == "done":
             figures = summarise(self.engine, open_run(writer.folder), wall_s)
             if self._plateau.wanted:
-                declared = min(forecast(self.world, self.engine.planner.latest).values())
+                declared = self._declared(figures["epsilon_own_total"])
                 figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
             writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+
+    def _declared(self, odometer: float) -> float:
+        """Own total at the declared number of rounds; infinite where later plans could have been anything."""
+        power, privacy = self.world.scenario.power, self.world.scenario.privacy
+        if power.schedule == "adaptive" and power.objective != "own-noise":
+            return min(privacy.budget_total, float("inf"))
+        promised = min(forecast(self.world, self.engine.planner.latest).values())
+        return min(max(odometer, promised), privacy.budget_total)
 
     def _wall_s(self) -> float:
         """Seconds that all processes together spent on the run."""

@@ -60,7 +60,7 @@ def standing(path: Path) -> Standing:
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
-        epsilon=epsilon,
+        epsilon=_exact(run.summary.get("epsilon_own_total"), epsilon),
         started=origin.get("started", ""),
         error=origin.get("error", ""),
     )
@@ -89,6 +89,11 @@ def _latest(path: Path) -> tuple[int, float | None, float | None]:
         if len(accuracy):
             return round, accuracy[-1].as_py(), epsilon
     return round, None, epsilon
+
+
+def _exact(total: object, bound: float | None) -> float | None:
+    """The exact total of a finished run, else the running bound."""
+    return float(str(total)) if total is not None else bound
 
 
 def _lenient(path: Path) -> dict[str, str]:

@@ -38,7 +38,8 @@ TABLES: dict[str, pa.Schema] = {
                 "accuracy_mean",
                 _F,
                 "",
-                "test accuracy, mean over nodes, of s (hardened) or the updated x (paper); null without evaluation",
+                "test accuracy, mean over nodes, of s (hardened) or the updated x (paper); of a regression the share "
+                "of variance explained; null without evaluation",
             ),
             ("accuracy_min", _F, "", "test accuracy of the worst node"),
             ("accuracy_max", _F, "", "test accuracy of the best node"),

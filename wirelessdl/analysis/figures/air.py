@@ -83,7 +83,8 @@ def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path)
             colour, dash, _ = SERIES[number % len(SERIES)]
             when = time_s.loc[of_link["round"]].to_numpy()
             gain_db = _gain_db(of_link["gain"])
-            axis.plot(when, gain_db, color=colour, linestyle=dash, linewidth=0.9, label=f"{tx} to {rx}")
+            alone = "." if len(when) < 3 else None
+            axis.plot(when, gain_db, marker=alone, color=colour, linestyle=dash, linewidth=0.9, label=f"{tx} to {rx}")
         axis.set_xlabel("simulated time in s")
         axis.set_ylabel("gain in dB")
         axis.margins(x=0.02, y=0.2)

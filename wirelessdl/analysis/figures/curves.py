@@ -122,8 +122,11 @@ def draw_tradeoff(groups: list[Group], path: Path) -> None:
     """Accuracy against own total epsilon: the way there, and the end with its 95% bar."""
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+        exact = True
         for number, group in enumerate(groups):
-            frames = _common([_spent(run)[0] for run in group.runs], group)
+            curves = [_spent(run) for run in group.runs]
+            exact = exact and all(sure for _, sure in curves)
+            frames = _common([frame for frame, _ in curves], group)
             epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)
             accuracy, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
             colour, dash, marker = SERIES[number % len(SERIES)]
@@ -141,7 +144,7 @@ def draw_tradeoff(groups: list[Group], path: Path) -> None:
                 label=_label(group, len(groups)),
             )
         _percent(axis, "test accuracy")
-        axis.set_xlabel("own total epsilon (proven, worst node)")
+        axis.set_xlabel(f"own total epsilon (proven, worst node{'' if exact else ', running bound'})")
         axis.set_xlim(left=0)
         _legend(axis, groups)
         save(figure, path)
