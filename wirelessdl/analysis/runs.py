@@ -3,13 +3,14 @@
 Runs of one scenario are those whose keys are alike but for `scenario.seed` and `scenario.run`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import State, standing
+from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
 
 _DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ
@@ -55,17 +56,6 @@ def _check_shape(run: Run) -> None:
 def state(run: Run) -> State:
     """How a run stands."""
     return standing(run.path).state
-
-
-def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of nested tables, dotted, with its value."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            yield from leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def differing(runs: Sequence[Run]) -> dict[str, list[Any]]:

@@ -9,7 +9,6 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 """
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,14 +17,15 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.air import Air, Segment, consensus_distance, project_, receiver_deviation
 from wirelessdl.learning.augment import Changes, apply_changes
 from wirelessdl.learning.batch import Batch, Buffer, Store, sample_shape
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.convex import Objective
 from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.device import pick_device
 from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.fit import require_fit
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.memory import Need, available, most_nodes, size_told
@@ -94,13 +94,7 @@ class LearningEngine:
         self.radius = settings.projection_radius * math.sqrt(learner.size)
         self.sampler = Sampler(settings.sampling, settings.batch_size, [len(hand) for hand in hands])
         self._regression = data.task == "regression"
-        _require_labels(data)
-        _require_task(learner, data)
-        if settings.gradient_at == "own" and hasattr(learner, "penalty"):
-            raise ValueError(
-                f'learning.model is {type(learner).__name__.lower()} under privacy.protocol "paper"; its penalty is '
-                'taken at the private model, which no clipping bounds: use protocol = "hardened"'
-            )
+        require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         if isinstance(learner, ModuleLearner):
             learner.refuse(settings.clipping, settings.sampling == "poisson")
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
@@ -117,11 +111,6 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
-        if settings.augment != "none" and (getattr(learner, "bias_column", True) or len(self._shape) != 3):
-            raise ValueError(
-                f'learning.augment is "{settings.augment}"; it turns and shifts images: use a model that sees them, '
-                'such as cnn, or augment = "none"'
-            )
         if settings.sampling in ("poisson", "full") and not getattr(self.strategy, "weighs", True):
             raise ValueError(
                 f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
@@ -352,53 +341,3 @@ class LearningEngine:
 
     def _column(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(values).to(device=self.device, dtype=self.dtype, non_blocking=True).unsqueeze(1)
-
-
-def fetch(tensors: list[Tensor]) -> FloatArray:
-    """Tensors of equal shape as one float64 array, in one transfer."""
-    return torch.stack(tensors).to(device="cpu", dtype=torch.float64).numpy()
-
-
-def threads() -> int:
-    """How many threads torch computes with; sums depend on it in the last bits."""
-    return torch.get_num_threads()
-
-
-def pick_device(name: str) -> torch.device:
-    """The device a name stands for; `auto` takes an accelerator where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
-            raise ValueError(name)
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, ValueError):
-        raise ScenarioError(f'--device is "{name}"; not available here: use auto, cpu, cuda, cuda:N or mps') from None
-    return device
-
-
-def _require_task(learner: Any, data: Dataset) -> None:
-    """A learner with a closed form has one kind of labels; a module takes what its outputs fit."""
-    if isinstance(learner, ModuleLearner):
-        return
-    wanted = getattr(learner, "task", "classification")
-    if wanted != data.task:
-        other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
-        raise ValueError(
-            f"learning.model is {type(learner).__name__.lower()}, made for {wanted}; the data set {data.name} is a "
-            f"{data.task}: use {other}"
-        )
-
-
-def _require_labels(data: Dataset) -> None:
-    """Labels are class numbers, 0 to classes - 1."""
-    if getattr(data, "task", "classification") != "classification":
-        return
-    for name, labels in (("train", data.train_y), ("test", data.test_y)):
-        wrong = np.flatnonzero((labels < 0) | (labels >= data.classes))
-        if len(wrong):
-            raise ValueError(
-                f"learning.dataset {data.name}: label of {name} sample {wrong[0]} is {labels[wrong[0]]}; must be "
-                f"0 to {data.classes - 1}, one number per class"
-            )

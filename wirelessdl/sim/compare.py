@@ -1,12 +1,12 @@
 """Whether a run may go on: what differs from when it was interrupted, and whether that matters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import TraceError
 from wirelessdl.sim.world import World
-from wirelessdl.trace.files import plain
+from wirelessdl.trace.files import leaves, plain
 
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
@@ -24,8 +24,8 @@ def refuse_changes(
 ) -> None:
     """Raise with the differing keys, unless they are harmless and forced."""
     # both through JSON's eyes: infinities are texts there
-    kept = {**dict(_leaves(plain(dict(scenario)))), **dict(_leaves(_circumstances(origin)))}
-    wanted = {**dict(_leaves(plain(world.resolved.to_table()))), **dict(_leaves(_circumstances(now)))}
+    kept = {**dict(leaves(plain(dict(scenario)))), **dict(leaves(_circumstances(origin)))}
+    wanted = {**dict(leaves(plain(world.resolved.to_table()))), **dict(leaves(_circumstances(now)))}
     # rates that are stretched over all rounds would have been others from the first round on
     free = () if getattr(world.schedule, "spans_run", False) else _FREE
     changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
@@ -39,16 +39,6 @@ def refuse_changes(
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
     return {key: origin[key] for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
-
-
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-            yield from _leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _show(value: Any) -> str:

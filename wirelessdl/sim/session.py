@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import RunInterrupted, WirelessdlError
-from wirelessdl.learning.engine import threads
+from wirelessdl.learning.device import threads
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.build import build
 from wirelessdl.sim.cautions import cautions

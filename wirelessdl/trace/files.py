@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,3 +56,14 @@ def _sync_folder(folder: Path) -> None:
 
 def _dump(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
+
+
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of nested tables, dotted, with its value."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            yield from leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
