@@ -87,15 +87,14 @@ def _instants(evaluated: IntArray, nodes: int) -> set[int]:
 
 def _releases(run: Run, held: Holdings) -> Iterator[SlotRelease]:
     """Every slot as the ledger saw it, without links: the hardened protocol, whose noise is aligned."""
-    nodes = run.frame("nodes", ["round", "transmitted", "alpha", "beta", "multiplier"])
+    nodes = run.frame("nodes", ["round", "transmitted", "alpha", "beta", "carried"])
     count = len(held.rate)
     shape = (len(nodes) // count, count)
     on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
     rho, nothing = run.scenario["privacy"]["rho"], np.zeros(0, dtype=np.int64)
-    alpha, beta, multiplier = (nodes[name].to_numpy().reshape(shape) for name in ("alpha", "beta", "multiplier"))
-    carried = np.zeros(count)  # multiplier of the gradient each model carries, 0 for none
+    alpha, beta, every = (nodes[name].to_numpy().reshape(shape) for name in ("alpha", "beta", "carried"))
     for row, number in enumerate(nodes["round"].to_numpy()[::count]):
-        carried = on_air[row] * carried if np.isfinite(run.scenario["privacy"]["budget_total"]) else carried
+        carried = every[row]  # multiplier of the gradient sent, 0 for none
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = held.sensitivity * carried * np.sqrt(alpha[row] / beta[row]) / rho
         yield SlotRelease(
@@ -108,7 +107,6 @@ def _releases(run: Run, held: Holdings) -> Iterator[SlotRelease]:
             link_tx=nothing,
             link_mu=np.zeros(0),
         )
-        carried = np.where(on_air[row], multiplier[row], carried)
 
 
 def _other_accountants(ledger: Ledger, held: Holdings) -> tuple[dict[str, FloatArray], str]:

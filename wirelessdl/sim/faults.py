@@ -109,6 +109,13 @@ class ScheduledBlockage:
 
     def __init__(self, events: Schedule, *, nodes: int):
         self._events = checked(events, ("tx", "rx", "from_s"), {"until_s": math.inf, "both_ways": True}, nodes)
+        for number, event in enumerate(self._events):
+            if event["tx"] == event["rx"]:
+                raise ValueError(f"events[{number}] blocks node {event['tx']} from itself; name two nodes")
+            if event["until_s"] <= event["from_s"]:
+                raise ValueError(
+                    f"events[{number}].until_s is {event['until_s']:g}; must be after from_s, {event['from_s']:g}"
+                )
 
     def blocked(self, links: Links, time_s: float, snr_db: FloatArray) -> BoolArray:  # noqa: ARG002
         number, found = links.rx * links.nodes + links.tx, []

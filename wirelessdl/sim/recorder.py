@@ -13,7 +13,8 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import TrainingError
-from wirelessdl.learning.engine import Outcome, fetch
+from wirelessdl.learning.device import fetch
+from wirelessdl.learning.engine import Outcome
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import SlotRelease
@@ -190,6 +191,7 @@ class Recorder:
             "backoff_db": flat(lambda s: s.backoff_db),
             "self_interference_w": self._self_interference_w(entries, on_air * alpha * budget_w),
             "multiplier": flat(lambda s: s.multiplier),
+            "carried": flat(lambda s: s.on_air * s.release.multiplier),
             "weight_sum": flat(lambda s: s.weights.actual.row_sum),
             "energy_tx_j": energy_j["transmit_j"],
             "energy_pilot_j": energy_j["pilot_j"],

@@ -96,6 +96,7 @@ TABLES: dict[str, pa.Schema] = {
             ("backoff_db", _F, "dB", "how far the node stays below its power budget, for balance"),
             ("self_interference_w", _F, "W", "what remained of its own emission at its receiver; null without any"),
             ("multiplier", _F, "", "factor of the gradient, K or 1/z_ii"),
+            ("carried", _F, "", "multiplier of the gradient its transmission carried; 0 for none"),
             ("weight_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
             ("energy_tx_j", _F, "J", "energy for the payload as it was radiated, over the amplifier's efficiency"),
             ("energy_pilot_j", _F, "J", "energy for its pilots"),
