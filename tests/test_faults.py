@@ -40,6 +40,7 @@ def schedules(draw):
                 now += start + length
         crashes = {"kind": kind, "events": events}
     link = st.fixed_dictionaries({"tx": node, "rx": node, "from_s": instant, "until_s": instant})
+    link = link.filter(lambda event: event["tx"] != event["rx"] and event["until_s"] > event["from_s"])
     blockage = draw(
         st.just({"kind": "none"})
         | st.builds(lambda events: {"kind": "schedule", "events": events}, st.lists(link, max_size=4))
