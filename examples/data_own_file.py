@@ -7,7 +7,7 @@ import numpy as np
 
 import wirelessdl
 from wirelessdl.learning.partition import class_histogram
-from wirelessdl.sim.build import build
+from wirelessdl.run.build import build
 
 # two kinds of vibration, 64 readings each; in real life this is your measurement campaign
 rng = np.random.default_rng(0)
@@ -32,6 +32,6 @@ with tempfile.TemporaryDirectory() as folder:
     world = build(scenario)
     print(f"{world.data.name}: {len(world.data.train_y)} to train on, {len(world.data.test_y)} to test on")
     print("samples of each class at each node:")
-    print(class_histogram(world.data.train_y, world.hands, world.data.classes))
+    print(class_histogram(world.data.train_y, world.client_indices, world.data.classes))
     run = wirelessdl.simulate(scenario, out=Path(folder) / "outputs")
     print(f"accuracy {run.summary['accuracy_mean']:.1%} after {len(run.rounds)} rounds")

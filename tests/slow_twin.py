@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from wirelessdl.sim.observer import Observer
+from wirelessdl.round.observe import Observer
 
 
 class SlowTwin:
@@ -197,8 +197,8 @@ class SlowTwin:
     def _gradient(self, i, t, point):
         """Clipped softmax gradient, sample by sample."""
         learning, privacy, data = self.scenario.learning, self.scenario.privacy, self.world.data
-        hand = self.world.hands[i]
-        batch = hand[self.world.learning.draws.batch(i, t, len(hand), learning.batch_size)]
+        client = self.world.client_indices[i]
+        batch = client[self.world.learning.draws.batch(i, t, len(client), learning.batch_size)]
         W = point.reshape(data.classes, data.features + 1)
         total = np.zeros_like(W)
         for sample in batch:

@@ -9,26 +9,29 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "wirelessdl"
-BASE = {"arrays", "errors", "gaussian", "leakage", "links", "mixing", "streams", "units"}
-ROOMS = {"learning", "power", "privacy", "channel", "network", "trace"}
+BASE = {"arrays", "counter_rng", "errors", "gaussian", "leakage", "links", "mixing", "streams", "units"}
+ROOMS = {"learning", "power", "privacy", "channel", "radio", "network", "trace"}
 # who may import whom, beyond itself and the base
 ALLOWED = {
     "scenario": set(),
     **{room: {"scenario"} for room in ROOMS},
-    "sim": ROOMS | {"scenario"},
-    "analysis": ROOMS | {"scenario", "sim"},
-    "experiments": ROOMS | {"scenario", "sim", "analysis"},
-    "cli": ROOMS | {"scenario", "sim", "analysis", "experiments"},
+    "sim": {"radio", "scenario"},
+    "round": ROOMS | {"scenario"},
+    "run": ROOMS | {"scenario", "round", "sim"},
+    "analysis": {"trace", "privacy"},
+    "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
+    "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview"},
+    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "bench"},
 }
 # heavy libraries and the only rooms that may name them
 LIBRARIES = {
     "simpy": {"sim"},
-    "torch": {"learning", "experiments"},
+    "torch": {"learning", "bench"},
     "torchvision": {"learning"},
     "pyarrow": {"trace", "channel", "learning"},
     "click": {"cli"},
     "rich": {"cli"},
-    "matplotlib": {"analysis"},
+    "matplotlib": {"analysis", "preview"},
     "plotly": {"analysis"},
     "jinja2": {"analysis"},
     "tensorboardX": {"trace"},

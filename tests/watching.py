@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 
+from wirelessdl.round.engine import Engine
+from wirelessdl.run.build import build
+from wirelessdl.run.recorder import Recorder
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.sim.build import build
-from wirelessdl.sim.engine import Engine
-from wirelessdl.sim.recorder import Recorder
-from wirelessdl.sim.sources import SOURCES
+from wirelessdl.trace.events import TRACE_EVENTS
 
 
 class Watched:
@@ -15,13 +15,13 @@ class Watched:
     def __init__(self, table, folder=""):
         self.world = build(parse_scenario(table, folder=folder), device="cpu")
         recorder = Recorder(
-            energy=self.world.clockwork.energy, thermal_w=self.world.thermal_w, links="all", flush_every=10**9
+            energy=self.world.simulation.energy, thermal_w=self.world.thermal_w, links="all", flush_every=10**9
         )
         self.engine = Engine(self.world, recorder)
         self.told = defaultdict(list)
         self.order = []
         self.after_round = []
-        for source in SOURCES:
+        for source in TRACE_EVENTS:
             self.engine.trace.connect(source, self._hear)
 
     def _hear(self, event):

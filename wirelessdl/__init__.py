@@ -25,8 +25,8 @@ _HOMES = {
     "WirelessdlError": "wirelessdl.errors",
     "load_scenario": "wirelessdl.scenario.loader",
     "open_run": "wirelessdl.trace.run",
-    "resume": "wirelessdl.sim.session",
-    "simulate": "wirelessdl.sim.session",
+    "resume": "wirelessdl.run.session",
+    "simulate": "wirelessdl.run.session",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -35,10 +35,10 @@ if _TYPE_CHECKING:
     from wirelessdl.errors import WirelessdlError as WirelessdlError
     from wirelessdl.links import Geometry as Geometry
     from wirelessdl.links import Links as Links
+    from wirelessdl.run.session import resume as resume
+    from wirelessdl.run.session import simulate as simulate
     from wirelessdl.scenario.loader import load_scenario as load_scenario
     from wirelessdl.scenario.schema import Scenario as Scenario
-    from wirelessdl.sim.session import resume as resume
-    from wirelessdl.sim.session import simulate as simulate
     from wirelessdl.streams import Streams as Streams
     from wirelessdl.trace.run import Run as Run
     from wirelessdl.trace.run import open_run as open_run

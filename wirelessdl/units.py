@@ -1,16 +1,21 @@
-"""Decibels, watts and natural constants: the only home of 10**(x/10).
+"""Decibels, watts, nanoseconds and natural constants: the only home of 10**(x/10).
 
 Gains are amplitudes |h|, so a loss of L dB is 10**(-L/20); powers are linear watts.
+The clock counts integer nanoseconds: sums of float slots drift, integers do not.
 """
 
+import math
 from typing import overload
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import ContractError
 
 SPEED_OF_LIGHT_MPS = 299_792_458.0
 BOLTZMANN_J_PER_K = 1.380649e-23
+NS = 1_000_000_000
+LONGEST_S = 1e9  # thirty years
 
 
 @overload
@@ -55,3 +60,14 @@ def loss_db_to_gain(loss_db: FloatArray) -> FloatArray:
 def thermal_noise_w(bandwidth_hz: float, noise_figure_db: float, temperature_k: float = 290.0) -> float:
     """kTBF: thermal noise power of a receiver, per complex symbol at one symbol per hertz."""
     return BOLTZMANN_J_PER_K * temperature_k * bandwidth_hz * from_db(noise_figure_db)
+
+
+def to_ns(seconds: float) -> int:
+    """Nanoseconds, rounded up so that nothing takes no time by rounding."""
+    if not seconds <= LONGEST_S:
+        raise ContractError(f"a time of {seconds:g} s is more than the clock counts, {LONGEST_S:g} s: shorten it")
+    return math.ceil(round(seconds * NS, 3))
+
+
+def to_s(nanoseconds: int) -> float:
+    return nanoseconds / NS

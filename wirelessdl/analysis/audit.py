@@ -72,9 +72,9 @@ def transcript_of(run: Run) -> Transcript:
     count, length = int(nodes["node"].max()) + 1, len(rounds)
     mixing = np.zeros((length, count, count))
     mixing[links["round"] - 1, links["rx"], links["tx"]] = links["weight"]
-    weight_sum = nodes["weight_sum"].to_numpy().reshape(length, count)
+    row_sum = nodes["row_sum"].to_numpy().reshape(length, count)
     diagonal = np.arange(count)
-    mixing[:, diagonal, diagonal] = weight_sum - mixing.sum(axis=2)
+    mixing[:, diagonal, diagonal] = row_sum - mixing.sum(axis=2)
     shape = (length, count)
     on_air = nodes["transmitted"].to_numpy().reshape(shape)
     split = np.sqrt(nodes["beta"].to_numpy() / nodes["alpha"].to_numpy()).reshape(shape)

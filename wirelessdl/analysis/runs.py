@@ -109,8 +109,8 @@ def shown(value: Any) -> str:
 def final_figures(run: Run) -> dict[str, float | int | None]:
     """What came out so far: from the summary where there is one, else from the tables."""
     summary, rounds = run.summary, run.rounds
-    judged = rounds.dropna(subset="accuracy_mean")
-    last = judged.iloc[-1] if len(judged) else None
+    evaluated = rounds.dropna(subset="accuracy_mean")
+    last = evaluated.iloc[-1] if len(evaluated) else None
     privacy = run.privacy
     own = privacy.loc[privacy["view"] == "own", "epsilon_total"]
     claim = privacy.loc[privacy["view"] == "link", "epsilon_total"]
@@ -121,7 +121,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "accuracy_max": None if last is None else float(last["accuracy_max"]),
         "loss_mean": float(rounds["loss_mean"].iloc[-1]),
         "epsilon_own_total": _number(summary.get("epsilon_own_total"), own.max() if len(own) else None),
-        "epsilon_claim_total": _number(summary.get("epsilon_claim_total"), claim.max() if len(claim) else None),
+        "epsilon_link_total": _number(summary.get("epsilon_link_total"), claim.max() if len(claim) else None),
         "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
         "violations": int(rounds["violations"].sum()),
         "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
@@ -145,7 +145,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "accuracy_max": ("test accuracy, best node", "{:.1%}"),
     "loss_mean": ("loss in the last round", "{:.3g}"),
     "epsilon_own_total": ("epsilon of the run, own noise (proven)", "{:.3g}"),
-    "epsilon_claim_total": ("epsilon of the run, link sum (the paper's claim)", "{:.3g}"),
+    "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
     "epsilon_link_max": ("epsilon of one slot, worst link", "{:.3g}"),
     "violations": ("links above epsilon_max", "{:d}"),
     "time_s": ("simulated time in s", "{:.3f}"),
@@ -155,6 +155,6 @@ FIGURES: dict[str, tuple[str, str]] = {
 }
 
 
-def told(name: str, value: float | int | None) -> str:
+def formatted(name: str, value: float | int | None) -> str:
     """A final figure as text; empty where it is not known yet."""
     return "" if value is None else FIGURES[name][1].format(value)

@@ -1,8 +1,8 @@
 """Built-in channel models by the name scenarios use."""
 
-from wirelessdl.channel.cellular import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
-from wirelessdl.channel.pathloss import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
+from wirelessdl.channel.pathloss.distance import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
+from wirelessdl.channel.pathloss.standard import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
 from wirelessdl.channel.replay import Replay
 from wirelessdl.channel.shadowing import Shadowing
 

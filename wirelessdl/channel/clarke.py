@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import j0
 
+from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.channel import keyed
 from wirelessdl.links import Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
@@ -45,7 +45,7 @@ class Clarke:
     def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
         """h of every link at this instant; instants must not go back."""
         if self._word is None:
-            self._word = keyed.key(rng)
+            self._word = counter_rng.key(rng)
         self._advance(links, time_s)
         if self.reciprocal:
             pairs = links.pairs
@@ -92,6 +92,6 @@ class Clarke:
     def _draw(self, number: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Cosines of the angles at either end and first phases in cycles, each `[paths, processes]`."""
         assert self._word is not None
-        lanes = keyed.uniform(self._word, number, 3 * self.paths)
+        lanes = counter_rng.uniform(self._word, number, 3 * self.paths)
         cos_a, cos_b = (np.cos(2 * np.pi * lanes[n : n + self.paths]) for n in (0, self.paths))
         return cos_a, cos_b, lanes[2 * self.paths :]

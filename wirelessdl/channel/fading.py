@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 from scipy.stats import ncx2
 
+from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.channel import keyed
 from wirelessdl.channel.clarke import Clarke, correlation
-from wirelessdl.channel.condition import ChannelCondition, always_in_sight
+from wirelessdl.channel.los import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, from_db
@@ -45,7 +45,7 @@ class Blocks:
     def word(self, time_s: float, rng: np.random.Generator) -> int:
         block = None if self.coherence_s is None else int(time_s / self.coherence_s)
         if block is None or block != self._block:
-            self._block, self._word = block, keyed.key(rng)
+            self._block, self._word = block, counter_rng.key(rng)
         return self._word
 
 
@@ -87,7 +87,7 @@ class _Scattered(Composable):
         if self.clarke is not None:
             return self.clarke.scatter(links, time_s, rng)
         number, of_link = _processes(links, self.reciprocal)
-        return np.asarray(keyed.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
+        return np.asarray(counter_rng.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
 
     def _sight(self, links: Links) -> ComplexArray | complex:
         """The line of sight turns once for every wavelength it grows."""
@@ -175,7 +175,7 @@ class Nakagami(Composable):
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         number, of_link = _processes(links, self.reciprocal)
-        level = keyed.uniform(self.blocks.word(time_s, rng), number)[0]
+        level = counter_rng.uniform(self.blocks.word(time_s, rng), number)[0]
         return np.asarray(np.sqrt(gammaincinv(self.m, level) / self.m)[of_link])
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
@@ -194,8 +194,8 @@ class Uniform(Composable):
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         if self._word is None:
-            self._word = keyed.key(rng)
-        level = keyed.uniform(self._word, links.rx * links.nodes + links.tx)[0]
+            self._word = counter_rng.key(rng)
+        level = counter_rng.uniform(self._word, links.rx * links.nodes + links.tx)[0]
         return np.asarray(self.low + (self.high - self.low) * level)
 
 

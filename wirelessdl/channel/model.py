@@ -21,7 +21,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
-from wirelessdl.scenario.part import told
+from wirelessdl.scenario.part import formatted
 from wirelessdl.streams import Streams
 
 
@@ -139,7 +139,7 @@ def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) 
         return named.model.gain(links, time_s, rng)
     except Exception as error:
         if ":" in named.name:
-            raise ContractError(f"{named.name}.gain raised {told(error)}") from error
+            raise ContractError(f"{named.name}.gain raised {formatted(error)}") from error
         if isinstance(error, ValueError):  # out of a model's range: the message says which value
             raise ContractError(f"channel model {named.name}: {error}") from error
         raise

@@ -17,11 +17,11 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Interval
 
+from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.channel import keyed
-from wirelessdl.channel.condition import ChannelCondition, always_in_sight
+from wirelessdl.channel.los import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable
-from wirelessdl.channel.tr38901 import rural_breakpoint_m
+from wirelessdl.channel.pathloss.tr38901 import rural_breakpoint_m
 from wirelessdl.links import Links
 from wirelessdl.units import loss_db_to_gain
 
@@ -74,7 +74,7 @@ class Shadowing(Composable):
         """Standard normal level of every pair, moved on by how far its ends went since it was last asked for."""
         position, pairs = links.geometry.position_m, links.pairs
         if self._word is None:
-            self._word = keyed.key(rng)
+            self._word = counter_rng.key(rng)
             self._position, self._path_m = position, np.zeros(links.nodes)
         if position is not self._position:
             self._path_m = self._path_m + np.linalg.norm(position - self._position, axis=1)
@@ -88,7 +88,7 @@ class Shadowing(Composable):
             reach = np.full(len(pairs), self._correlation_m[1])
             reach[pairs.of_link[los]] = self._correlation_m[0]
             keep = np.exp(-moved / reach)
-            fresh = keyed.normal(keyed.key(rng), pairs.number)
+            fresh = counter_rng.normal(counter_rng.key(rng), pairs.number)
             level = np.where(moved > 0, keep * level + np.sqrt(1.0 - keep**2) * fresh, level)
             self._known.level[slot], self._known.path_m[slot] = level, path_m
         return level
@@ -108,11 +108,11 @@ class _Levels:
     def joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
         """With pairs not met before, whose level depends on nothing but the pair."""
         if not len(self.number):
-            return _Levels(number, keyed.normal(word, number), path_m.copy())
+            return _Levels(number, counter_rng.normal(word, number), path_m.copy())
         new = ~np.isin(number, self.number, assume_unique=True)
         if not new.any():
             return self
         every = np.concatenate([self.number, number[new]])
         order = np.argsort(every)
-        level = np.concatenate([self.level, keyed.normal(word, number[new])])
+        level = np.concatenate([self.level, counter_rng.normal(word, number[new])])
         return _Levels(every[order], level[order], np.concatenate([self.path_m, path_m[new]])[order])

@@ -17,8 +17,8 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per result.")
 def command(suite: str, as_json: bool) -> None:
     """Measure ratios side by side, and say which targets are met. Takes minutes; leave the machine alone."""
+    from wirelessdl.bench.suites import SUITES, run_suite
     from wirelessdl.errors import WirelessdlError, nearest
-    from wirelessdl.experiments.bench import SUITES, run_suite
     from wirelessdl.trace.files import plain
 
     if suite not in SUITES:

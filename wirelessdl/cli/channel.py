@@ -14,8 +14,8 @@ from wirelessdl.cli.options import all_overrides, scenario_options
 from wirelessdl.cli.progress import frames_bar
 
 if TYPE_CHECKING:
-    from wirelessdl.sim.survey import LinkFacts, Survey
-    from wirelessdl.sim.world import World
+    from wirelessdl.preview.channel import ChannelPreview, LinkFacts
+    from wirelessdl.run.world import World
 
 _SHOWN = 3  # links of either end of the list
 
@@ -40,23 +40,23 @@ def command(
     as_json: bool,
 ) -> None:
     """What the air of SCENARIO will be: every frame's gains as the run will meet them, before any training."""
+    from wirelessdl.preview.channel import link_facts, preview_channel
+    from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
-    from wirelessdl.sim.build import build
-    from wirelessdl.sim.survey import link_facts, survey
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
     world = build(loaded, device="cpu")
     with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
-        found = survey(world, advance)
+        found = preview_channel(world, advance)
     facts = link_facts(world, found)
     wanted = _chosen(chosen, facts)
     if figure is not None:
-        from wirelessdl.analysis.channel_figure import draw_channel
-        from wirelessdl.sim.survey import probe
+        from wirelessdl.preview.channel import preview_fading
+        from wirelessdl.preview.channel_figure import draw_channel
 
-        draw_channel(found, facts, probe(world, found), wanted, loaded.scenario.name, figure)
+        draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure)
     if export is not None:
         _export(found, export)
     if as_json:
@@ -95,7 +95,7 @@ def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
     return links
 
 
-def _export(found: "Survey", path: Path) -> None:
+def _export(found: "ChannelPreview", path: Path) -> None:
     from wirelessdl.channel.replay import write
     from wirelessdl.errors import WirelessdlError
 
@@ -105,8 +105,8 @@ def _export(found: "Survey", path: Path) -> None:
         raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any]:
-    from wirelessdl.sim.clock import to_s
+def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[str, Any]:
+    from wirelessdl.units import to_s
 
     columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db")
     rows = zip(*(getattr(facts, name).tolist() for name in columns))
@@ -124,8 +124,8 @@ def _facts(world: "World", found: "Survey", facts: "LinkFacts") -> dict[str, Any
     }
 
 
-def _summary(world: "World", found: "Survey", facts: "LinkFacts") -> Table:
-    from wirelessdl.sim.describe import coherence
+def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Table:
+    from wirelessdl.preview.describe import coherence
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")

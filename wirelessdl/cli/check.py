@@ -21,18 +21,18 @@ def command(
     as_json: bool,
 ) -> None:
     """Check SCENARIO whole, parts, data, gains and power plan included, and say what would run. Nothing is written."""
+    from wirelessdl.preview.describe import describe
+    from wirelessdl.preview.plan import preview
+    from wirelessdl.preview.warnings import scenario_warnings
+    from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
-    from wirelessdl.sim.build import build
-    from wirelessdl.sim.cautions import cautions
-    from wirelessdl.sim.describe import describe
-    from wirelessdl.sim.preview import preview
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
     world = build(loaded, device="cpu")
     facts = describe(world)
     facts["verdict"] = "; ".join(preview(world).verdict)
-    for number, caution in enumerate(cautions(world)):
-        facts["caution" if not number else f"caution {number + 1}"] = caution
+    for number, warning in enumerate(scenario_warnings(world)):
+        facts["warning" if not number else f"warning {number + 1}"] = warning
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return

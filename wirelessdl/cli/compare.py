@@ -16,7 +16,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     """Differing keys and final figures of runs, side by side. Runs may be of any scenario and size."""
     if len(runs) < 2:
         raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
-    from wirelessdl.analysis.runs import FIGURES, differing, final_figures, labels, open_runs, shown, state, told
+    from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state
 
     opened = open_runs(runs)
     keys, figures = differing(opened), [final_figures(run) for run in opened]
@@ -40,7 +40,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     if any(state(run) != "done" for run in opened):
         table.add_row("state", *(state(run) for run in opened))
     for name, (words, _) in FIGURES.items():
-        table.add_row(words, *(told(name, figure[name]) for figure in figures))
+        table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
     console = Console(highlight=False)
     if not console.is_terminal:  # whoever reads it there does not want names folded
         console.width = 60 + 60 * len(opened)

@@ -82,16 +82,16 @@ def _age(started: str) -> str:
 
 
 def _list_names_as_json() -> None:
+    from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.loader import bundled_scenarios
-    from wirelessdl.sim.parts import PARTS
 
     names = {"scenarios": list(bundled_scenarios()), **{key: list(known) for key, known in PARTS.items()}}
     click.echo(json.dumps(names, indent=2))
 
 
 def _list_names() -> None:
+    from wirelessdl.run.registry import PARTS, SUPPLIED
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
-    from wirelessdl.sim.parts import PARTS, SUPPLIED
 
     console = Console(highlight=False)
     console.print("[bold]scenarios[/]")

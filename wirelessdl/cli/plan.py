@@ -12,7 +12,7 @@ from rich.table import Table
 from wirelessdl.cli.options import all_overrides, scenario_options
 
 if TYPE_CHECKING:
-    from wirelessdl.sim.preview import Preview
+    from wirelessdl.preview.plan import Preview
 
 _SHADES = " .:-=+*#@"
 _MOST = 40  # nodes shown one by one
@@ -49,14 +49,14 @@ def command(
         raise click.UsageError("--receiver goes with --audit")
     if scenario is None:
         raise click.UsageError("name a SCENARIO, or a run to --audit")
+    from wirelessdl.preview.plan import preview
+    from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
-    from wirelessdl.sim.build import build
-    from wirelessdl.sim.preview import preview
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
     seen = preview(build(loaded, device="cpu"))
     if figure is not None:
-        from wirelessdl.analysis.plan_figure import draw_plan
+        from wirelessdl.preview.plan_figure import draw_plan
 
         draw_plan(seen, loaded.scenario.name, figure)
     if as_json:

@@ -60,7 +60,7 @@ def command(
     loaded = None if scenario is None else load_scenario(scenario, overrides=changes)
     done = 0
     if resumed is not None:
-        from wirelessdl.sim.resumption import resumption
+        from wirelessdl.run.resume import resumption
 
         going = resumption(resumed, scenario=loaded, overrides=() if loaded else changes)
         shown, done = going.scenario, going.done
@@ -73,7 +73,7 @@ def command(
         assert loaded is not None
         shown = loaded
     console.print(_headline(shown, done), soft_wrap=True)
-    from wirelessdl.sim.session import resume, simulate  # after the first line: torch takes a second or two
+    from wirelessdl.run.session import resume, simulate  # after the first line: torch takes a second or two
 
     with (
         stopper_installed() as stop,
@@ -140,13 +140,13 @@ def summary_table(summary: dict[str, Any]) -> Table:
         )
     table.add_row(
         "whole run, link sum",
-        f"epsilon {epsilon(float(summary['epsilon_claim_total']))}  (the paper's claim)",
+        f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
     )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
     table.add_row("energy used", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
     if summary.get("connectivity"):
         table.add_row("graph", summary["connectivity"])
-    for caution in summary["cautions"]:
-        table.add_row("[yellow]caution[/]", caution)
+    for warning in summary["warnings"]:
+        table.add_row("[yellow]warning[/]", warning)
     return table

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 @click.command(epilog="Example: wirelessdl schema > scenario.schema.json")
 def command() -> None:
     """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in complete and check keys by it."""
+    from wirelessdl.run.registry import PARTS, SUPPLIED
     from wirelessdl.scenario.schema import Scenario
-    from wirelessdl.sim.parts import PARTS, SUPPLIED
 
     schema = Scenario.model_json_schema()
     schema["title"] = "wirelessdl scenario"

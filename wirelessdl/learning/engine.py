@@ -1,7 +1,7 @@
 """The learning engine: all nodes' models as one [K, m] tensor, one call per round.
 
-The simulator hands over an `Order`, what the air and the plan decided for this slot; the engine
-answers with `Outcome`, tensors that nobody waits for until they are traced.
+The simulator client_indices over an `Order`, what the air and the plan decided for this slot; the engine
+answers with `RoundResult`, tensors that nobody waits for until they are traced.
 
 State is three such tensors: the models x, what each node holds after the slot, and one that is in turn
 what is sent, the gradient, and the next x. Nodes are cut into pieces that threads take (`Workers`); only
@@ -17,21 +17,21 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.learning.air import Air, Segment, consensus_distance, project_, receiver_deviation
 from wirelessdl.learning.augment import Changes, apply_changes
 from wirelessdl.learning.batch import Batch, Buffer, Store, sample_shape
 from wirelessdl.learning.clipping import Clipping, sensitivity
-from wirelessdl.learning.convex import Objective
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.device import pick_device
-from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.fit import require_fit
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.memory import Need, available, most_nodes, size_told
-from wirelessdl.learning.module import ModuleLearner
+from wirelessdl.learning.models.convex import Objective
+from wirelessdl.learning.models.module import ModuleLearner
+from wirelessdl.learning.runtime.device import pick_device
+from wirelessdl.learning.runtime.draws import NodeDraws
+from wirelessdl.learning.runtime.memory import Need, available, format_size, most_nodes
+from wirelessdl.learning.runtime.workers import Workers, one_thread
 from wirelessdl.learning.sampling import Sampler, Sampling
-from wirelessdl.learning.workers import Workers, one_thread
+from wirelessdl.learning.superposition import Air, Segment, consensus_distance, project_, receiver_deviation
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -41,7 +41,7 @@ _SMALL = 2**19  # numbers in all models, below which waking a second thread cost
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class RoundInput:
     """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
 
     round: int
@@ -54,16 +54,18 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RoundResult:
     """What came of it, per node unless said otherwise; accuracy is None without an evaluation."""
 
     sent_power: Tensor  # ||x||^2 / m of the model that was sent
-    echo_power: Tensor | None  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
+    self_interference_power: (
+        Tensor | None
+    )  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
     grad_norm: Tensor
     loss: Tensor
     consensus_distance: Tensor  # one number
     accuracy: Tensor | None
-    excess: Tensor | None = None  # F(x) - F(x*) of the models judged, where the optimum is known and wanted
+    excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,15 @@ class Settings:
 class LearningEngine:
     """State and update of K models. Raises ValueError, before it allocates, for what cannot be run."""
 
-    def __init__(self, learner: Any, data: Dataset, hands: list[IntArray], streams: Streams, settings: Settings):
-        self.learner, self.settings, self.hands = learner, settings, hands
-        self.nodes = len(hands)
+    def __init__(
+        self, learner: Any, data: Dataset, client_indices: list[IntArray], streams: Streams, settings: Settings
+    ):
+        self.learner, self.settings, self.client_indices = learner, settings, client_indices
+        self.nodes = len(client_indices)
         self.device = pick_device(settings.device)
         self.dtype = _DTYPES[settings.dtype]
         self.radius = settings.projection_radius * math.sqrt(learner.size)
-        self.sampler = Sampler(settings.sampling, settings.batch_size, [len(hand) for hand in hands])
+        self.sampler = Sampler(settings.sampling, settings.batch_size, [len(client) for client in client_indices])
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         if isinstance(learner, ModuleLearner):
@@ -141,16 +145,16 @@ class LearningEngine:
         self._objective = self._known_optimum() if settings.regret else None
 
     @torch.no_grad()
-    def round(self, order: Order) -> Outcome:
+    def round(self, order: RoundInput) -> RoundResult:
         """One slot: send, superpose, differentiate, step."""
         with one_thread(self._small):
             outcome = self._round(order)
         if not order.evaluate:
             return outcome
-        judged = self._mixed if self.settings.gradient_at == "mixed" else self.x
-        return replace(outcome, accuracy=self.accuracy(judged))
+        evaluated = self._mixed if self.settings.gradient_at == "mixed" else self.x
+        return replace(outcome, accuracy=self.accuracy(evaluated))
 
-    def _round(self, order: Order) -> Outcome:
+    def _round(self, order: RoundInput) -> RoundResult:
         if order.withdrawn.any():
             back = torch.as_tensor(order.withdrawn.nonzero()[0], device=self.device)
             self.x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
@@ -160,7 +164,7 @@ class LearningEngine:
             kept = [held.index_select(0, away) for held in (self.x, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
-        mixed, echo_power = self._superpose(order)
+        mixed, self_interference_power = self._superpose(order)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         step = self._column(order.step).neg_()
@@ -179,15 +183,15 @@ class LearningEngine:
         self.x, self._spare = self._spare, self.x
         if kept is not None:
             self.x.index_copy_(0, away, kept[0])
-        judged = mixed if hardened else self.x
-        return Outcome(
+        evaluated = mixed if hardened else self.x
+        return RoundResult(
             sent_power,
-            echo_power,
+            self_interference_power,
             grad_norm,
             loss,
-            consensus_distance(judged, self._spare),
+            consensus_distance(evaluated, self._spare),
             None,
-            None if self._objective is None else self._objective.excess(judged),
+            None if self._objective is None else self._objective.excess(evaluated),
         )
 
     @property
@@ -243,13 +247,14 @@ class LearningEngine:
             shape[0] for shape in getattr(self.learner, "shapes", [(self._classes,)])
         )
         module = isinstance(self.learner, ModuleLearner)
-        judged = min(tests, 500) * numbers * strategy.workers if module else 0
+        evaluated = min(tests, 500) * numbers * strategy.workers if module else 0
         return Need(
             models=3 * nodes * size * width,
             data=stored + tests * features * width,
             batches=at_once * batch * features * (width + 1),
             layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
-            evaluation=(min(nodes, self._evaluated()) * strategy.workers * tests * self._classes * 2 + judged) * width,
+            evaluation=(min(nodes, self._evaluated()) * strategy.workers * tests * self._classes * 2 + evaluated)
+            * width,
             mixing=2 * nodes * nodes * 8,
         )
 
@@ -258,18 +263,21 @@ class LearningEngine:
         if need.total > free:
             fits = most_nodes(self.need, self.nodes, free)
             remedy = f"{fits} nodes would fit" if fits else "use a smaller model or batch_size"
-            raise ValueError(f"learning needs {need.told()}; {size_told(free)} are free on {self.device}: {remedy}")
+            raise ValueError(
+                f"learning needs {need.formatted()}; {format_size(free)} are free on {self.device}: {remedy}"
+            )
 
-    def _superpose(self, order: Order) -> tuple[Tensor, Tensor | None]:
+    def _superpose(self, order: RoundInput) -> tuple[Tensor, Tensor | None]:
         """s = A w, and ||w||^2 / m where a receiver hears its own: noise row by row in threads, then the air."""
-        noisy, warm = bool(order.noise_scale.any()), any(segment.warm for segment in order.segments)
+        noisy, warm = bool(order.noise_scale.any()), any(segment.receiver_noise for segment in order.segments)
         sent = self._spare if noisy else self.x
-        echoes = any(segment.echo_scale.any() for segment in order.segments)
+        echoes = any(segment.self_interference_scale.any() for segment in order.segments)
         power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if echoes else None
         if noisy or warm:
             scale, rows = self._column(order.noise_scale), max(1, _NOISE_PIECE // self.learner.size)
             heat = [
-                (self._column(segment.thermal_scale), self._column(segment.echo_scale)) for segment in order.segments
+                (self._column(segment.thermal_scale), self._column(segment.self_interference_scale))
+                for segment in order.segments
             ]
 
             def draw(worker: int, piece: int) -> None:
@@ -306,8 +314,8 @@ class LearningEngine:
             )
         features = Buffer(store).normalise(store.train_x)
         weight = torch.zeros(len(features), dtype=self.dtype, device=self.device)
-        for hand in self.hands:  # each node's mean counts alike
-            weight[torch.as_tensor(hand, device=self.device)] = 1.0 / len(hand)
+        for client in self.client_indices:  # each node's mean counts alike
+            weight[torch.as_tensor(client, device=self.device)] = 1.0 / len(client)
         with torch.no_grad():
             objective: Objective = learner.objective(features, store.train_y, weight, self.nodes)
         return objective
@@ -328,13 +336,13 @@ class LearningEngine:
 
     def _choose(self, worker: int, nodes: range, round: int) -> list[IntArray]:
         draws = self._draws[worker]
-        return [self.hands[node][self.sampler.batch(draws, node, round)] for node in nodes]
+        return [self.client_indices[node][self.sampler.batch(draws, node, round)] for node in nodes]
 
     def _piece(self, piece: int, size: int) -> range:
         return range(piece * size, min((piece + 1) * size, self.nodes))
 
     def _evaluated(self) -> int:
-        """Nodes that are judged at once."""
+        """Nodes that are evaluated at once."""
         if self.strategy.name == "threads":
             return 1
         return max(1, _EVALUATED // (self._stored[1] * self._classes * 8))

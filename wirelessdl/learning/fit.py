@@ -6,7 +6,7 @@ import numpy as np
 
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.module import ModuleLearner
+from wirelessdl.learning.models.module import ModuleLearner
 
 
 def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -> None:

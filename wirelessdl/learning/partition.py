@@ -1,9 +1,9 @@
 """How training data falls to nodes: one array of sample numbers per node.
 
-iid         shuffled and dealt in equal hands
+iid         shuffled and dealt in equal client_indices
 dirichlet   class proportions ~ Dirichlet(concentration); the smaller, the more nodes differ. form = "class":
             each class is split among nodes by a draw, sizes vary. form = "client": each node draws its
-            class proportions (the paper), hands are equal.
+            class proportions (the paper), client_indices are equal.
 shards      sorted by class, cut into equal shards, a few to each node (McMahan et al. 2017)
 quantity    classes alike, sizes ~ Dirichlet or a power law
 file        as a file of yours says
@@ -35,26 +35,26 @@ class Partition(Protocol):
 
 
 def deal(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
-    """One hand per node. By content: the partition sees samples ordered by label and by what they hold."""
+    """The sample indices of each node. By content: the partition sees samples ordered by label, then by content."""
     if not getattr(partition, "by_content", False):
         return partition.split(data.train_y, nodes, rng)
     order = np.lexsort((data.keys(), data.train_y))
-    return [np.sort(order[hand]) for hand in partition.split(data.train_y[order], nodes, rng)]
+    return [np.sort(order[client]) for client in partition.split(data.train_y[order], nodes, rng)]
 
 
-def class_histogram(labels: Labels, hands: Sequence[IntArray], classes: int) -> IntArray:
+def class_histogram(labels: Labels, client_indices: Sequence[IntArray], classes: int) -> IntArray:
     """Samples of each class at each node, `[nodes, classes]`."""
-    return np.stack([np.bincount(labels[hand], minlength=classes) for hand in hands])
+    return np.stack([np.bincount(labels[client], minlength=classes) for client in client_indices])
 
 
 class Iid:
-    """Equal, alike hands."""
+    """Equal, alike client_indices."""
 
     by_content = True
 
     def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
         _require_enough(labels, nodes, 1)
-        return [np.sort(hand) for hand in np.array_split(rng.permutation(len(labels)), nodes)]
+        return [np.sort(client) for client in np.array_split(rng.permutation(len(labels)), nodes)]
 
 
 class Dirichlet:
@@ -133,7 +133,7 @@ class Shards:
         by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
         shards = np.array_split(by_class, count)
         dealt = rng.permutation(count).reshape(nodes, self.per_node)
-        return [np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in dealt]
+        return [np.sort(np.concatenate([shards[shard] for shard in client])) for client in dealt]
 
 
 class Quantity:
@@ -157,7 +157,7 @@ class Quantity:
         else:
             shares = rng.permutation(np.arange(1, nodes + 1, dtype=np.float64) ** -self.exponent)
         sizes = self.min_samples + _cut(shares / shares.sum(), len(labels) - nodes * self.min_samples)
-        return [np.sort(hand) for hand in np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])]
+        return [np.sort(client) for client in np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])]
 
 
 class FromFile:

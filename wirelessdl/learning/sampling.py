@@ -14,13 +14,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.runtime.draws import NodeDraws
 
 Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffled"]
 
 
 class Sampler:
-    """Batches of K nodes as positions in their hands; all that is remembered is each node's order of this epoch."""
+    """Batches of K nodes as positions in their client_indices; it remembers only each node's order of this epoch."""
 
     def __init__(self, sampling: Sampling, batch_size: int, sizes: list[int]):
         self.sampling, self.batch_size, self.sizes = sampling, batch_size, sizes

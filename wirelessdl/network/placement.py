@@ -8,7 +8,7 @@ from annotated_types import Interval
 from scipy.spatial import cKDTree
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.network.spans import Circle, Length, Span, low_high
+from wirelessdl.network.parameters import Circle, Length, Span, low_high
 from wirelessdl.network.tables import FindFile, read_table
 
 

@@ -4,14 +4,14 @@ from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountan
 from wirelessdl.privacy.combinations import valid_accountants
 from wirelessdl.privacy.ledger import Ledger, Statement, Terms
 from wirelessdl.privacy.rdp import subsampled_rdp
-from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.totals import calibrate, total_epsilon
 
 __all__ = [
     "AmplifiedAccountant",
+    "FrameRelease",
     "GaussianAccountant",
     "Ledger",
-    "SlotRelease",
     "Statement",
     "Terms",
     "calibrate",

@@ -53,7 +53,7 @@ class Accountant(Protocol):
 class AmplifiedAccountant:
     """Theorem 9 with running totals from a table per sampling rate."""
 
-    name = "paper"
+    name = "rdp-wang19"
 
     def __init__(self, q: FloatArray):
         self.rates, self._rate = np.unique(q, return_inverse=True)

@@ -9,21 +9,21 @@ from typing import Literal, TypeAlias, get_args
 
 from wirelessdl.errors import UnsoundError
 
-Accountant: TypeAlias = Literal["paper", "rdp", "pld", "gdp"]
+Accountant: TypeAlias = Literal["rdp-wang19", "rdp", "pld", "gdp"]
 Sampler: TypeAlias = Literal["without-replacement", "poisson", "full-batch", "shuffled"]
 Adjacency: TypeAlias = Literal["replace-one", "add-remove"]
 Clipping: TypeAlias = Literal["per-sample", "batch"]
 
-ACCOUNTANTS: tuple[Accountant, ...] = ("paper", "rdp", "pld", "gdp")
+ACCOUNTANTS: tuple[Accountant, ...] = ("rdp-wang19", "rdp", "pld", "gdp")
 
 # (sampler, adjacency, clipping) -> accountant -> factor of nu
 _VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {
-    ("without-replacement", "replace-one", "per-sample"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
-    ("without-replacement", "replace-one", "batch"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
-    ("poisson", "replace-one", "per-sample"): {"paper": 1, "pld": 2, "gdp": 1},
-    ("poisson", "replace-one", "batch"): {"paper": 1, "pld": 1, "gdp": 1},
-    ("poisson", "add-remove", "per-sample"): {"paper": 2, "rdp": 2, "pld": 2, "gdp": 2},
-    ("poisson", "add-remove", "batch"): {"paper": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("without-replacement", "replace-one", "per-sample"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("without-replacement", "replace-one", "batch"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("poisson", "replace-one", "per-sample"): {"rdp-wang19": 1, "pld": 2, "gdp": 1},
+    ("poisson", "replace-one", "batch"): {"rdp-wang19": 1, "pld": 1, "gdp": 1},
+    ("poisson", "add-remove", "per-sample"): {"rdp-wang19": 2, "rdp": 2, "pld": 2, "gdp": 2},
+    ("poisson", "add-remove", "batch"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
     ("full-batch", "replace-one", "per-sample"): {"gdp": 1},
     ("full-batch", "replace-one", "batch"): {"gdp": 1},
     ("full-batch", "add-remove", "per-sample"): {"gdp": 2},

@@ -5,7 +5,7 @@ Two views, two words:
   amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap), or `gdp` for full
   batches and shuffled epochs, which amplify nothing; paper protocol: `gdp`, no amplification, since the
   gradient is taken at a point without noise.
-- `link`, status `claim`: the paper's sum over slots of what one receiver hears in each. It is right for
+- `link`, status `unproven`: the paper's sum over slots of what one receiver hears in each. It is right for
   a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
 
 Noise multipliers are rounded down to a grid of 1% and counted per cell, so that totals can be composed
@@ -33,7 +33,7 @@ from wirelessdl.privacy.accountant import (
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, noise_factor
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
-from wirelessdl.privacy.release import SlotRelease
+from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.tally import Tally
 from wirelessdl.privacy.totals import poisson_pld
 
@@ -88,7 +88,7 @@ class Statement:
     """Totals of one view: `tx` and `rx` per stream (rx is -1 for whoever listens)."""
 
     view: Literal["own", "link"]
-    status: Literal["proven", "claim"]
+    status: Literal["proven", "unproven"]
     accountant: str
     tx: IntArray
     rx: IntArray
@@ -119,7 +119,7 @@ class Ledger:
         self.link_rounds = np.zeros(0, dtype=np.int64)
         self._stream = np.full(self.nodes**2, -1, dtype=np.int32)
 
-    def record(self, release: SlotRelease) -> None:
+    def record(self, release: FrameRelease) -> None:
         """Write one slot down; called before anything is sent."""
         sender = np.flatnonzero(release.on_air)
         if isinstance(self.own, EpochAccountant):
@@ -235,7 +235,7 @@ class Ledger:
         exact=False, on the way: running bounds of senders alone, since adding links up takes its time.
         """
         amplified = self.terms.amplified
-        name = "gdp" if not amplified else "pld" if exact else "paper"
+        name = "gdp" if not amplified else "pld" if exact else "rdp-wang19"
         own = Statement(
             view="own",
             status="proven",
@@ -250,7 +250,7 @@ class Ledger:
         order = np.argsort(self.link_pair)
         rx, tx = np.divmod(self.link_pair[order], self.nodes)
         total = self.link.totals(self._q[self.link_pair % self.nodes], self.terms.delta)[order]
-        link = Statement("link", "claim", self.link.name, tx, rx, self.link_rounds[order], total)
+        link = Statement("link", "unproven", self.link.name, tx, rx, self.link_rounds[order], total)
         return [own, link]
 
     def _streams(self, pair: IntArray) -> IntArray:

@@ -11,7 +11,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class SlotRelease:
+class FrameRelease:
     """One slot, one frozen record for all its transmissions.
 
     `own_mu[K]` per sender behind its own noise, `link_mu` per link behind all its receiver hears;

@@ -21,7 +21,7 @@ _FOLD = 64  # rounds kept apart before they are counted
 class Tally:
     """Releases of streams whose sampling rates are given when totals are asked for."""
 
-    name = "paper"
+    name = "rdp-wang19"
 
     def __init__(self) -> None:
         self._pending: list[IntArray] = []

@@ -44,11 +44,11 @@ def total_epsilon(
     plain = analytic_epsilon(math.sqrt(rounds) / plain_nu, delta)  # amplification never hurts
     if accountant == "gdp" or q == 1.0:
         return plain
-    if accountant == "paper":
+    if accountant == "rdp-wang19":
         return _paper(nu, q, rounds, delta)
     if accountant == "rdp":
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
-    paper_nu = noise_multiplier * noise_factor("paper", sampler, adjacency, clipping)
+    paper_nu = noise_multiplier * noise_factor("rdp-wang19", sampler, adjacency, clipping)
     bound = min(plain, _paper(paper_nu, q, rounds, delta, SPARSE_ORDERS))
     if bound > BEYOND:
         return bound

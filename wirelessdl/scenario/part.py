@@ -51,7 +51,7 @@ class Part(BaseModel):
         return {"name": name, "parameters": table}
 
     @property
-    def yours(self) -> bool:
+    def is_user_class(self) -> bool:
         """Whether it names a class in a file of the user's."""
         return ":" in self.name
 
@@ -102,8 +102,8 @@ class Catalog:
         try:
             built = target(**parameters, **supplied)
         except Exception as error:
-            if part.yours:
-                raise ScenarioError(f"{self.origin}: {where}: {part.name} raised {told(error)}") from error
+            if part.is_user_class:
+                raise ScenarioError(f"{self.origin}: {where}: {part.name} raised {formatted(error)}") from error
             if isinstance(error, ValueError):
                 raise ScenarioError(f"{self.origin}: {where}.{error}") from error
             raise
@@ -112,7 +112,7 @@ class Catalog:
 
     def find(self, where: str, part: Part, known: Mapping[str, Any]) -> Any:
         """The class that a part names."""
-        if part.yours:
+        if part.is_user_class:
             return self._from_file(where, part)
         if part.name not in known:
             key = f"{where}.{part.key}"
@@ -202,7 +202,7 @@ class Catalog:
         return module
 
 
-def told(error: BaseException) -> str:
+def formatted(error: BaseException) -> str:
     """An error of the user's code in half a line: type, words, and the line it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None

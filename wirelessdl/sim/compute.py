@@ -12,8 +12,8 @@ from typing import Annotated, Protocol, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, MinLen
 
+from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray
-from wirelessdl.channel import keyed
 
 Seconds: TypeAlias = Annotated[float, Ge(0)]
 Speed: TypeAlias = Annotated[float, Gt(0)]
@@ -48,10 +48,10 @@ class LogNormalTime:
         world_rng: np.random.Generator,
     ):
         self._median_s = median_s * np.exp(spread * world_rng.standard_normal(nodes))  # a device keeps its speed
-        self._sigma, self._nodes, self._word = sigma, nodes, keyed.key(rng)
+        self._sigma, self._nodes, self._word = sigma, nodes, counter_rng.key(rng)
 
     def duration_s(self, node: int, round: int) -> float:
-        drawn = keyed.normal(self._word, np.array([round * self._nodes + node]))[0]
+        drawn = counter_rng.normal(self._word, np.array([round * self._nodes + node]))[0]
         return float(self._median_s[node] * np.exp(self._sigma * drawn))
 
 

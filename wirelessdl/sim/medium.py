@@ -13,16 +13,16 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.sim.cast import Aired, Cast, Roster
-from wirelessdl.sim.clock import Frame
-from wirelessdl.sim.energy import EnergyModel
+from wirelessdl.radio.energy import EnergyModel
+from wirelessdl.radio.frame import Frame
+from wirelessdl.sim.node_states import NodeStates, Participation, Transmissions
 from wirelessdl.sim.policy import Policy
 
 
 class Frames(Protocol):
     """What happens at the two ends of a frame."""
 
-    def open_frame(self, round: int, now_ns: int, cast: Cast) -> Aired | None:
+    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:
         """Who sends; None: everyone who takes part and does not only listen."""
         ...
 
@@ -40,7 +40,7 @@ class Medium:
         *,
         frame: Frame,
         policy: Policy,
-        roster: Roster,
+        roster: NodeStates,
         duration_ns: Callable[[int, int], int],
         energy: EnergyModel,
         note: Callable[[int, int, str, str], None],
@@ -78,7 +78,9 @@ class Medium:
             yield from self._policy.wait(self)
             now = int(env.now)
             cast = self._cast(round, now)
-            aired = frames.open_frame(round, now, cast) or Aired(cast.ready & ~cast.listening, self._frame.turns)
+            aired = frames.open_frame(round, now, cast) or Transmissions(
+                cast.ready & ~cast.listening, self._frame.turns
+            )
             for node in np.flatnonzero(cast.up & ~cast.ready).tolist():
                 self._note(now, node, "late", f"round {round}")
             frame = self._frame.taking(aired.turns)
@@ -97,7 +99,7 @@ class Medium:
             yield env.timeout(frame.guard_ns + frame.exchange_ns)
             received.succeed()
 
-    def _cast(self, round: int, now_ns: int) -> Cast:
+    def _cast(self, round: int, now_ns: int) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""
         roster = self.roster
         self.compute_ns[:] = 0
@@ -110,7 +112,7 @@ class Medium:
                 self.end(node)
         return roster.cast(self.compute_ns / 1e9, self._battery_j)
 
-    def _open(self, frame: Frame, cast: Cast, on_air: BoolArray) -> None:
+    def _open(self, frame: Frame, cast: Participation, on_air: BoolArray) -> None:
         """Who sends has a gradient to compute; batteries pay for what follows."""
         self.compute_ns *= on_air
         if self._drains:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Iterable
 
 import simpy
 
-from wirelessdl.sim.clock import to_ns
 from wirelessdl.sim.medium import Medium
+from wirelessdl.units import to_ns
 
 Note = Callable[[int, int, str, str], None]
 Events = Generator[simpy.Event, object, None]

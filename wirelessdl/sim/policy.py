@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol
 import simpy
 from annotated_types import Gt
 
-from wirelessdl.sim.clock import to_ns
+from wirelessdl.units import to_ns
 
 Waiting = Generator[simpy.Event, Any, None]
 

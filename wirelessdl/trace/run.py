@@ -23,7 +23,7 @@ import pyarrow as pa
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
-from wirelessdl.trace.schema import TABLES, VERSION
+from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 
 
 def open_run(path: str | Path, *, strict: bool = True) -> "Run":
@@ -67,13 +67,18 @@ class Run:
         return self._frame("links")
 
     @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One row per node: samples, sampling rate, sensitivity, class counts."""
+        return self._frame("clients")
+
+    @cached_property
     def events(self) -> pd.DataFrame:
         """What happened when."""
         return self._frame("events")
 
     @cached_property
     def privacy(self) -> pd.DataFrame:
-        """Totals per sender (proven) and per link (the paper's claim)."""
+        """Totals per sender (proven) and per link (the paper's sum, unproven)."""
         return self._frame("privacy")
 
     def regret(self) -> pd.DataFrame:
@@ -105,7 +110,7 @@ class Run:
 
     @property
     def evaluated(self) -> pd.DataFrame:
-        """The rounds whose models were judged, with `energy_total_j`, what all nodes had radiated by then."""
+        """The rounds whose models were evaluated, with `energy_total_j`, what all nodes had radiated by then."""
         rounds = self.rounds.assign(energy_total_j=self.rounds["energy_j"].cumsum())
         return rounds.dropna(subset="accuracy_mean").reset_index(drop=True)
 
@@ -179,7 +184,7 @@ class Run:
         if parts.problems or (name == "links" and self.scenario["trace"]["links"] == "none"):
             return []
         done = self.summary.get("rounds", 0)
-        if name == "privacy":
+        if name in SNAPSHOTS:
             return [f"{self.path / name}: is missing; it was deleted"] if done and not parts.paths else []
         end = done if name == "rounds" else max(done, find_parts(self.path, "rounds").last_round)
         if parts.last_round >= end:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -48,7 +48,7 @@ TABLES: dict[str, pa.Schema] = {
                 "consensus_distance",
                 _F,
                 "",
-                "root mean square distance from their mean of the models judged",
+                "root mean square distance from their mean of the models evaluated",
             ),
             ("learning_rate", _F, "", "gamma_t"),
             ("noise_std", _F, "", "sigma, deviation of eta in this slot's transmissions (largest node)"),
@@ -64,7 +64,21 @@ TABLES: dict[str, pa.Schema] = {
             ("active_nodes", _I, "", "nodes on air"),
             ("up_nodes", _I, "", "nodes that run"),
             ("spectral_gap", _F, "", "1 - |second eigenvalue| of the mixing; null where not computed"),
-            ("slots", _I, "", "payload transmissions, one after the other, that this round took"),
+            (
+                "slots",
+                _I,
+                "",
+                "payload transmissions, one after the other, of this round: payload_slots * turns",
+            ),
+            ("opened_s", _F, "s", "simulated time at which the frame opened"),
+            ("payload_slots", _I, "", "slots that the payload is cut into, each with pilots and gains of its own"),
+            ("turns", _I, "", "turns of a slot: 1 full duplex, 2 half duplex, one per color under tdma"),
+            ("pilot_s", _F, "s", "pilots of one turn, all senders one after another"),
+            ("node_pilot_s", _F, "s", "of it, each sender's own"),
+            ("payload_s", _F, "s", "payload of one turn"),
+            ("guard_s", _F, "s", "guard after the pilots of a turn, and after its payload"),
+            ("feedback_s", _F, "s", "feedback of gains and plan, once a frame, before the first payload"),
+            ("exchange_s", _F, "s", "exchange of z, once a frame, after the last guard"),
             ("airtime_s", _F, "s", "time on air in this round: pilot, payload, guards, feedback and z"),
             ("energy_j", _F, "J", "energy that all nodes used in this round"),
         ]
@@ -80,6 +94,7 @@ TABLES: dict[str, pa.Schema] = {
             ("up", _B, "", "whether the node runs"),
             ("present", _B, "", "whether it took part: a node that is down or late neither sends nor mixes"),
             ("transmitted", _B, "", "whether it was on air"),
+            ("turn", _I, "", "turn of every slot in which it sent, from 0; null where it did not"),
             ("accuracy", _F, "", "test accuracy; null without evaluation"),
             ("loss", _F, "nat", "mini-batch loss where the gradient was taken; null where none was"),
             ("grad_norm", _F, "", "norm of the clipped gradient; null where there is none"),
@@ -96,8 +111,8 @@ TABLES: dict[str, pa.Schema] = {
             ("backoff_db", _F, "dB", "how far the node stays below its power budget, for balance"),
             ("self_interference_w", _F, "W", "what remained of its own emission at its receiver; null without any"),
             ("multiplier", _F, "", "factor of the gradient, K or 1/z_ii"),
-            ("carried", _F, "", "multiplier of the gradient its transmission carried; 0 for none"),
-            ("weight_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
+            ("sent_multiplier", _F, "", "multiplier of the gradient its transmission carried; 0 for none"),
+            ("row_sum", _F, "", "sum of the node's mixing weights; 1 under perfect CSI"),
             ("energy_tx_j", _F, "J", "energy for the payload as it was radiated, over the amplifier's efficiency"),
             ("energy_pilot_j", _F, "J", "energy for its pilots"),
             ("energy_rx_j", _F, "J", "energy for listening"),
@@ -121,6 +136,16 @@ TABLES: dict[str, pa.Schema] = {
             ("epsilon", _F, "", "what tx leaks to rx in this one slot (Theorem 1)"),
         ]
     ),
+    "clients": _schema(
+        [
+            ("node", _I, "", "node number, from 0"),
+            ("samples", _I, "", "training samples that the node holds"),
+            ("sampling_rate", _F, "", "q, the sampling rate that amplification may count on"),
+            ("sensitivity", _F, "", "how far one replaced sample moves the node's gradient, at most"),
+            ("epoch_rounds", _I, "", "rounds of an epoch where batches are shuffled; 1 otherwise"),
+            ("class_counts", pa.list_(pa.int64()), "", "samples of each class; of a regression, all samples"),
+        ]
+    ),
     "events": _schema(
         [
             ("time_s", _F, "s", "simulated time"),
@@ -134,7 +159,7 @@ TABLES: dict[str, pa.Schema] = {
             ("tx", _I, "", "sender who is protected"),
             ("rx", _I, "", "receiver it is protected from; null: everyone together"),
             ("view", _TEXT, "", "own: behind the sender's own noise; link: behind all the receiver hears"),
-            ("status", _TEXT, "", "proven, or the paper's claim"),
+            ("status", _TEXT, "", "proven, or unproven: the paper's sum over slots"),
             ("accountant", _TEXT, "", "how slots were added up"),
             ("adjacency", _TEXT, "", "which data sets are neighbours"),
             ("sampler", _TEXT, "", "how batches were drawn"),
@@ -145,3 +170,5 @@ TABLES: dict[str, pa.Schema] = {
         ]
     ),
 }
+
+SNAPSHOTS = ("clients", "privacy")  # tables that are written whole, not by rounds

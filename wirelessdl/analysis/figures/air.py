@@ -55,8 +55,8 @@ def _links(run: Run, round: int | None) -> pd.DataFrame:
         round = int(rounds.iloc[-1])
         traced = run.scenario["trace"]["links"]
         if traced == "evaluated":
-            judged = run.evaluated["round"]
-            round = int(judged.iloc[-1]) if len(judged) else round
+            evaluated = run.evaluated["round"]
+            round = int(evaluated.iloc[-1]) if len(evaluated) else round
     found = run.frame("links", columns, rounds=(round, round))
     if found.empty:
         last = int(run.rounds["round"].iloc[-1])

@@ -15,8 +15,8 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.stats import t as student
 
+from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.analysis.runs import Group
-from wirelessdl.analysis.spending import spending
 from wirelessdl.analysis.style import COLUMN, SERIES, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
@@ -110,7 +110,7 @@ def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
 
 def _spent(run: Run) -> tuple[pd.DataFrame, bool]:
     """Evaluated rounds with the own total so far, and whether it is exact."""
-    found = spending(run, others=False)
+    found = privacy_curve(run, others=False)
     spent = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
     finite = spent[np.isfinite(spent["epsilon"])]
     if finite.empty:

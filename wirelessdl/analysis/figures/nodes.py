@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from wirelessdl.analysis.clients import holdings
 from wirelessdl.analysis.figures.curves import mean_band
-from wirelessdl.analysis.holdings import holdings
 from wirelessdl.analysis.partition_figure import draw_partition
 from wirelessdl.analysis.runs import Group
 from wirelessdl.analysis.style import BLUE, COLUMN, ORANGE, save, styled

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.slots import Slots, slots_of
 from wirelessdl.analysis.style import BLUE, COLUMN, ORANGE, save, styled
+from wirelessdl.analysis.timeline import Slots, slots_of
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.run import Run
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.analysis.figures.nodes import node_means
+from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.report.network import network_of
 from wirelessdl.analysis.report.packing import numbers, packed, thinned
 from wirelessdl.analysis.runs import final_figures, state
-from wirelessdl.analysis.slots import slots_of
-from wirelessdl.analysis.spending import Spending, spending
+from wirelessdl.analysis.timeline import slots_of
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
 
@@ -21,7 +21,7 @@ _MOST_SLOTS = 400_000  # rounds times nodes of the timeline, of all runs on a pa
 ACCOUNTANTS = {
     "pld": "Privacy loss distributions of all releases, composed. Counts on the sampling of batches. The headline.",
     "rdp": "Rényi divergences, added up by dp-accounting. Counts on the sampling of batches; looser.",
-    "paper": "Theorem 9 as the paper prints it. Counts on the sampling of batches; loosest of the three.",
+    "rdp-wang19": "Theorem 9 as the paper prints it. Counts on the sampling of batches; loosest of the three.",
     "gdp": "Gaussian releases, whose squares add up exactly. Counts on nothing but the noise: it holds even for "
     "someone who knows every batch.",
 }
@@ -41,7 +41,7 @@ _CLIPPING = {"per-sample": "every sample's gradient clipped", "batch": "the batc
 def content_of(run: Run, runs: int) -> dict[str, Any]:
     """One run as the page takes it; `runs` share the page, and its size."""
     network = network_of(run, runs)
-    spent = spending(run)
+    spent = privacy_curve(run)
     timeline, note = _timeline(run, runs)
     return {
         "nodes": run.scenario["network"]["nodes"],
@@ -67,14 +67,14 @@ def _finite(figures: dict[str, Any]) -> dict[str, Any]:
 def _learning(run: Run) -> dict[str, Any]:
     """Curves over rounds, simulated time and energy."""
     rounds = run.rounds.assign(energy=run.rounds["energy_j"].cumsum())
-    judged = rounds.dropna(subset="accuracy_mean")
-    judged = judged.iloc[thinned(len(judged), _MOST_POINTS)] if len(judged) else judged
+    evaluated = rounds.dropna(subset="accuracy_mean")
+    evaluated = evaluated.iloc[thinned(len(evaluated), _MOST_POINTS)] if len(evaluated) else evaluated
     every = rounds.iloc[thinned(len(rounds), _MOST_POINTS)]
     axes = {"round": "round", "time": "time_s", "energy": "energy"}
     return {
         "accuracy": {
-            **{name: numbers(judged[column]) for name, column in axes.items()},
-            **{name: numbers(judged[f"accuracy_{name}"]) for name in ("mean", "min", "max")},
+            **{name: numbers(evaluated[column]) for name, column in axes.items()},
+            **{name: numbers(evaluated[f"accuracy_{name}"]) for name in ("mean", "min", "max")},
         },
         "loss": {
             **{name: numbers(every[column]) for name, column in axes.items()},
@@ -94,21 +94,21 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
     return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array"), "most": most}
 
 
-def _tradeoff(run: Run, spent: Spending) -> dict[str, Any]:
+def _tradeoff(run: Run, spent: PrivacyCurve) -> dict[str, Any]:
     """Accuracy against what was spent by then."""
-    judged = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
-    known = np.isin(spent.round, judged.index) & np.isfinite(spent.epsilon)
+    evaluated = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
+    known = np.isin(spent.round, evaluated.index) & np.isfinite(spent.epsilon)
     at = spent.round[known]
     shown = thinned(len(at), _MOST_POINTS) if len(at) else np.zeros(0, dtype=np.int64)
     return {
         "round": numbers(at[shown]),
         "epsilon": numbers(spent.epsilon[known][shown]),
-        "accuracy": numbers(judged.loc[at[shown].tolist()]),
+        "accuracy": numbers(evaluated.loc[at[shown].tolist()]),
         "accountant": spent.accountant,
     }
 
 
-def _totals(run: Run, spent: Spending) -> dict[str, Any]:
+def _totals(run: Run, spent: PrivacyCurve) -> dict[str, Any]:
     """Own totals per node and accountant, and in words what they rest on."""
     privacy = run.privacy
     own = privacy[privacy["view"] == "own"]

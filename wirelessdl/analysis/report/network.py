@@ -179,7 +179,7 @@ def _mixing(run: Run, sums: _Sums, rounds: int) -> dict[str, Any]:
         "width": sums.width,
     }
     if sums.width == 1:
-        own = run.frame("nodes", ["node", "weight_sum"]).groupby("node")["weight_sum"].mean().to_numpy()
+        own = run.frame("nodes", ["node", "row_sum"]).groupby("node")["row_sum"].mean().to_numpy()
         np.fill_diagonal(weight, own - weight.sum(axis=1))
         found["pi"] = _weight_in_the_whole(np.maximum(weight, 0.0))
     else:

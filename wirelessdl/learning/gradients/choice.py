@@ -18,7 +18,7 @@ from wirelessdl.learning.gradients.loop import Loop
 from wirelessdl.learning.gradients.strategy import Job, Strategy
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gradients.vectorised import Vectorised
-from wirelessdl.learning.module import ModuleLearner
+from wirelessdl.learning.models.module import ModuleLearner
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
 _FEW = 4  # nodes below which vectorising over them does not pay

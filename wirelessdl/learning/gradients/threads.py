@@ -12,7 +12,7 @@ from wirelessdl.learning.clipping import clip_rows_
 from wirelessdl.learning.gradients.ghost import Ghost, supported
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 from wirelessdl.learning.gradients.vectorised import Vectorised
-from wirelessdl.learning.module import judge, statistics
+from wirelessdl.learning.models.module import judge, statistics
 
 
 class Threads:

@@ -1,0 +1,108 @@
+"""Runs side by side: differing keys, final figures, and what cannot be compared."""
+
+import json
+
+import pytest
+from conftest import tiny
+
+from wirelessdl import simulate
+from wirelessdl.analysis.runs import differing, final_figures, grouped, open_runs
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two draws of one scenario, one of another epsilon, one of another size."""
+    out = tmp_path_factory.mktemp("runs")
+    made = [simulate(tiny(scenario={"rounds": 4, "run": number}), out=out) for number in (1, 2)]
+    made.append(simulate(tiny(scenario={"rounds": 4}, privacy={"epsilon_max": 0.5}), out=out))
+    made.append(simulate(tiny(scenario={"rounds": 4, "name": "five"}, network={"nodes": 5}), out=out))
+    return made
+
+
+def test_differing_keys_are_those_whose_values_differ(runs):
+    assert differing(runs[:2]) == {"scenario.run": [1, 2]}
+    assert differing(runs[:1]) == {}
+    assert differing([runs[0], runs[2]]) == {"privacy.epsilon_max": [1.0, 0.5]}
+    assert set(differing([runs[0], runs[3]])) == {"scenario.name", "network.nodes"}
+
+
+def test_runs_of_one_scenario_are_grouped_whatever_their_draws(runs):
+    groups = grouped(runs)
+    assert [len(group.runs) for group in groups] == [2, 1, 1]
+    names = [group.name for group in grouped(runs[:3])]
+    assert names == ["epsilon_max 1", "epsilon_max 0.5"]
+
+
+def test_final_figures_are_the_summarys(runs):
+    for run in runs:
+        figures, summary = final_figures(run), run.summary
+        for name in ("accuracy_mean", "accuracy_min", "epsilon_own_total", "epsilon_link_total", "time_s", "wall_s"):
+            assert figures[name] == summary[name], name
+        for name in ("energy_j", "airtime_s", "epsilon_link_max"):
+            assert figures[name] == pytest.approx(summary[name]), name
+
+
+def test_compare_prints_keys_and_figures(runs, wirelessdl_command):
+    shown = wirelessdl_command("compare", *(str(run.path) for run in runs))
+    assert shown.code == 0, shown.err
+    lines = {line[:40].strip(): line[40:].split() for line in shown.out.splitlines()}
+    assert lines["network.nodes"] == ["4", "4", "4", "5"]
+    assert lines["privacy.epsilon_max"] == ["1", "1", "0.5", "1"]
+    assert "own noise (proven)" in shown.out
+
+
+def test_compare_speaks_json(runs, wirelessdl_command):
+    shown = json.loads(wirelessdl_command("compare", str(runs[0].path), str(runs[2].path), "--json").out)
+    assert shown["differing"] == ["privacy.epsilon_max"]
+    assert [run["keys"] for run in shown["runs"]] == [{"privacy.epsilon_max": 1.0}, {"privacy.epsilon_max": 0.5}]
+    assert shown["runs"][0]["accuracy_mean"] == runs[0].summary["accuracy_mean"]
+
+
+def test_infinite_epsilon_is_compared_too(tmp_path, wirelessdl_command):
+    made = [simulate(tiny(privacy={"epsilon_max": value}), out=tmp_path) for value in (1.0, float("inf"))]
+    shown = wirelessdl_command("compare", *(str(run.path) for run in made))
+    assert "inf" in shown.out
+    assert json.loads(wirelessdl_command("compare", *(str(run.path) for run in made), "--json").out)
+
+
+def test_one_run_alone_is_no_comparison(runs, wirelessdl_command):
+    shown = wirelessdl_command("compare", str(runs[0].path))
+    assert shown.code == 2
+    assert "two runs or more" in shown.err
+
+
+@pytest.mark.parametrize("command", [["compare"], ["plot", "--figure", "accuracy"], ["report"]])
+def test_what_is_no_run_is_told_in_one_line(command, runs, wirelessdl_command, tmp_path):
+    good, empty, future = str(runs[0].path), tmp_path / "empty", tmp_path / "future"
+    for folder in (empty, future):
+        folder.mkdir()
+        (folder / "scenario.toml").write_text((runs[0].path / "scenario.toml").read_text())
+    (future / "provenance.json").write_text(json.dumps({"schema": 99, "wirelessdl": "9.9"}))
+    for bad, words in (
+        (str(tmp_path), "not a run directory"),
+        (str(tmp_path / "nowhere"), "no such folder"),
+        (str(empty), "is empty, no round was written"),
+        (str(future), "of schema 99, this version reads 1"),
+        (good, "is named twice"),
+    ):
+        shown = wirelessdl_command(*command, good, bad)
+        assert shown.code == 2, bad
+        assert words in shown.err
+        assert len(shown.err.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("*.pdf")) + list(tmp_path.glob("*.html"))
+
+
+def test_an_edited_scenario_is_told(runs, tmp_path, wirelessdl_command):
+    folder = tmp_path / "edited"
+    folder.mkdir()
+    (folder / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\n')
+    shown = wirelessdl_command("compare", str(runs[0].path), str(folder))
+    assert shown.code == 2
+    assert "network.nodes is missing" in shown.err
+
+
+def test_runs_of_different_size_are_compared_but_not_overlaid(runs):
+    paths = [run.path for run in runs]
+    assert len(open_runs(paths)) == 4
+    with pytest.raises(Exception, match=r"network\.nodes differs: 4 in .*, 5 in .*wirelessdl compare"):
+        open_runs(paths, same_nodes=True)

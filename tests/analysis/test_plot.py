@@ -1,0 +1,174 @@
+"""Figures for papers: all are drawn in every format, a column wide, fonts embedded; bands are what they say."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import tiny
+from PIL import Image
+from scipy import stats
+
+from wirelessdl import simulate
+from wirelessdl.analysis.clients import holdings
+from wirelessdl.analysis.figures import CURVES, SINGLE
+from wirelessdl.analysis.figures.air import typical_links
+from wirelessdl.analysis.figures.curves import mean_band
+from wirelessdl.analysis.figures.nodes import node_means
+from wirelessdl.analysis.figures.timeline import bars
+from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.analysis.timeline import slots_of
+
+FIGURES = [*CURVES, *SINGLE]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    return [simulate(tiny(scenario={"rounds": 8, "run": number}), out=out) for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("kind", ["pdf", "png", "svg"])
+def test_every_figure_in_every_format(figure, kind, runs, wirelessdl_command, tmp_path):
+    named = runs if figure in CURVES else runs[:1]
+    done = wirelessdl_command("plot", *(str(run.path) for run in named), "--figure", figure, "--format", kind)
+    assert done.code == 0, done.err
+    path = tmp_path / f"{figure}.{kind}"
+    content = path.read_bytes()
+    if kind == "pdf":
+        width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", content)[1])
+        assert width == pytest.approx(3.5 * 72, abs=1)  # an IEEE column
+        assert b"/Type3" not in content  # journals refuse Type 3
+        assert b"/FontFile2" in content
+    elif kind == "png":
+        image = np.asarray(Image.open(path).convert("L"))
+        border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+        assert border.min() > 250, "something touches the edge: it may be clipped"
+        assert (image < 128).mean() > 0.003, "nearly nothing is drawn"
+    else:
+        assert content.count(b"<path") > 10
+
+
+def test_band_is_students_interval_of_the_mean():
+    values = np.array([[1.0, 2.0, 4.0], [2.0, 2.0, 5.0], [4.0, 2.0, 9.0]])
+    mean, half = mean_band(values)
+    for point in range(3):
+        column = values[:, point]
+        assert mean[point] == pytest.approx(column.mean())
+        if column.std():
+            low, _ = stats.t.interval(0.95, 2, loc=column.mean(), scale=stats.sem(column))
+            assert mean[point] - half[point] == pytest.approx(low)
+        else:
+            assert half[point] == 0
+    alone, none = mean_band(values[:1])
+    assert alone.tolist() == [1.0, 2.0, 4.0]
+    assert not none.any()
+
+
+def test_spending_ends_at_the_stored_totals(runs):
+    found = privacy_curve(runs[0])
+    stored = runs[0].privacy.query("view == 'own'").sort_values("tx")["epsilon_total"].to_numpy()
+    assert found.accountant == "pld"
+    assert found.epsilon[-1] == pytest.approx(stored.max())
+    assert np.all(np.diff(found.epsilon) >= 0)
+    assert found.totals["pld"] == pytest.approx(stored)
+    assert found.totals["rdp-wang19"].max() == pytest.approx(runs[0].rounds["epsilon_total_max"].iloc[-1])
+    assert set(found.totals) == {"pld", "rdp-wang19", "rdp", "gdp"}
+    assert np.all(found.totals["gdp"] >= found.totals["pld"])
+    assert found.note == ""
+
+
+def test_spending_follows_silence_fading_and_budgets(tmp_path):
+    scenario = tiny(
+        scenario={"rounds": 12},
+        channel={"models": [{"model": "uniform"}, {"model": "rayleigh"}]},
+        power={"schedule": "adaptive"},
+        privacy={"epsilon_max": 2.0, "budget_total": 0.35},
+        learning={"partition": {"kind": "dirichlet", "concentration": 1.0}},
+    )
+    run = simulate(scenario, out=tmp_path)
+    assert not run.nodes["transmitted"].all(), "nobody fell silent: the test shows nothing"
+    found = privacy_curve(run)
+    assert found.accountant == "pld", found.note
+    assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_own_total"])
+
+
+def test_holdings_are_those_the_run_learned_from(runs):
+    held = holdings(runs[0])
+    assert held.rate == pytest.approx(8 / held.counts.sum(axis=1))
+
+
+def test_slots_add_up_to_the_rounds(runs):
+    slots, rounds = slots_of(runs[0]), runs[0].rounds
+    assert np.isfinite(slots.opened_s).all()
+    payload = slots.closed_s - slots.opened_s - slots.pilot_s - slots.guard_s
+    assert payload == pytest.approx(rounds["airtime_s"] - slots.pilot_s - 2 * slots.guard_s)
+    compute_s = runs[0].scenario["time"]["compute"]["seconds"]
+    # the last round's gradients are never sent, so nobody waits for them
+    assert slots.computed_s[:-1] - slots.compute_from_s[:-1, None] == pytest.approx(compute_s)
+    kinds = [kind for kind, *_ in bars(slots, range(2))]
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"compute": 8, "pilot": 8, "payload": 8}
+
+
+def test_nodes_that_are_down_are_drawn_so(runs):
+    slots = slots_of(runs[0])
+    slots.up[1, 2] = False
+    down = [bar for bar in bars(slots, range(3)) if bar[0] == "down"]
+    assert down == [("down", 2, pytest.approx(slots.opened_s[1]), pytest.approx(slots.opened_s[2] - slots.opened_s[1]))]
+
+
+def test_typical_links_are_strongest_middle_and_weakest(runs):
+    links = runs[0].links
+    mean = links.groupby(["tx", "rx"])["gain"].mean()
+    strong, _, weak = typical_links(links)
+    assert mean[strong] == mean.max()
+    assert mean[weak] == mean.min()
+
+
+def test_node_means_count_only_rounds_on_air(runs):
+    nodes = runs[0].nodes
+    means = node_means(runs[0], ("alpha", "power_w"))
+    for node in range(4):
+        sent = nodes[(nodes["node"] == node) & nodes["transmitted"]]
+        assert means[0, node] == pytest.approx(sent["alpha"].mean())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--figure", "acuracy"], "acuracy"),
+        (["--figure", "map", "--round", "99"], "no links of round 99; rounds are 1 to 8"),
+        (["--figure", "timeline", "--round", "99"], "rounds 1 to 8"),
+        (["--figure", "channel", "--link", "0-9"], "has no such link"),
+        (["--figure", "channel", "--link", "0:1"], "sender and receiver"),
+        (["--figure", "accuracy", "--out", "x.jpg"], ".pdf, .png, .svg"),
+        (["--figure", "accuracy", "--out", "no/such/x.pdf"], "cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, words, runs, wirelessdl_command, tmp_path):
+    done = wirelessdl_command("plot", str(runs[0].path), *arguments)
+    assert done.code == 2
+    assert words in done.err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("figure", SINGLE)
+def test_figures_of_one_run_refuse_two(figure, runs, wirelessdl_command):
+    done = wirelessdl_command("plot", str(runs[0].path), str(runs[1].path), "--figure", figure)
+    assert done.code == 2
+    assert "it shows one run" in done.err
+
+
+def test_without_noise_there_is_no_privacy_curve(tmp_path, wirelessdl_command):
+    run = simulate(tiny(privacy={"epsilon_max": float("inf")}), out=tmp_path)
+    done = wirelessdl_command("plot", str(run.path), "--figure", "privacy")
+    assert done.code == 2
+    assert "without privacy noise" in done.err
+
+
+def test_links_that_were_not_traced_are_told(tmp_path, wirelessdl_command):
+    run = simulate(tiny(trace={"links": "none"}), out=tmp_path)
+    for figure in ("map", "channel"):
+        done = wirelessdl_command("plot", str(run.path), "--figure", figure)
+        assert done.code == 2
+        assert "links" in done.err

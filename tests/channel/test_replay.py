@@ -1,0 +1,198 @@
+"""Recorded channels, and what `wirelessdl channel` shows and writes."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from conftest import tiny, tiny_table
+
+from wirelessdl.channel.replay import Replay, write
+from wirelessdl.links import Geometry, Links
+from wirelessdl.run.session import simulate
+from wirelessdl.trace.run import open_run
+
+
+def links(nodes=3):
+    return Links.from_mask(np.ones((nodes, nodes), bool), Geometry.at_rest(np.zeros((nodes, 3))))
+
+
+def rows(times=(0.0, 1.0, 2.0), nodes=3):
+    found = links(nodes)
+    time_s = np.repeat(times, len(found))
+    tx, rx = np.tile(found.tx, len(times)), np.tile(found.rx, len(times))
+    return time_s, tx, rx, 1.0 + time_s + 0.1 * tx + 0.01 * rx
+
+
+def replay(path, **given):
+    return Replay(lambda _: path, path.name, **given)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npz"])
+def test_what_was_written_is_heard(tmp_path, ending):
+    path = tmp_path / f"air.{ending}"
+    order = np.random.default_rng(0).permutation(18)
+    write(path, *(column[order] for column in rows()))  # rows may come in any order
+    model, found = replay(path), links()
+    expected = 0.1 * found.tx + 0.01 * found.rx
+    np.testing.assert_allclose(model.gain(found, 0.0, None), 1.0 + expected)
+    np.testing.assert_allclose(model.gain(found, 1.7, None), 2.0 + expected)
+    np.testing.assert_allclose(model.gain(found, 0.5, None), 1.0 + expected)  # time may go back
+    np.testing.assert_allclose(replay(path, interpolation="linear").gain(found, 1.7, None), 2.7 + expected)
+
+
+def test_an_npz_may_hold_one_row_per_instant(tmp_path):
+    found = links()
+    gain = np.arange(12.0).reshape(2, 6)
+    np.savez(tmp_path / "air.npz", time_s=[0.0, 1.0], tx=found.tx, rx=found.rx, gain=gain)
+    model = replay(tmp_path / "air.npz")
+    np.testing.assert_array_equal(model.gain(found, 0.2, None), gain[0])
+    np.testing.assert_array_equal(model.gain(found, 1.0, None), gain[1])
+
+
+def test_links_may_have_instants_of_their_own(tmp_path):
+    path = tmp_path / "air.parquet"
+    write(
+        path,
+        np.array([0.0, 0.4, 0.9, 0.0, 0.5]),
+        np.array([1, 1, 1, 0, 0]),
+        np.array([0, 0, 0, 1, 1]),
+        np.array([1.0, 2.0, 3.0, 10.0, 20.0]),
+    )
+    both = links(2)
+    model = replay(path, after_end="hold")
+    np.testing.assert_array_equal(model.gain(both, 0.45, None), [2.0, 10.0])
+    np.testing.assert_array_equal(model.gain(both, 7.0, None), [3.0, 20.0])
+
+
+def test_one_direction_may_stand_for_both_and_a_single_instant_for_ever(tmp_path):
+    path = tmp_path / "air.parquet"
+    write(path, np.zeros(1), np.array([0]), np.array([1]), np.array([0.7]))
+    np.testing.assert_array_equal(replay(path, reciprocal=True).gain(links(2), 1e6, None), [0.7, 0.7])
+    with pytest.raises(ValueError, match=r"no gain for link 1 -> 0 \(1 of 2 links missing\).*reciprocal = true"):
+        replay(path).gain(links(2), 0.0, None)
+
+
+def test_a_trace_that_ends_may_be_repeated_or_held(tmp_path):
+    path = tmp_path / "air.parquet"
+    write(path, *rows())
+    found = links()
+    expected = 0.1 * found.tx + 0.01 * found.rx
+    np.testing.assert_allclose(replay(path, after_end="repeat").gain(found, 3.2, None), 2.0 + expected)
+    np.testing.assert_allclose(replay(path, after_end="hold").gain(found, 3.2, None), 3.0 + expected)
+    with pytest.raises(ValueError, match=r"ends at 2 s; the run goes on to 3.2 s: run fewer rounds"):
+        replay(path).gain(found, 3.2, None)
+
+
+def test_an_exported_channel_drives_the_same_run(tmp_path, wirelessdl_command):
+    """Export, replay: gains equal value for value, and so does the learning."""
+    table = tiny_table(channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]})
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    result = wirelessdl_command(
+        "channel", str(tmp_path / "x.toml"), "--export", str(tmp_path / "air.parquet"), "--json"
+    )
+    assert result.code == 0, result.err
+    told = json.loads(result.out)
+    assert told["frames"] == table["scenario"]["rounds"]
+    first = simulate(tiny(channel=table["channel"]), out=tmp_path)
+    again = tiny(channel={"models": [{"model": "replay", "file": str(tmp_path / "air.parquet")}]})
+    second = simulate(again, out=tmp_path)
+    pd.testing.assert_frame_equal(first.links, second.links)
+    pd.testing.assert_frame_equal(first.nodes, second.nodes)
+    kept = list((second.path / "models").rglob("air.parquet"))
+    assert len(kept) == 1
+    assert "air.parquet" in json.dumps(open_run(second.path).provenance["user_files"])
+
+
+def test_the_channel_command_agrees_with_the_run(tmp_path, wirelessdl_command):
+    run = simulate(tiny(channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]}), out=tmp_path)
+    table = tiny_table(channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]})
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    told = json.loads(wirelessdl_command("channel", str(tmp_path / "x.toml"), "--json").out)
+    power = run.links.assign(power=run.links.gain**2).groupby(["tx", "rx"]).power.mean()
+    for link in told["links"]:
+        assert link["gain_db"] == pytest.approx(10 * np.log10(power[link["tx"], link["rx"]]))
+
+
+def test_the_channel_command_draws_and_says_what_is_wrong(tmp_path, wirelessdl_command):
+    figure = tmp_path / "air.svg"
+    clarke = "channel.models=[{model='log-distance'},{model='rician',process='clarke',speed_mps=2}]"
+    result = wirelessdl_command("channel", "quickstart", "--rounds", "20", "--set", clarke, "--figure", str(figure))
+    assert result.code == 0, result.err
+    assert "coherence" in result.out
+    text = figure.read_text()
+    for words in (
+        "First frame, fading averaged out",
+        "Gain as frames open",
+        "Amplitude of fading",
+        "theory",
+        "lag in ms",
+    ):
+        assert words in text
+    for arguments, words in (
+        (("--export", "air.csv"), "must end in .parquet or .npz"),
+        (("--links", "0-77"), "there is no such link"),
+        (("--links", "zero"), "must be like 0-1,4-2"),
+        (("--figure", "air.gif"), "figures are written as"),
+    ):
+        bad = wirelessdl_command("channel", "quickstart", "--rounds", "2", *arguments)
+        assert bad.code == 2
+        assert words in bad.err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gain": np.full(18, np.nan)}, "row 0 has gain nan"),
+        ({"gain": np.full(18, -1.0)}, "row 0 has gain -1"),
+        ({"tx": np.full(18, -2)}, "nodes count from 0"),
+        ({"tx": np.linspace(0, 1, 18)}, "tx and rx whole ones"),
+        ({"time_s": np.zeros(18)}, "has 0 s twice"),
+        ({"gain": np.ones(17)}, "its columns have different lengths"),
+        ({"gain": None}, "has no gain: it must hold time_s, tx, rx, gain"),
+    ],
+)
+def test_damaged_traces_are_one_line(tmp_path, change, words, wirelessdl_command):
+    columns = dict(zip(("time_s", "tx", "rx", "gain"), rows())) | change
+    np.savez(tmp_path / "air.npz", **{name: values for name, values in columns.items() if values is not None})
+    table = tiny_table(network={"nodes": 3}, channel={"models": [{"model": "replay", "file": "air.npz"}]})
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    result = wirelessdl_command("run", str(tmp_path / "x.toml"))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "channel.models[0].file is 'air.npz'" in result.err
+    assert words in result.err
+
+
+def test_a_trace_that_ends_before_the_run_is_refused_before_it_starts(tmp_path, wirelessdl_command):
+    result = wirelessdl_command("run", "replay_k4", "--rounds", "200", "--out", str(tmp_path))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "ends at 6.98 s, the run goes on to 8.7" in result.err
+    assert not list(tmp_path.iterdir())
+    missing = wirelessdl_command("check", "replay_k4", "--set", "channel.models.0.file=gone.parquet")
+    assert 'file is "gone.parquet"; no such file in' in missing.err
+
+
+# --- self-interference
+
+
+def test_own_emission_is_heard_and_traced(tmp_path):
+    loud = simulate(tiny(radio={"cancellation_db": 30.0}), out=tmp_path)
+    quiet = simulate(tiny(), out=tmp_path)
+    assert quiet.nodes.self_interference_w.isna().all()
+    # on average over coordinates and noise, what remains is the radiated power 30 dB down
+    ratio = loud.nodes.self_interference_w / loud.nodes.power_w
+    assert ratio.mean() == pytest.approx(1e-3, rel=0.02)
+    assert (loud.nodes.loss != quiet.nodes.loss).any()
+
+
+def test_a_range_that_is_relaxed_is_a_warning(wirelessdl_command):
+    close = (
+        "--set",
+        "network.placement.radius_m=4",
+        "--set",
+        "channel.models=[{model='umi-street-canyon', enforce_range=false}]",
+    )
+    result = wirelessdl_command("check", "quickstart", *close)
+    assert result.code == 0, result.err
+    assert "umi-street-canyon holds from 10 to 5000" in " ".join(result.out.split())

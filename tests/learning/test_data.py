@@ -1,0 +1,401 @@
+"""Data sets: normalisation, splits, made-up data, and a user's own files, bad ones included."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny, tiny_table
+from PIL import Image
+
+from wirelessdl.errors import ContractError, ScenarioError
+from wirelessdl.learning.data import DATASETS, Dataset, FashionSubset
+from wirelessdl.learning.data.cache import NAMES, read_cached, write_cached
+from wirelessdl.learning.data.files import File
+from wirelessdl.learning.data.images import Cifar10, Mnist, channel_moments
+from wirelessdl.learning.data.synthetic import Synthetic, SyntheticRegression
+from wirelessdl.run.build import build
+from wirelessdl.scenario.loader import parse_scenario
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    return tmp_path / "cache"
+
+
+def test_embedded_data_is_the_balanced_subset():
+    data = FashionSubset().load()
+    assert data.train_x.shape == (12_000, 28, 28)
+    assert data.shape == (28, 28)
+    assert data.features == 784
+    assert np.bincount(data.train_y).tolist() == [1200] * 10
+    assert np.bincount(data.test_y).tolist() == [300] * 10
+    assert data.train_x.mean() / 255 == pytest.approx(data.mean, abs=0.01)
+    assert data.train_x.std() / 255 == pytest.approx(data.deviation, abs=0.01)
+
+
+def test_normalisation_is_per_channel_and_equals_the_loop():
+    x, y = rng().integers(0, 256, (5, 3, 4, 2)).astype(np.uint8), np.arange(5) % 2
+    mean, deviation = (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
+    data = Dataset("made", x, y, x, y, classes=2, scale=255.0, mean=mean, deviation=deviation)
+    seen = data.normalised(x)
+    for n, c, i, j in np.ndindex(x.shape):
+        assert seen[n, c, i, j] == pytest.approx((x[n, c, i, j] / 255 - mean[c]) / deviation[c], rel=1e-14)
+    one = Dataset("made", x, y, x, y, classes=2, mean=4.0, deviation=2.0)
+    assert np.array_equal(one.normalised(x), (x - 4.0) / 2.0)
+
+
+def test_keys_tell_contents_not_places():
+    x, y = rng().integers(0, 256, (50, 3, 2, 2)).astype(np.uint8), np.arange(50) % 2
+    order = rng(1).permutation(50)
+    keys, moved = (Dataset("made", a, b, x, y, classes=2).keys() for a, b in ((x, y), (x[order], y[order])))
+    assert np.array_equal(keys[order], moved)
+    assert len(set(keys.tolist())) == 50
+    assert not np.array_equal(keys, Dataset("made", x, 1 - y, x, y, classes=2).keys())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"train_y": np.array([0, 1])}, "one label for each sample"),
+        ({"train_y": np.array([0, 1, 2])}, "must hold whole numbers from 0 to 1"),
+        ({"train_y": np.array([0, 1, -1])}, "must hold whole numbers from 0 to 1"),
+        ({"train_y": np.array([0.0, 1, 1])}, "must hold whole numbers from 0 to 1"),
+        ({"test_x": np.zeros((3, 5))}, "they must be alike"),
+        ({"test_x": np.full((3, 4), np.nan)}, "something other than finite numbers"),
+        ({"test_x": np.zeros((0, 4)), "test_y": np.zeros(0, dtype=int)}, "test_x has no samples"),
+        ({"mean": (0.1, 0.2)}, "must be one number, or one for each of 1 channels"),
+        ({"deviation": 0.0}, "deviation is 0.0; must be finite and > 0"),
+        ({"task": "regression"}, "something other than finite floats"),
+    ],
+)
+def test_a_data_set_that_contradicts_itself_is_refused(changed, words):
+    x, y = np.zeros((3, 4)), np.array([0, 1, 1])
+    whole = {"name": "made", "train_x": x, "train_y": y, "test_x": x, "test_y": y, "classes": 2}
+    with pytest.raises(ValueError, match=words):
+        Dataset(**{**whole, **changed})
+
+
+def test_moments_by_counting_equal_numpys():
+    images = rng().integers(0, 256, (40, 3, 5, 5)).astype(np.uint8)
+    mean, deviation = channel_moments(images)
+    assert mean == pytest.approx((images / 255).mean(axis=(0, 2, 3)), rel=1e-12)
+    assert deviation == pytest.approx((images / 255).std(axis=(0, 2, 3)), rel=1e-12)
+
+
+def fake(name, shape, train=100, test=20):
+    """A small stand-in for a fetched data set, each image marked with its number."""
+    x = np.zeros((train + test, *shape), dtype=np.uint8)
+    x.reshape(len(x), -1)[:, 0] = np.arange(train + test)
+    y = (np.arange(train + test) % 10).astype(np.uint8)
+    write_cached(name, {"train_x": x[:train], "train_y": y[:train], "test_x": x[train:], "test_y": y[train:]})
+
+
+def marks(data):
+    return data.train_x.reshape(len(data.train_x), -1)[:, 0], data.test_x.reshape(len(data.test_x), -1)[:, 0]
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_papers_split_is_four_fifths_of_everything():
+    fake("cifar10", (3, 32, 32))
+    train, test = marks(Cifar10(split="paper").load())
+    assert len(train) == 96
+    assert sorted([*train, *test]) == list(range(120))
+    assert max(train) > 100  # test images of the standard split are among them
+    assert np.array_equal(train, marks(Cifar10(split="paper").load())[0])
+    assert not np.array_equal(train, marks(Cifar10(split="paper", seed=1).load())[0])
+    standard = Cifar10().load()
+    assert marks(standard)[0].tolist() == list(range(100))
+    assert standard.mean == (0.49139968, 0.48215841, 0.44653091)
+    assert standard.shape == (3, 32, 32)
+    assert standard.normalised(standard.test_x).shape == (20, 3, 32, 32)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_cut_down_set_is_even_over_classes():
+    fake("mnist", (28, 28))
+    data = Mnist(train_samples=35, test_samples=10).load()
+    assert np.bincount(data.train_y, minlength=10).tolist().count(4) == 5
+    assert set(np.bincount(data.train_y, minlength=10).tolist()) == {3, 4}
+    assert np.bincount(data.test_y).tolist() == [1] * 10
+    assert len(set(marks(data)[0].tolist())) == 35
+    with pytest.raises(ValueError, match="train_samples is 101; there are only 100"):
+        Mnist(train_samples=101).load()
+
+
+def test_what_is_not_fetched_or_damaged_says_how_to_get_it(cache):
+    with pytest.raises(ScenarioError, match=r'learning\.dataset\.kind is "cifar10"; not in .*data fetch cifar10`'):
+        build(tiny(learning={"dataset": {"kind": "cifar10"}}), device="cpu")
+    fake("mnist", (28, 28))
+    content = bytearray((cache / "mnist.npz").read_bytes())
+    content[2000] ^= 1  # one bit
+    (cache / "mnist.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"mnist\.npz is damaged .*CRC.*--force"):
+        read_cached("mnist")
+    (cache / "mnist.npz").write_bytes(content[:5000])
+    with pytest.raises(ValueError, match=r"mnist\.npz is damaged"):
+        read_cached("mnist")
+
+
+def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
+    from wirelessdl.learning.data.cache import cache_folder
+
+    monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("WIRELESSDL_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert cache_folder() == tmp_path / "x" / "wirelessdl"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "wirelessdl"
+
+
+def test_the_mixture_is_the_one_described():
+    data = Synthetic(classes=4, features=8, separation=5.0, samples=8000, test_samples=400).load()
+    assert np.bincount(data.train_y).tolist() == [2000] * 4
+    for label in range(4):
+        members = data.train_x[data.train_y == label].astype(np.float64)
+        assert abs(np.linalg.norm(members.mean(axis=0)) - 5.0) < 4.5 / np.sqrt(2000) + 8 / 2000
+        # a variance of 2000 unit normals scatters by sqrt(2/2000)
+        assert np.abs(members.var(axis=0) - 1).max() < 4.5 * np.sqrt(2 / 2000)
+    same, other = (Synthetic(seed=seed).load() for seed in (0, 1))
+    assert np.array_equal(same.train_x, Synthetic().load().train_x)
+    assert not np.array_equal(same.train_x, other.train_x)
+    with pytest.raises(ValueError, match="samples is 3; must be at least one for each of 4 classes"):
+        Synthetic(classes=4, samples=3)
+
+
+@pytest.mark.parametrize("condition", [1.0, 100.0])
+def test_the_optimum_of_the_regression_is_its_truth(condition):
+    data = SyntheticRegression(features=6, noise=0.5, condition=condition, samples=500, weight_norm=2.0).load()
+    design = np.hstack([data.train_x, np.ones((500, 1))])
+    found, *_ = np.linalg.lstsq(design, data.train_y, rcond=None)
+    assert found == pytest.approx(data.truth, abs=1e-10)
+    assert np.linalg.norm(data.truth) == pytest.approx(2.0)
+    residual = data.train_y - design @ data.truth
+    assert residual.std() == pytest.approx(0.5, abs=4.5 * 0.5 / np.sqrt(2 * 493) + 0.5 * 7 / 500)
+    variance = data.train_x.var(axis=0)
+    assert variance[0] / variance[-1] == pytest.approx(condition, rel=4.5 * np.sqrt(4 / 500))
+    assert data.task == "regression"
+
+
+# a user's own files
+
+X, Y = rng(3).standard_normal((60, 4)), np.arange(60) % 3
+
+
+def table(**columns):
+    return pd.DataFrame({**{f"f{n}": X[:, n] for n in range(4)}, "label": Y, **columns})
+
+
+def images(folder, classes=("cat", "dog"), count=6, size=(8, 8)):
+    for number, name in enumerate(classes):
+        (folder / name).mkdir(parents=True)
+        for n in range(count):
+            Image.new("RGB", size, (40 * number, 10 * n, 5)).save(folder / name / f"{n}.png")
+
+
+def test_npz_with_its_own_test_set_is_taken_as_it_is(tmp_path):
+    np.savez(tmp_path / "mine.npz", train_x=X[:40], train_y=Y[:40], test_x=X[40:], test_y=Y[40:])
+    data = File("mine.npz", folders=[tmp_path]).load()
+    assert np.array_equal(data.train_x, X[:40].astype(np.float32))
+    assert np.array_equal(data.test_y, Y[40:])
+    assert (data.name, data.classes, data.task) == ("mine", 3, "classification")
+
+
+def test_npz_parquet_and_csv_give_the_same_samples(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=Y)
+    table().to_parquet(tmp_path / "a.parquet")
+    table().to_csv(tmp_path / "a.csv", index=False)
+    loaded = [File(f"a.{kind}", folders=[tmp_path]).load() for kind in ("npz", "parquet", "csv")]
+    for data in loaded:
+        assert len(data.test_x) == 12
+        assert np.array_equal(data.train_y, loaded[0].train_y)
+        assert data.train_x == pytest.approx(loaded[0].train_x, rel=1e-6)
+        every = np.concatenate([data.train_x, data.test_x])
+        assert sorted(every[:, 0].tolist()) == pytest.approx(sorted(X[:, 0].tolist()), rel=1e-6)
+
+
+def test_a_second_file_is_the_test_set_and_words_are_classes(tmp_path):
+    names = np.array(["ant", "bee", "cow"])[Y]
+    table(label=names).to_csv(tmp_path / "train.csv", index=False)
+    table(label=names[::-1]).head(9).to_csv(tmp_path / "test.csv", index=False)
+    data = File("train.csv", test_path="test.csv", folders=[tmp_path]).load()
+    assert len(data.train_y) == 60
+    assert data.test_y.tolist() == Y[::-1][:9].tolist()
+
+
+def test_regression_labels_stay_real(tmp_path):
+    table(label=X @ [1, 2, 3, 4]).to_parquet(tmp_path / "r.parquet")
+    data = File("r.parquet", task="regression", folders=[tmp_path]).load()
+    assert data.train_y.dtype == np.float64
+    assert data.classes == 1
+
+
+def test_image_folders_become_bytes_with_channels_first(tmp_path):
+    images(tmp_path / "pets")
+    data = File("pets", folders=[tmp_path], test_share=0.25, mean=[0.5, 0.5, 0.4], deviation=[0.2, 0.2, 0.2]).load()
+    assert data.train_x.shape == (9, 3, 8, 8)
+    assert data.train_x.dtype == np.uint8
+    assert (data.scale, data.mean) == (255.0, (0.5, 0.5, 0.4))
+    assert (data.train_x[:, 0, 0, 0] == 40 * data.train_y).all()
+    grey = File("pets", folders=[tmp_path], grey=True, image_size=4).load()
+    assert grey.shape == (4, 4)
+    images(tmp_path / "split" / "train")
+    images(tmp_path / "split" / "test", count=2)
+    assert len(File("split", folders=[tmp_path]).load().test_y) == 4
+
+
+def test_channels_last_are_turned(tmp_path):
+    x = rng().integers(0, 256, (20, 6, 5, 3)).astype(np.uint8)
+    np.savez(tmp_path / "c.npz", x=x, y=np.arange(20) % 2)
+    assert File("c.npz", folders=[tmp_path]).load().shape == (3, 6, 5)
+
+
+def write_bad(folder):
+    np.savez(folder / "letters.npz", x=X, labels=Y)
+    np.savez(folder / "nan.npz", x=np.where(np.arange(60)[:, None] == 7, np.nan, X), y=Y)
+    np.savez(folder / "one.npz", x=X, y=np.zeros(60, dtype=int))
+    np.savez(folder / "few.npz", x=X[:2], y=Y[:2])
+    np.savez(folder / "short.npz", x=X, y=Y[:50])
+    np.savez(folder / "real.npz", x=X, y=X[:, 0])
+    np.savez(folder / "objects.npz", x=X, y=np.array([{}] * 60))
+    np.savez(folder / "words.npz", x=np.array([["a"]] * 60), y=Y)
+    (folder / "junk.npz").write_text("junk")
+    with (folder / "bare.npz").open("wb") as handle:
+        np.save(handle, X)
+    (folder / "junk.parquet").write_text("junk")
+    (folder / "notes.txt").write_text("hello")
+    table(colour="red").to_csv(folder / "words.csv", index=False)
+    table(f1=np.where(np.arange(60) == 5, np.inf, 1.0)).to_csv(folder / "inf.csv", index=False)
+    table(f2=[None, *X[1:, 2]]).to_parquet(folder / "null.parquet")
+    table(label=["a", None] * 30).to_parquet(folder / "unlabelled.parquet")
+    table().rename(columns={"label": "lable"}).to_csv(folder / "lable.csv", index=False)
+    table()[["label"]].to_csv(folder / "bare.csv", index=False)
+    images(folder / "single", classes=("cat",))
+    (folder / "empty").mkdir()
+    images(folder / "sizes")
+    Image.new("RGB", (9, 8)).save(folder / "sizes" / "dog" / "wide.png")
+    images(folder / "broken")
+    (folder / "broken" / "cat" / "z.png").write_text("no image")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"path": "none.npz"}, 'learning.dataset.path is "none.npz"; no such file or folder in '),
+        ({}, "missing key learning.dataset.path; file needs it"),
+        ({"path": "notes.txt"}, "must be an .npz, .parquet or .csv file, or a folder of images"),
+        ({"path": "junk.npz"}, 'path is "junk.npz"; cannot be read'),
+        ({"path": "bare.npz"}, "cannot be read as plain arrays"),
+        ({"path": "junk.parquet"}, 'path is "junk.parquet"; cannot be read'),
+        ({"path": "letters.npz"}, "has no array y; known: labels, x"),
+        ({"path": "nan.npz"}, "sample 7 holds nan or infinity: features must be finite"),
+        ({"path": "one.npz"}, "needs at least two classes"),
+        ({"path": "few.npz"}, "test_share is 0.2; of 2 samples that leaves 0 to test on and 2 to train on"),
+        ({"path": "short.npz"}, "holds 60 samples and 50 labels"),
+        ({"path": "real.npz"}, 'labels are not whole numbers or words: is it a "regression"?'),
+        ({"path": "objects.npz"}, "cannot be read as plain arrays: write it with numpy.savez, without objects"),
+        ({"path": "words.npz"}, "must be numbers"),
+        ({"path": "words.csv"}, "column colour holds string, not numbers: encode or drop it"),
+        ({"path": "words.csv", "label": "colour", "task": "regression"}, "labels are not numbers"),
+        ({"path": "inf.csv"}, "column f1 is inf in row 5: features must be finite"),
+        ({"path": "null.parquet"}, "column f2 is nan in row 0: features must be finite"),
+        ({"path": "unlabelled.parquet"}, "has rows without one: fill or drop them"),
+        ({"path": "lable.csv"}, 'label is "label"; lable.csv has no such column; did you mean lable?'),
+        ({"path": "bare.csv"}, "has no column beside the labels"),
+        ({"path": "single"}, "single has 1 folder(s) with images: needs one for each of at least two classes"),
+        ({"path": "empty"}, "empty has 0 folder(s) with images"),
+        ({"path": "sizes"}, "dog/wide.png is 3x8x9, others 3x8x8: set image_size"),
+        ({"path": "broken"}, "cat/z.png is no image"),
+        ({"path": "sizes", "image_size": 8, "mean": [0.1, 0.2]}, "one for each of 3 channels"),
+        ({"path": "few.npz", "test_share": 1.5}, "learning.dataset.test_share is 1.5; must be < 1"),
+        ({"path": "lable.csv", "lable": "lable"}, "unknown key learning.dataset.lable; did you mean label?"),
+    ],
+)
+def test_bad_files_are_told_in_one_line(part, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_bad(tmp_path)
+    with pytest.raises(ScenarioError) as told:
+        build(tiny(learning={"dataset": {"kind": "file", **part}}), device="cpu")
+    assert words in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_too_few_samples_for_the_nodes_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez(tmp_path / "small.npz", x=X[:30], y=Y[:30])
+    with pytest.raises(ScenarioError, match=r"learning\.batch_size is 8; node 0 has only 6 samples"):
+        build(tiny(learning={"dataset": {"kind": "file", "path": "small.npz"}}), device="cpu")
+
+
+def test_files_are_looked_up_beside_the_scenario(tmp_path, monkeypatch):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    np.savez(tmp_path / "study" / "mine.npz", x=np.tile(X, (4, 1)), y=np.tile(Y, 4))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    table = tiny_table(learning={"dataset": {"kind": "file", "path": "mine.npz"}})
+    world = build(parse_scenario(table, folder=str(tmp_path / "study")), device="cpu")
+    assert world.data.name == "mine"
+    assert world.resolved.learning.dataset.parameters["path"] == "mine.npz"
+    assert "folders" not in world.resolved.learning.dataset.parameters
+
+
+YOURS = """
+import numpy as np
+from wirelessdl.learning.data import Dataset
+
+class Waves:
+    def __init__(self, samples: int = 400):
+        self.samples = samples
+    def load(self):
+        y = np.arange(self.samples) % 2
+        x = np.sin(np.arange(16) * (1 + y[:, None])).astype(np.float32)
+        return Dataset("waves", x, y, x[:10], y[:10], classes=2)
+
+class Tuple:
+    def load(self):
+        return np.zeros(3), np.zeros(3)
+
+class Wrong:
+    def load(self):
+        return Dataset("wrong", np.zeros((3, 2)), np.arange(3), np.zeros((3, 2)), np.arange(3), classes=2)
+"""
+
+
+def test_a_source_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(YOURS)
+    world = build(tiny(learning={"dataset": {"kind": "mine.py:Waves", "samples": 200}}), device="cpu")
+    assert (world.data.name, len(world.data.train_y)) == ("waves", 200)
+    with pytest.raises(ContractError, match=r"load\(\) returned tuple, expected a wirelessdl\.learning\.data\.Dataset"):
+        build(tiny(learning={"dataset": {"kind": "mine.py:Tuple"}}), device="cpu")
+    with pytest.raises(ContractError, match="must hold whole numbers from 0 to 1"):
+        build(tiny(learning={"dataset": {"kind": "mine.py:Wrong"}}), device="cpu")
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("part", [{"kind": "synthetic", "classes": 4, "features": 6, "samples": 900}, "mnist"])
+def test_other_data_sets_run_through_the_engine(part, tmp_path):
+    from wirelessdl.run.session import simulate
+
+    fake("mnist", (28, 28))
+    run = simulate(tiny(learning={"dataset": part}), out=tmp_path, device="cpu")
+    assert 0 <= run.summary["accuracy_mean"] <= 1
+
+
+def test_list_says_what_is_there(wirelessdl_command, cache):
+    fake("mnist", (28, 28))
+    found = {row["name"]: row for row in map(json.loads, wirelessdl_command("data", "list", "--json").out.splitlines())}
+    assert list(found) == list(DATASETS)
+    assert found["mnist"]["state"] == "ready"
+    assert found["mnist"]["path"] == str(cache / "mnist.npz")
+    assert found["cifar10"]["state"] == "absent"
+    assert "absent: wirelessdl data fetch cifar10" in wirelessdl_command("data", "list").out
+    assert set(read_cached("mnist")) == set(NAMES)

@@ -1,0 +1,254 @@
+"""Every gradient strategy equals the plain loop, in float64, whatever the clipping, padding or layer."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from wirelessdl.learning.batch import Batch
+from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients.ghost import supported
+from wirelessdl.learning.gradients.loop import Loop
+from wirelessdl.learning.gradients.vectorised import Vectorised
+from wirelessdl.learning.models.closed_form import Mlp, Softmax
+from wirelessdl.learning.models.module import ModuleLearner, seeded
+from wirelessdl.learning.models.nets import Cnn, ResNet20
+
+CPU = torch.device("cpu")
+SHAPE, CLASSES = (2, 8, 8), 3
+
+
+class Everything(nn.Module):
+    """A net with every layer that clipping knows, in-place activations, and positions in a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Conv2d(2, 6, 3, padding=1)
+        self.norm = nn.GroupNorm(2, 6)
+        self.strided = nn.Conv2d(6, 4, 3, stride=2, dilation=2, padding=2, bias=False)
+        self.point = nn.Conv2d(4, 4, 1, stride=2)
+        self.along = nn.Linear(4, 5)  # over four positions
+        self.last = nn.Linear(20, CLASSES, bias=False)
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, images):
+        images = self.act(self.norm(self.wide(images)))
+        images = self.act(self.point(self.act(self.strided(images))))
+        return self.last(torch.tanh(self.along(images.flatten(2).mT)).flatten(1))
+
+
+class Shared(nn.Module):
+    """One layer used twice, and a bare parameter: book-keeping does not hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.scale = nn.Linear(128, 6), nn.Linear(6, 6), nn.Parameter(torch.ones(()))
+        self.last = nn.Linear(6, CLASSES)
+
+    def forward(self, images):
+        inner = torch.tanh(self.inner(torch.tanh(self.inner(self.first(images.flatten(1))))))
+        return self.last(inner) * self.scale
+
+
+class Dense(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(128, 7), nn.Tanh(), nn.Linear(7, CLASSES))
+
+    def forward(self, images):
+        return self.net(images)
+
+
+def module(build):
+    with seeded(np.random.default_rng(0)):
+        return ModuleLearner(build().double(), SHAPE, CLASSES)
+
+
+LEARNERS = {
+    "softmax": lambda: Softmax(128, CLASSES),
+    "mlp relu": lambda: Mlp(128, CLASSES, [9, 6]),
+    "mlp tanh": lambda: Mlp(128, CLASSES, [9], "tanh"),
+    "everything": lambda: module(Everything),
+    "shared": lambda: module(Shared),
+    "dense": lambda: module(Dense),
+    "cnn": lambda: module(lambda: Cnn(SHAPE, CLASSES, channels=4, hidden=6, norm="group")),
+    "resnet20": lambda: module(lambda: ResNet20(SHAPE, CLASSES)),
+    "resnet20 pad": lambda: module(lambda: ResNet20(SHAPE, CLASSES, norm="none", shortcut="pad")),
+    "batch norm": lambda: module(lambda: Cnn(SHAPE, CLASSES, channels=4, hidden=6, norm="batch")),
+}
+CASES = [
+    *[(name, "closed-form") for name in ("softmax", "mlp relu", "mlp tanh")],
+    *[(name, "vmap") for name in LEARNERS],
+    *[(name, "threads") for name in list(LEARNERS)[3:]],
+]
+
+
+def problem(learner, nodes=3, batch=5, padded=False):
+    generator = torch.Generator().manual_seed(1)
+    kind = {"generator": generator, "dtype": torch.float64}
+    x = torch.as_tensor(learner.initial(np.random.default_rng(2))).repeat(nodes, 1)
+    x += 0.1 * torch.randn(x.shape, **kind)
+    features = torch.randn(nodes, batch, 128, **kind)
+    if learner.bias_column:
+        features = torch.cat([features, torch.ones(nodes, batch, 1, dtype=torch.float64)], dim=2)
+    else:
+        features = features.view(nodes, batch, *SHAPE)
+    labels = torch.randint(CLASSES, (nodes, batch), generator=generator)
+    weight = None
+    if padded:  # one node full, one with two samples, one with none
+        weight = torch.zeros(nodes, batch, dtype=torch.float64)
+        weight[0], weight[1, :2] = 0.25, 0.25
+    return x, Batch(features, labels, weight)
+
+
+def biting(learner, x, batch):
+    """The median norm of single gradients: a clip that shortens half of them."""
+    if getattr(learner, "batch_norm", None):
+        return 1.0  # has no single gradients
+    norms, out = [], torch.empty_like(x)
+    for b in range(batch.labels.shape[1]):
+        single = Batch(batch.features[:, b : b + 1], batch.labels[:, b : b + 1])
+        Loop(Job(learner, "batch", 1e9, CPU, torch.float64)).gradient(0, x, single, out)
+        norms.append(out.norm(dim=1).clone())
+    return float(torch.stack(norms).median())
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["equal batches", "padded batches"])
+@pytest.mark.parametrize("clipping", ["batch", "per-sample"])
+@pytest.mark.parametrize(("name", "strategy"), CASES)
+def test_strategies_equal_the_loop(name, strategy, clipping, padded):
+    if name == "batch norm" and (clipping == "per-sample" or padded):
+        pytest.skip("refused: samples see each other")
+    learner = LEARNERS[name]()
+    x, batch = problem(learner, padded=padded)
+    clip_norm = biting(learner, x, batch) / (1 if clipping == "per-sample" else 10)
+    job = Job(learner, clipping, clip_norm, CPU, torch.float64)
+    chosen = choose(strategy, job, nodes=3, batch=5, input_shape=SHAPE, threads=2)
+    assert chosen.name == strategy
+    found, expected = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
+    loss = chosen.gradient(chosen.workers - 1, x, batch, found)
+    expected_loss = Loop(job).gradient(0, x, batch, expected)
+    assert expected.norm() > 0
+    if clipping == "batch" and not padded:
+        torch.testing.assert_close(expected.norm(dim=1), torch.full((3,), clip_norm, dtype=torch.float64))
+    # 1e-10: sums of a few hundred products in another order, relative to a gradient of norm one
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(loss, expected_loss, rtol=1e-10, atol=1e-12)
+    features = batch.features[0]
+    torch.testing.assert_close(chosen.scores(0, x, features), Loop(job).scores(0, x, features))
+
+
+def test_per_sample_gradients_in_pieces_are_the_same():
+    """An allowance of one sample at a time, and of all."""
+    learner = LEARNERS["shared"]()
+    x, batch = problem(learner)
+    job = Job(learner, "per-sample", 1.0, CPU, torch.float64)
+    small, large = Vectorised(job, learner.activations, 5, 1), Vectorised(job, learner.activations, 5, 2**28)
+    assert (small.chunk, small._samples) == (1, 1)
+    assert large.chunk > 3
+    out, expected = torch.empty_like(x), torch.empty_like(x)
+    for node in range(3):
+        part = slice(node, node + 1)
+        small.gradient(0, x[part], Batch(batch.features[part], batch.labels[part]), out[part])
+    large.gradient(0, x, batch, expected)
+    torch.testing.assert_close(out, expected)
+
+
+def test_book_keeping_is_used_where_it_holds():
+    assert supported(LEARNERS["everything"]().module, SHAPE)
+    assert supported(LEARNERS["resnet20"]().module, SHAPE)
+    assert not supported(LEARNERS["shared"]().module, SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "expected"),
+    [
+        ("softmax", 2, "closed-form"),
+        ("mlp relu", 100, "closed-form"),
+        ("resnet20", 4, "threads"),
+        ("cnn", 100, "threads"),
+        ("dense", 20, "vmap"),
+        ("dense", 2, "threads"),
+    ],
+)
+def test_auto_is_a_rule_of_model_and_nodes(name, nodes, expected):
+    job = Job(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
+    assert choose("auto", job, nodes=nodes, batch=5, input_shape=SHAPE, threads=1).name == expected
+
+
+class Counting(nn.Module):
+    """A buffer that changes with every batch: what vmap refuses."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = Dense()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, images):
+        self.seen.add_(images.mean())
+        return self.net(images)
+
+
+def test_what_torch_cannot_vectorise_is_said_and_auto_goes_round_it():
+    learner = module(Counting)
+    job = Job(learner, "batch", 1.0, CPU, torch.float64)
+    with pytest.raises(ValueError, match=r'strategy is "vmap"; torch cannot vectorise Counting \(.*\): use threads'):
+        choose("vmap", job, nodes=9, batch=5, input_shape=SHAPE, threads=1)
+    assert choose("auto", job, nodes=9, batch=5, input_shape=SHAPE, threads=1).name == "threads"
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy", "words"),
+    [
+        ("cnn", "closed-form", "Cnn has none: use threads, vmap or loop"),
+        ("softmax", "threads", "it runs torch modules, softmax is none: use closed-form"),
+    ],
+)
+def test_strategies_that_do_not_fit_are_refused(name, strategy, words):
+    job = Job(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
+    with pytest.raises(ValueError, match=words):
+        choose(strategy, job, nodes=9, batch=5, input_shape=SHAPE, threads=1)
+
+
+def test_resnet20_has_the_published_size_and_shapes():
+    """He et al. 2016, table 6: 0.27 M. Counted by hand below: convolutions, two numbers per normalised channel."""
+    convolutions = 3 * 16 * 9 + 6 * 16 * 16 * 9 + 16 * 32 * 9 + 5 * 32 * 32 * 9 + 32 * 64 * 9 + 5 * 64 * 64 * 9
+    norms = 2 * (7 * 16 + 6 * 32 + 6 * 64)
+    last = 64 * 10 + 10
+    projections = 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64
+    assert convolutions + norms + last == 269_722
+    for norm in ("group", "batch"):
+        pad = ResNet20((3, 32, 32), 10, norm=norm, shortcut="pad")
+        assert sum(p.numel() for p in pad.parameters()) == 269_722
+        project = ResNet20((3, 32, 32), 10, norm=norm)
+        assert sum(p.numel() for p in project.parameters()) == 269_722 + projections == 272_474
+    shapes = {}
+    net = ResNet20((3, 32, 32), 10)
+    for name, layer in net.named_modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(lambda _l, _i, out, name=name: shapes.update({name: tuple(out.shape[1:])}))
+    net(torch.zeros(1, 3, 32, 32))
+    assert shapes["first"] == (16, 32, 32)
+    stages = [(16, 32, 32)] * 3 + [(32, 16, 16)] * 3 + [(64, 8, 8)] * 3
+    assert [shapes[f"blocks.{n}.second"] for n in range(9)] == stages
+
+
+def test_modules_start_from_the_seed_and_leave_torch_as_it_was():
+    before = torch.get_rng_state()
+    first, again = (module(Everything).initial(None) for _ in range(2))
+    with seeded(np.random.default_rng(1)):
+        other = ModuleLearner(Everything().double(), SHAPE, CLASSES).initial(None)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_perceptrons_start_with_activations_of_even_size():
+    learner = Mlp(500, 10, [400, 300])
+    parameters = [torch.as_tensor(p) for p in np.split(learner.initial(np.random.default_rng(0)), [400 * 501])]
+    first = parameters[0].view(400, 501)
+    assert first[:, -1].abs().max() == 0
+    given = torch.randn(2000, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    after = F.relu(given @ first[:, :-1].T)
+    assert after.square().mean() == pytest.approx(1.0, rel=0.05)

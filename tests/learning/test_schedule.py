@@ -1,0 +1,125 @@
+"""Learning rates: each form by its formula, always positive, and honest about what depends on the rounds."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wirelessdl.errors import ScenarioError, TraceError
+from wirelessdl.learning.schedule import Constant, Cosine, Inverse, InverseSqrt, Piecewise, WarmUp
+from wirelessdl.run.build import build
+from wirelessdl.run.session import resume, simulate
+
+
+def rates(schedule, rounds):
+    return [schedule.rate(t) for t in range(1, rounds + 1)]
+
+
+def test_the_papers_rate_and_the_constant():
+    assert rates(InverseSqrt(0.1), 4) == pytest.approx([0.1, 0.1 / math.sqrt(2), 0.1 / math.sqrt(3), 0.05])
+    assert rates(Constant(0.02), 3) == [0.02] * 3
+
+
+def test_inverse_is_theorem_2s():
+    assert rates(Inverse(mu=0.5, theta=10.0), 4) == pytest.approx([1 / (0.5 * 10 * t) for t in (1, 2, 3, 4)])
+    assert rates(Inverse(initial=0.3), 3) == pytest.approx([0.3, 0.15, 0.1])
+
+
+@pytest.mark.parametrize("given", [{}, {"mu": 1.0}, {"theta": 4.0}, {"initial": 0.1, "mu": 1.0}])
+def test_inverse_wants_one_way_of_saying_it(given):
+    with pytest.raises(ValueError, match=r"initial is .*; give initial alone, or mu and theta"):
+        Inverse(**given)
+
+
+def test_cosine_falls_from_initial_and_stays_positive():
+    found = rates(Cosine(rounds=10, initial=0.2), 10)
+    assert found == pytest.approx([0.1 * (1 + math.cos(math.pi * t / 10)) for t in range(10)])
+    assert found[0] == 0.2
+    assert found[-1] > 0
+    level = rates(Cosine(rounds=8, initial=0.2, final=0.05, length=4), 8)
+    assert level[4:] == pytest.approx([0.05] * 4)
+    assert (np.diff(level) <= 1e-15).all()
+
+
+def test_piecewise_changes_after_its_boundaries():
+    assert rates(Piecewise([2, 4], [0.3, 0.2, 0.1]), 6) == [0.3, 0.3, 0.2, 0.2, 0.1, 0.1]
+    assert rates(Piecewise([], [0.3]), 2) == [0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("then", "form"),
+    [
+        ("inverse-sqrt", InverseSqrt(0.1)),
+        ("constant", Constant(0.1)),
+        ("inverse", Inverse(initial=0.1)),
+        ("cosine", Cosine(rounds=16, initial=0.1)),
+    ],
+)
+def test_warm_up_climbs_and_then_hands_over(then, form):
+    found = rates(WarmUp(rounds=20, length=4, start=0.02, initial=0.1, then=then), 20)
+    assert found[:4] == pytest.approx([0.02, 0.04, 0.06, 0.08])
+    assert found[4:] == pytest.approx(rates(form, 16))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 300), st.floats(1e-6, 10), st.data())
+def test_rates_are_positive_and_never_above_initial(rounds, initial, data):
+    schedule = data.draw(
+        st.sampled_from(
+            [
+                Cosine(rounds, initial),
+                WarmUp(rounds, 1, initial / 2, initial, "cosine"),
+                WarmUp(rounds, rounds - 1, initial / 3, initial),
+                Inverse(initial=initial),
+            ]
+        )
+    )
+    found = rates(schedule, rounds)
+    assert min(found) > 0
+    assert max(found) <= initial * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"kind": "cosine", "initial": 0.05, "final": 0.1}, "final is 0.1; must be <= initial, which is 0.05"),
+        ({"kind": "cosine", "length": 1}, "final is 0; 1 rounds come after length, and rates must be > 0"),
+        ({"kind": "piecewise", "boundaries": [1], "rates": [0.1]}, "rates is [0.1]; must be one more than boundaries"),
+        ({"kind": "piecewise", "boundaries": [3, 3], "rates": [0.1, 0.1, 0.1]}, "boundaries is [3, 3]; must rise"),
+        ({"kind": "piecewise", "boundaries": [], "rates": [-0.1]}, "rates is [-0.1]; must be > 0"),
+        ({"kind": "piecewise"}, "missing key learning.learning_rate.boundaries; piecewise needs it"),
+        ({"kind": "warm-up", "length": 2}, "length is 2; must be below the number of rounds, which is 2"),
+        ({"kind": "warm-up", "length": 1, "start": 1}, "start is 1; must be <= initial, which is 0.1"),
+        ({"kind": "warm-up", "then": "sine"}, "then is 'sine'; must be"),
+        ({"kind": "inverse"}, "initial is absent; give initial alone"),
+        ({"kind": "cosine", "rounds": 5}, "unknown key learning.learning_rate.rounds"),
+        ({"kind": "constant", "initial": 0.5}, "privacy.rho is 10; rho times the largest learning rate is 5"),
+    ],
+)
+def test_bad_schedules_are_told(part, words):
+    with pytest.raises(ScenarioError) as told:
+        build(tiny(learning={"learning_rate": part}), device="cpu")
+    assert words in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_run_is_resolved_with_its_schedule_and_runs(tmp_path):
+    part = {"kind": "warm-up", "length": 1, "start": 0.01, "initial": 0.05, "then": "cosine"}
+    run = simulate(tiny(learning={"learning_rate": part}, scenario={"rounds": 3}), out=tmp_path, device="cpu")
+    assert run.scenario["learning"]["learning_rate"] == part
+    assert run.rounds["learning_rate"].to_numpy() == pytest.approx([0.01, 0.05, 0.025])
+
+
+def test_a_cosine_run_cannot_be_extended_unless_its_length_is_said(tmp_path):
+    """More rounds would have meant other rates from the start; noise already sent was made for the old ones."""
+    short = {"scenario": {"rounds": 3}}
+    run = simulate(tiny(learning={"learning_rate": {"kind": "cosine"}}, **short), out=tmp_path, device="cpu")
+    with pytest.raises(TraceError, match=r"scenario\.rounds was 3, is 5; start a new run instead"):
+        resume(run.path, rounds=5, device="cpu")
+    said = {"kind": "cosine", "length": 3, "final": 0.01}
+    run = simulate(tiny(learning={"learning_rate": said}, **short), out=tmp_path, device="cpu")
+    longer = resume(run.path, rounds=5, device="cpu")
+    assert longer.rounds["learning_rate"].to_numpy()[3:] == pytest.approx([0.01, 0.01])

@@ -1,0 +1,339 @@
+"""Who hears whom, by rule, by chance, by place; and whether it holds together."""
+
+import math
+from itertools import pairwise
+
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.mobility.walk import GaussMarkov
+from wirelessdl.network.mobility.waypoint import RandomWaypoint
+from wirelessdl.network.topology import TOPOLOGIES, physical, require_connected
+from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, Star
+from wirelessdl.network.topology.joint import joint_connectivity
+from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited, connecting_range_m
+
+
+def at_origin(nodes):
+    return Geometry.at_rest(np.zeros((nodes, 3)))
+
+
+def scattered(nodes, seed=0, side=200.0, height=30.0):
+    return Geometry.at_rest(np.random.default_rng(seed).random((nodes, 3)) * [side, side, height] + [0, 0, 1])
+
+
+def links_of(topology, nodes, seed=0):
+    return topology.links(at_origin(nodes), None, np.random.default_rng(seed))
+
+
+def mask_of(links):
+    return links.matrix(np.ones(len(links))) > 0
+
+
+def assert_sorted(links):
+    assert list(zip(links.rx, links.tx)) == sorted(set(zip(links.rx.tolist(), links.tx.tolist())))
+    assert (links.rx != links.tx).all()
+
+
+def snr_db(links):
+    """Log-distance loss, with sight drawn per pair: neither monotone in distance nor smooth."""
+    blocked = (links.pair * 2654435761 % 2**32) / 2**32 > np.exp(-links.distance_m / 60.0)
+    return 90.0 - 35.0 * np.log10(links.distance_m) - 15.0 * blocked
+
+
+@given(st.integers(2, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11))), st.booleans())
+def test_links_from_pairs_equal_those_of_a_mask(nodes, pairs, both_ways):
+    pairs = [(rx % nodes, tx % nodes) for rx, tx in pairs]
+    mask = np.zeros((nodes, nodes), dtype=bool)
+    for rx, tx in pairs:
+        mask[rx, tx] = True
+        mask[tx, rx] |= both_ways
+    rx, tx = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    listed, masked = (
+        Links.from_pairs(rx, tx, at_origin(nodes), both_ways=both_ways),
+        Links.from_mask(mask, at_origin(nodes)),
+    )
+    np.testing.assert_array_equal(listed.rx, masked.rx)
+    np.testing.assert_array_equal(listed.tx, masked.tx)
+
+
+def test_full_ring_and_star_have_the_links_they_should():
+    assert len(links_of(Full(), 5)) == 20
+    ring = links_of(Ring(), 5)
+    assert ring.degree.tolist() == [2] * 5
+    assert (ring.matrix(np.ones(len(ring)))[0] == [0, 1, 0, 0, 1]).all()
+    assert links_of(Ring(reach=2), 5).degree.tolist() == [4] * 5
+    assert len(links_of(Ring(reach=9), 6)) == 30
+    assert links_of(Star(hub=2), 4).degree.tolist() == [1, 1, 3, 1]
+    with pytest.raises(ValueError, match="hub is 4; nodes are numbered from 0 to 3"):
+        links_of(Star(hub=4), 4)
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [Full(), Ring(2), Star(), ErdosRenyi(0.4), KRegular(3), SmallWorld(4, 0.5), Range(90.0), SnrLimited(5.0)],
+)
+def test_links_are_sorted_and_repeatable(topology):
+    geometry = scattered(30)
+    one, again = (topology.links(geometry, snr_db, np.random.default_rng(1)) for _ in range(2))
+    assert_sorted(one)
+    np.testing.assert_array_equal(mask_of(one), mask_of(again))
+    np.testing.assert_array_equal(mask_of(one), mask_of(one).T)
+    require_connected(one, topology, snr_db)
+
+
+# --- graphs by chance
+
+
+@given(st.integers(0, 10**6))
+def test_erdos_renyi_is_symmetric_and_connected(seed):
+    links = links_of(ErdosRenyi(0.4), 12, seed)
+    np.testing.assert_array_equal(mask_of(links), mask_of(links).T)
+    assert links.strongly_connected()
+
+
+def test_erdos_renyi_has_as_many_edges_as_it_should():
+    counts = [len(links_of(ErdosRenyi(0.4), 20, seed)) / 2 for seed in range(200)]
+    # 190 pairs; conditioning on connectivity matters in the fourth digit at p = 0.4
+    assert np.mean(counts) == pytest.approx(76.0, abs=4 * np.sqrt(190 * 0.24 / 200))
+
+
+@given(st.integers(0, 10**6), st.integers(5, 40), st.integers(2, 4))
+@settings(max_examples=50, deadline=None)
+def test_regular_graphs_are_regular(seed, nodes, degree):
+    if degree * nodes % 2:
+        with pytest.raises(ValueError, match="must be even"):
+            links_of(KRegular(degree), nodes, seed)
+        return
+    links = links_of(KRegular(degree), nodes, seed)
+    assert (links.degree == degree).all()
+    np.testing.assert_array_equal(mask_of(links), mask_of(links).T)
+    assert links.strongly_connected()
+
+
+def test_regular_graphs_use_every_pair_alike():
+    """Each of the 45 pairs of ten nodes is an edge with probability degree / (K - 1) = 1/3."""
+    share = np.mean([mask_of(links_of(KRegular(3), 10, seed)) for seed in range(1500)], axis=0)
+    pairs = share[np.triu_indices(10, k=1)]
+    assert np.abs(pairs - 1 / 3).max() < 5 * math.sqrt(2 / 9 / 1500)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2, 1.0])
+def test_small_worlds_keep_their_edges_and_rewire_their_share(p):
+    nodes, k, draws = 40, 6, 60
+    ring = mask_of(links_of(Ring(3), nodes))
+    kept = []
+    for seed in range(draws):
+        links = links_of(SmallWorld(k, p), nodes, seed)
+        assert len(links) == nodes * k
+        kept.append((mask_of(links) & ring).sum() / (nodes * k))
+    # a rewired edge falls back onto the ring with probability about k / (K - 1): bounds, then the mean
+    count = draws * nodes * k / 2
+    error = 4.5 * math.sqrt(max(p * (1 - p), 1 / count) / count)
+    assert 1 - p - error <= np.mean(kept) <= 1 - p * (1 - 1.5 * k / (nodes - 1)) + error
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "words"),
+    [
+        (ErdosRenyi(0.001), 10, "p is 0.001; none of 1000 graphs of 10 nodes was connected: raise p well above"),
+        (KRegular(1), 6, "degree is 1; none of 1000 graphs of 6 nodes was connected: use degree 3 or more"),
+        (KRegular(9), 6, "degree is 9; 6 nodes have at most 5 neighbours each: lower it"),
+        (KRegular(3), 7, "degree is 3; degree times 7 nodes must be even, .*: use degree 4"),
+        (SmallWorld(6), 6, "k is 6; 6 nodes have at most 5 neighbours each"),
+    ],
+)
+def test_graphs_that_cannot_be(topology, nodes, words):
+    with pytest.raises(ValueError, match=words):
+        links_of(topology, nodes)
+
+
+def test_small_worlds_need_an_even_k():
+    with pytest.raises(ValueError, match="k is 5; must be even, half on either side: use 4 or 6"):
+        SmallWorld(5)
+
+
+# --- graphs by place
+
+
+def brute_force(geometry, snr, min_snr_db=-math.inf, range_m=math.inf):
+    """Every pair asked on its own."""
+    found = set()
+    for rx in range(geometry.nodes):
+        for tx in range(geometry.nodes):
+            if rx == tx:
+                continue
+            if np.linalg.norm(geometry.position_m[rx] - geometry.position_m[tx]) > range_m:
+                continue
+            if snr is None or snr(Links(np.array([rx]), np.array([tx]), geometry))[0] >= min_snr_db:
+                found.add((rx, tx))
+    return found
+
+
+def pairs_of(links):
+    assert_sorted(links)
+    return set(zip(links.rx.tolist(), links.tx.tolist()))
+
+
+@pytest.mark.parametrize("max_range_m", [None, 80.0, 1e4])
+def test_snr_limited_links_equal_brute_force_at_200_nodes(max_range_m):
+    geometry = scattered(200, side=600.0)
+    links = SnrLimited(20.0, max_range_m).links(geometry, snr_db, None)
+    assert pairs_of(links) == brute_force(geometry, snr_db, 20.0, max_range_m or math.inf)
+    assert 100 < len(links) < 20_000
+
+
+@pytest.mark.parametrize("kind", [Range, RandomGeometric])
+def test_links_within_a_range_equal_brute_force_at_200_nodes(kind):
+    geometry = scattered(200, side=600.0)
+    links = kind(75.0).links(geometry, None, None)
+    assert pairs_of(links) == brute_force(geometry, None, range_m=75.0)
+    assert 100 < len(links) < 20_000
+
+
+def test_a_link_just_as_long_as_the_range_is_one():
+    grid = np.array([[0.1 * x, 0.1 * y, 1.5] for x in range(6) for y in range(6)])
+    links = Range(0.1 + 1e-15).links(Geometry.at_rest(grid), None, None)
+    assert len(links) == 2 * 60
+
+
+@pytest.mark.parametrize("moving", ["waypoint", "gauss-markov"])
+def test_moving_nodes_change_links_when_and_only_when_physics_says(moving):
+    start = scattered(40, side=150.0).position_m
+    generator = np.random.default_rng(2)
+    if moving == "waypoint":
+        mobility = RandomWaypoint(start, generator, speed_mps=(1.0, 5.0))
+    else:
+        mobility = GaussMarkov(start, generator, speed_mps=5.0, heights_m=(1.0, 31.0))
+    by_range, by_snr = [], []
+    for time in np.arange(0.0, 6.0, 0.3):
+        geometry = mobility.geometry(time)
+        by_range.append(pairs_of(Range(50.0).links(geometry, snr_db, None)))
+        by_snr.append(pairs_of(SnrLimited(28.0).links(geometry, snr_db, None)))
+        assert by_range[-1] == brute_force(geometry, None, range_m=50.0)
+        assert by_snr[-1] == brute_force(geometry, snr_db, 28.0)
+    assert sum(a != b for a, b in pairwise(by_range)) >= 15
+    assert sum(a != b for a, b in pairwise(by_snr)) >= 10
+    frozen = mobility.geometry(1.0)
+    assert pairs_of(Range(50.0).links(frozen, snr_db, None)) == pairs_of(Range(50.0).links(frozen, snr_db, None))
+
+
+def test_only_physics_follows_motion():
+    moving = {name for name, kind in TOPOLOGIES.items() if getattr(kind, "follows_motion", False)}
+    assert moving == {"range", "snr"}
+
+
+def test_many_nodes_need_a_longest_range(monkeypatch):
+    monkeypatch.setattr(physical, "ALL_PAIRS", 10)
+    with pytest.raises(ValueError, match="max_range_m is missing; 11 nodes are more than 10"):
+        SnrLimited(3.0).links(scattered(11), snr_db, None)
+
+
+# --- whether it holds together
+
+
+def test_a_graph_that_falls_apart_says_how():
+    mask = np.zeros((6, 6), bool)
+    mask[0, 1] = mask[1, 0] = mask[2, 3] = mask[3, 4] = mask[4, 2] = mask[5, 2] = True
+    with pytest.raises(
+        ValueError, match=r"3 parts .* smallest being node\(s\) 5; 0, 1 the largest having 3 nodes: choose"
+    ):
+        require_connected(Links.from_mask(mask, at_origin(6)))
+
+
+def test_the_connecting_range_is_the_longest_edge_of_the_spanning_tree():
+    for seed in range(5):
+        geometry = scattered(60, seed)
+        graph = networkx.Graph()
+        for rx in range(60):
+            for tx in range(rx):
+                graph.add_edge(rx, tx, weight=math.dist(geometry.position_m[rx], geometry.position_m[tx]))
+        longest = max(d["weight"] for _, _, d in networkx.minimum_spanning_tree(graph).edges(data=True))
+        assert connecting_range_m(geometry) == pytest.approx(longest, rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "key"), [(Range, "range_m"), (RandomGeometric, "radius_m")])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_range_that_is_advised_connects(kind, key, seed):
+    geometry = scattered(50, seed)
+    links = kind(15.0).links(geometry, None, None)
+    with pytest.raises(
+        ValueError, match=rf"{key} is 15; links leave \d+ parts .*: raise it to [\d.]+, or place"
+    ) as caught:
+        require_connected(links, kind(15.0), None)
+    advised = float(str(caught.value).split("raise it to ")[1].split(",")[0])
+    require_connected(kind(advised).links(geometry, None, None))
+    assert not kind(advised * 0.998).links(geometry, None, None).strongly_connected()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_snr_that_is_advised_connects(seed):
+    geometry, topology = scattered(40, seed), SnrLimited(45.0)
+    links = topology.links(geometry, snr_db, None)
+    with pytest.raises(
+        ValueError, match=r"min_snr_db is 45; links leave .*: lower it to [-\d.]+, raise radio"
+    ) as caught:
+        require_connected(links, topology, snr_db)
+    advised = float(str(caught.value).split("lower it to ")[1].split(",")[0])
+    require_connected(SnrLimited(advised).links(geometry, snr_db, None))
+    assert not SnrLimited(advised + 0.011).links(geometry, snr_db, None).strongly_connected()
+
+
+def test_candidates_too_close_for_any_snr_are_told_apart():
+    geometry, topology = scattered(40), SnrLimited(-100.0, max_range_m=10.0)
+    with pytest.raises(ValueError, match=r"min_snr_db is -100; links leave .*: raise max_range_m to [\d.]+ or more"):
+        require_connected(topology.links(geometry, snr_db, None), topology, snr_db)
+
+
+def test_pairs_that_hear_nothing_cannot_be_helped_by_a_threshold():
+    def deaf(links):
+        return np.where((links.rx == 3) | (links.tx == 3), -np.inf, snr_db(links))
+
+    topology = SnrLimited(0.0)
+    with pytest.raises(ValueError, match="no threshold connects them"):
+        require_connected(topology.links(scattered(8), deaf, None), topology, deaf)
+
+
+def rounds_of(pairs_per_round, nodes):
+    return [
+        Links.from_pairs(*np.array(pairs, dtype=np.int64).reshape(-1, 2).T, at_origin(nodes))
+        for pairs in pairs_per_round
+    ]
+
+
+def test_joint_connectivity_of_a_token_that_goes_round():
+    """One link a round on a directed ring of four: any four rounds in a row connect it, no three do."""
+    rounds = rounds_of([[((t + 1) % 4, t % 4)] for t in range(12)], 4)
+    whole, short = joint_connectivity(rounds, 4), joint_connectivity(rounds, 3)
+    assert (whole.holds, whole.windows, whole.connected, whole.first_gap, whole.enough) == (True, 9, 9, None, 4)
+    assert (short.holds, short.windows, short.connected, short.first_gap, short.enough) == (False, 10, 0, 1, 4)
+    assert short.parts == 4
+    assert "a window of 4 would do" in str(short)
+    assert "every 4 rounds" in str(whole)
+    never = joint_connectivity(rounds[:3], 2)
+    assert never.enough is None
+    assert "not even all rounds together" in str(never)
+    with pytest.raises(ValueError, match="window is 0"):
+        joint_connectivity(rounds, 0)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_joint_connectivity_equals_a_loop_over_windows(seed, window):
+    generator, nodes, length = np.random.default_rng(seed), 5, 7
+    masks = generator.random((length, nodes, nodes)) < 0.15
+    report = joint_connectivity([Links.from_mask(mask, at_origin(nodes)) for mask in masks], window)
+
+    def connected(width):
+        width = min(width, length)
+        graphs = [networkx.DiGraph(masks[s : s + width].any(axis=0)) for s in range(length - width + 1)]
+        return [networkx.is_strongly_connected(graph) for graph in graphs]
+
+    expected = connected(window)
+    assert (report.windows, report.connected) == (len(expected), sum(expected))
+    assert report.first_gap == (expected.index(False) + 1 if False in expected else None)
+    assert report.enough == next((width for width in range(1, length + 1) if all(connected(width))), None)

@@ -1,0 +1,199 @@
+"""Schedules, margins, multipliers and the verdict before training."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import tiny
+
+import wirelessdl
+from wirelessdl.links import Links
+from wirelessdl.mixing import balanced_air, mix, uniform_air
+from wirelessdl.preview.plan import preview
+from wirelessdl.round.multiplier import make_multiplier
+from wirelessdl.run.build import build
+from wirelessdl.scenario.loader import load_scenario
+
+FADING = {
+    "scenario": {"rounds": 30},
+    "network": {"nodes": 6, "topology": {"kind": "erdos-renyi", "p": 0.7}},
+    "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+    "radio": {"power_dbm": 23, "thermal_noise": True},
+}
+
+
+def run(tmp_path, **sections):
+    return wirelessdl.simulate(tiny(**{**FADING, **sections}), out=tmp_path)
+
+
+def rate(run):
+    return run.summary["violations"] / len(run.links)
+
+
+def test_static_breaks_the_promise_under_fading_robust_hardly_and_adaptive_never(tmp_path):
+    static = run(tmp_path, power={"schedule": "static"})
+    robust = run(tmp_path, power={"schedule": "robust", "samples": 100})
+    adaptive = run(tmp_path, power={"schedule": "adaptive"})
+    assert rate(static) > 0.02
+    assert rate(robust) < rate(static) / 4
+    assert adaptive.summary["violations"] == 0
+    assert static.rounds["violations"].sum() == static.summary["violations"]
+    first = run(tmp_path, power={"schedule": "static", "reference": "first"})
+    assert (first.nodes["alpha"].to_numpy() != static.nodes["alpha"].to_numpy()).any()
+
+
+def test_estimated_gains_break_the_promise_and_a_margin_restores_it(tmp_path):
+    radio = {"power_dbm": 23, "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 4}}
+    half = {"epsilon_max": 0.5}
+    plain = run(tmp_path, radio=radio, privacy=half, power={"schedule": "adaptive"})
+    margin = run(tmp_path, radio=radio, privacy=half, power={"schedule": "adaptive", "csi_margin_db": 1.0})
+    assert plain.summary["violations"] > 0
+    assert rate(margin) < rate(plain) / 4
+
+
+def test_power_balancing_runs_and_traces_its_back_off(tmp_path):
+    traced = run(tmp_path, power={"schedule": "adaptive", "balance": "power"})
+    assert traced.nodes["backoff_db"].max() > 0.5
+    by_round = traced.nodes.groupby("round")["backoff_db"].min()
+    np.testing.assert_allclose(by_round, 0.0, atol=1e-9)  # someone always uses all of it
+    np.testing.assert_allclose(traced.nodes["multiplier"], 6.0)
+
+
+def test_power_balancing_that_cannot_be_falls_back_and_says_so(tmp_path):
+    star = {"nodes": 4, "topology": {"kind": "star.py:Star"}}
+    (tmp_path / "star.py").write_text(
+        "import numpy as np\nfrom wirelessdl import Links\nclass Star:\n  def links(self, geometry, snr_db, rng):\n"
+        "    mask = np.zeros((4, 4), bool); mask[0] = mask[:, 0] = True\n    return Links.from_mask(mask, geometry)\n"
+    )
+    from conftest import tiny_table
+
+    from wirelessdl.scenario.loader import parse_scenario
+
+    table = tiny_table(network=star, power={"balance": "power"})
+    traced = wirelessdl.simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path)
+    assert "balance by receivers instead of power" in " ".join(traced.events["detail"])
+    np.testing.assert_allclose(traced.nodes["multiplier"], 4.0)
+
+
+def test_crediting_thermal_noise_lowers_link_epsilon_and_never_own(tmp_path):
+    loud = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e13}
+    plain = wirelessdl.simulate(tiny(radio=loud), out=tmp_path)
+    credited = wirelessdl.simulate(tiny(radio=loud, privacy={"epsilon_max": 1.0, "credit_thermal": True}), out=tmp_path)
+    assert (credited.nodes["alpha"].to_numpy() > plain.nodes["alpha"].to_numpy()).all()
+    assert credited.links["epsilon"].max() <= 1.0 + 1e-9
+    assert credited.rounds["epsilon_own_max"].iloc[-1] > plain.rounds["epsilon_own_max"].iloc[-1]
+    world = build(tiny(radio=loud, privacy={"epsilon_max": 1.0, "credit_thermal": True}))
+    assert any("thermal noise is credited" in line for line in preview(world).verdict)
+
+
+# --- multipliers: a quadratic task with a known optimum, gradients of f_i = ||x - b_i||^2 / 2
+
+
+def bias(rule, balance, *, fading, rounds=6000, seed=0):
+    """Distance of the average iterate from the optimum, mean of all b_i, after many rounds of D-PSGD."""
+    rng = np.random.default_rng(seed)
+    nodes = 6
+    mean = rng.uniform(0.1, 1.0, (nodes, nodes)) * (1 - np.eye(nodes))
+    mean[2, [1, 3]] = 0.0  # not everyone hears everyone
+    links = Links.from_gain(mean)
+    optimum = rng.standard_normal((nodes, 20))
+    multiplier = make_multiplier(rule, nodes)
+    ones, x = np.ones(nodes), np.zeros((nodes, 20))
+    reference = links.vector(mean)
+    total, counted = np.zeros(20), 0
+    for t in range(1, rounds + 1):
+        gain = reference * (rng.rayleigh(np.sqrt(0.5), len(links)) if fading else 1.0)
+        if balance == "block":
+            air = balanced_air(links, gain, ones)
+        else:
+            air = balanced_air(links, reference, ones) if balance == "mean" else uniform_air(links)
+        mixing = mix(links, gain, ones, air=air)
+        factor = np.minimum(multiplier.advance(mixing), 50.0)
+        x = mixing.dense @ x
+        x = x - 0.002 * factor[:, None] * (x - optimum)
+        if t > rounds // 2:
+            total, counted = total + x.mean(axis=0), counted + 1
+    return float(np.linalg.norm(total / counted - optimum.mean(axis=0)) / np.linalg.norm(optimum.mean(axis=0)))
+
+
+def test_every_multiplier_finds_the_optimum_of_a_fixed_channel():
+    for rule, balance in [("balanced", "block"), ("product", False), ("mean", False), ("windowed", False)]:
+        assert bias(rule, balance, fading=False) < 0.01
+
+
+def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
+    biases = {
+        "product": bias("product", False, fading=True),
+        "balanced per block": bias("balanced", "block", fading=True),
+        "balanced from the mean": bias("balanced", "mean", fading=True),
+        "mean": bias("mean", False, fading=True),
+        "windowed": bias("windowed", False, fading=True),
+    }
+    assert biases["product"] > 0.1
+    assert max(value for name, value in biases.items() if name != "product") < biases["product"] / 3, biases
+
+
+@pytest.mark.parametrize("rule", ["product", "mean", "windowed"])
+def test_multipliers_resume_where_they_were(rule):
+    rng = np.random.default_rng(0)
+    gain = rng.uniform(0.1, 1.0, (4, 4)) * (1 - np.eye(4))
+    links = Links.from_gain(gain)
+
+    def frame(n):
+        fading = np.random.default_rng(n).rayleigh(size=len(links))
+        return mix(links, links.vector(gain) * fading, np.ones(4), air=uniform_air(links))
+
+    whole, first, second = (make_multiplier(rule, 4) for _ in range(3))
+    values = [whole.advance(frame(n)) for n in range(80)]
+    for n in range(47):
+        first.advance(frame(n))
+    second.restore(first.state())
+    for n in range(47, 80):
+        np.testing.assert_array_equal(second.advance(frame(n)), values[n])
+
+
+# --- the verdict
+
+
+def test_the_verdict_tells_what_trains_and_what_does_not():
+    urban = preview(build(load_scenario("urban_er_k20")))
+    assert urban.verdict[0].endswith("this trains")
+    assert urban.plan.epsilon_own.max() <= 1.0
+    printed = preview(build(load_scenario("paper_k4_full")))
+    assert "this will not train" in printed.verdict[0]
+    assert printed.noise_to_update > 100
+    words, _, ratio = printed.verdict[1].rpartition(" ")
+    assert words == "per-sample clipping (with the hardened protocol) would give"
+    assert float(ratio.rstrip("x")) < printed.noise_to_update / 100  # the sensitivity falls by the batch, 256
+    lp = preview(build(load_scenario("urban_er_k20_paper_lp", overrides=["power.balance=false"])))
+    assert any("receiver balancing would make it 20" in line for line in lp.verdict)
+    assert any('objective = "own-noise"' in line for line in lp.verdict)
+
+
+def test_plan_speaks_draws_and_prints_json(wirelessdl_command, tmp_path):
+    shown = wirelessdl_command("plan", "urban_er_k20_paper_lp", "--figure", "plan.svg").out
+    for words in ("x the update", "spectral gap", "one slot, any link", "figure in plan.svg"):
+        assert words in shown
+    drawing = (tmp_path / "plan.svg").read_text()
+    for words in ("Power split", "epsilon of one slot", "epsilon_max"):
+        assert words in drawing
+    facts = json.loads(wirelessdl_command("plan", "quickstart", "--json").out)
+    assert len(facts["alpha"]) == 4
+    assert facts["epsilon"][0][0] is None
+    assert facts["theta"] == 4.0
+    no_noise = json.loads(wirelessdl_command("plan", "quickstart", "--json", "--set", "privacy.epsilon_max=inf").out)
+    assert no_noise["epsilon_own"] == ["inf"] * 4
+    wirelessdl_command("plan", "quickstart", "--set", "privacy.epsilon_max=inf", "--figure", "none.png")
+    assert (tmp_path / "none.png").stat().st_size > 10_000
+
+
+def test_plan_says_what_is_wrong_in_one_line(wirelessdl_command):
+    result = wirelessdl_command("plan", "quickstart", "--figure", "plan.docx")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert ".pdf, .png, .svg" in result.err
+    result = wirelessdl_command("plan", "paper_k4_full", "--set", "privacy.epsilon_max=0.001")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "cannot meet epsilon_max=0.001" in result.err
+    for clash in ("power.multiplier=balanced",):
+        result = wirelessdl_command("plan", "paper_k4_full", "--set", clash)
+        assert (result.code, result.err.count("\n")) == (2, 1)

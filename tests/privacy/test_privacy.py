@@ -1,0 +1,104 @@
+"""Accountants and ledger."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import comb
+
+from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, GaussianAccountant, Ledger, Terms, total_epsilon
+from wirelessdl.privacy.rdp import subsampled_rdp
+
+
+def theorem_9(order, q, nu):
+    """The bound as printed, term by term in exact integers and floats."""
+    epsilon = lambda k: k / (2 * nu**2)  # noqa: E731
+    total = 1.0 + q**2 * comb(order, 2, exact=True) * min(4 * math.expm1(epsilon(2)), 2 * math.exp(epsilon(2)))
+    for k in range(3, order + 1):
+        total += 2 * q**k * comb(order, k, exact=True) * math.exp((k - 1) * epsilon(k))
+    return math.log(total) / (order - 1)
+
+
+@given(st.integers(2, 24), st.floats(0.001, 0.9), st.floats(0.8, 20.0))
+def test_log_domain_equals_the_printed_sum(order, q, nu):
+    assert subsampled_rdp(order, q, nu) == pytest.approx(theorem_9(order, q, nu), rel=1e-9)
+
+
+def test_large_orders_stay_finite():
+    assert np.isfinite(subsampled_rdp(1024, 0.5, 0.5))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 0.5), st.floats(0.3, 30.0), st.integers(1, 400))
+def test_running_total_is_sound_and_close(q, nu, rounds):
+    exact = total_epsilon(nu, q, rounds, delta=1e-5, accountant="rdp-wang19")
+    running = AmplifiedAccountant(np.array([q]))
+    for _ in range(3):
+        running.record(np.array([0]), np.array([1 / nu]))
+    running.total *= rounds / 3
+    # never below all orders and exact nu; above by the 1% grid of nu and the sparse orders
+    assert exact * (1 - 1e-12) <= running.epsilon(1e-5)[0] <= exact * 1.08 + 1e-9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 1.0), st.floats(0.5, 10.0), st.integers(1, 100))
+def test_more_rounds_cost_more_and_more_noise_costs_less(q, nu, rounds):
+    def total(nu, rounds):
+        return total_epsilon(nu, q, rounds, delta=1e-5, accountant="rdp-wang19")
+
+    assert total(nu, rounds + 1) >= total(nu, rounds)
+    assert total(nu * 1.1, rounds) <= total(nu, rounds)
+
+
+def test_gaussian_releases_add_in_squares():
+    accountant = GaussianAccountant(2)
+    for _ in range(9):
+        accountant.record(np.array([1]), np.array([0.1]))
+    np.testing.assert_allclose(
+        accountant.epsilon(1e-5), [0.0, total_epsilon(10 / 3, 1.0, 1, delta=1e-5, accountant="gdp")]
+    )
+
+
+def test_no_noise_is_infinite_and_nothing_sent_is_zero():
+    accountant = AmplifiedAccountant(np.array([0.1, 0.1]))
+    accountant.record(np.array([0, 1]), np.array([np.inf, 0.0]))
+    np.testing.assert_array_equal(accountant.epsilon(1e-5), [np.inf, 0.0])
+    assert total_epsilon(1.0, 0.1, 0, delta=1e-5, accountant="rdp-wang19") == 0.0
+
+
+@pytest.mark.parametrize(("q", "order"), [(0.0, 2), (1.1, 2), (0.1, 1)])
+def test_rates_and_orders_out_of_range_are_refused(q, order):
+    with pytest.raises(ValueError, match="must be"):
+        subsampled_rdp(order, q, 1.0)
+
+
+def release(round, own, links):
+    rx, tx, mu = (np.array(v) for v in zip(*links))
+    carried = np.ones(len(own))
+    return FrameRelease(round, np.array(own) >= 0, carried, carried, np.maximum(own, 0.0), rx, tx, mu.astype(float))
+
+
+def test_ledger_counts_links_that_come_and_go():
+    ledger = Ledger(Terms("hardened", "without-replacement", "per-sample", 1e-5), np.array([0.1, 0.2, 0.1]))
+    ledger.record(release(1, [0.0, 0.0, 0.0], [(0, 1, 0.0), (1, 0, 0.0)]))
+    ledger.record(release(2, [0.5, 0.5, 0.0], [(0, 1, 0.3), (1, 0, 0.2)]))
+    ledger.record(release(3, [0.5, 0.0, 0.0], [(2, 0, 0.4), (1, 0, 0.2)]))
+    own, link = ledger.statements()
+    assert (own.view, own.status, link.view, link.status) == ("own", "proven", "link", "unproven")
+    assert own.rounds.tolist() == [2, 1, 0]
+    assert own.epsilon_total[2] == 0.0
+    pairs = {(int(rx), int(tx)): int(n) for rx, tx, n in zip(link.rx, link.tx, link.rounds)}
+    assert pairs == {(0, 1): 1, (1, 0): 2, (2, 0): 1}
+    exact = total_epsilon(1 / 0.3, 0.2, 1, delta=1e-5, accountant="rdp-wang19")
+    assert exact <= link.epsilon_total[0] <= 1.05 * exact  # nu rounded down by at most 2%, fewer orders
+
+
+def test_paper_protocol_proves_only_without_amplification():
+    ledger = Ledger(Terms("paper", "without-replacement", "batch", 1e-5), np.array([0.1, 0.1]))
+    for t in range(4):
+        ledger.record(release(t, [0.5, 0.5], [(0, 1, 0.3), (1, 0, 0.2)]))
+    own, _ = ledger.statements()
+    assert own.accountant == "gdp"
+    assert own.epsilon_total[0] == pytest.approx(total_epsilon(2.0, 1.0, 4, delta=1e-5, accountant="gdp"))

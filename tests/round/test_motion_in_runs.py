@@ -1,0 +1,417 @@
+"""Motion, interference, imperfect CSI and phases as whole runs show them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from conftest import tiny, tiny_table
+
+import wirelessdl
+from wirelessdl.channel import path_loss_db
+from wirelessdl.errors import RunInterrupted
+from wirelessdl.gaussian import slot_mu
+from wirelessdl.links import Geometry, Links
+from wirelessdl.round.observe import Connectivity, Observer
+from wirelessdl.run.build import build
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.units import thermal_noise_w, w_to_dbm
+
+WALK = {"kind": "random-waypoint", "speed_mps": [5.0, 15.0], "area_m": [300.0, 300.0]}
+
+
+def moving(**sections):
+    base = {
+        "scenario": {"rounds": 30},
+        "network": {"nodes": 8, "mobility": WALK, "topology": {"kind": "snr", "min_snr_db": 28.0}},
+        "channel": {"models": [{"model": "log-distance", "exponent": 3.2}, {"model": "rayleigh"}]},
+        "radio": {"power_dbm": 23, "bandwidth_hz": 1e7},
+        "time": {"compute": {"kind": "constant", "seconds": 0.5}},
+    }
+    for name, section in sections.items():
+        base[name] = {**base.get(name, {}), **section}
+    return tiny(**base)
+
+
+def test_links_change_when_and_only_when_physics_says(tmp_path):
+    """Every frame's graph against a brute-force evaluation from the traced positions."""
+    run = simulate(moving(), out=tmp_path)
+    noise_dbm = w_to_dbm(thermal_noise_w(1e7, 7.0))
+    seen = set()
+    for number, nodes in run.nodes.groupby("round"):
+        place = nodes[["x_m", "y_m", "height_m"]].to_numpy()
+        expected = set()
+        for rx in range(8):
+            for tx in range(8):
+                if rx != tx:
+                    ground = np.hypot(*(place[rx] - place[tx])[:2])
+                    loss = path_loss_db(
+                        "log-distance", ground, frequency_hz=3.5e9, tx_height_m=1.5, rx_height_m=1.5, exponent=3.2
+                    )
+                    if 23 - noise_dbm - loss >= 28.0:
+                        expected.add((tx, rx))
+        table = run.links[run.links["round"] == number]
+        assert set(zip(table.tx, table.rx)) == expected
+        seen.add(frozenset(expected))
+    assert len(seen) > 5  # and they did change
+    assert "frames" in run.summary["connectivity"]
+
+
+def test_snr_limited_links_equal_brute_force_at_200_nodes():
+    """Every pair by the public loss formula, against the links of the built world."""
+    scenario = moving(network={"nodes": 200, "mobility": "static", "placement": {"kind": "block", "side_m": 300}})
+    world = build(scenario)
+    place, noise_dbm = world.links.geometry.position_m, w_to_dbm(thermal_noise_w(1e7, 7.0))
+    mask = np.zeros((200, 200), bool)
+    for rx in range(200):
+        ground = np.hypot(*(place - place[rx]).T[:2])
+        given = {"frequency_hz": 3.5e9, "tx_height_m": 1.5, "rx_height_m": 1.5, "exponent": 3.2}
+        mask[rx] = 23 - noise_dbm - path_loss_db("log-distance", ground, **given) >= 28.0
+    expected = Links.from_mask(mask, world.links.geometry)
+    np.testing.assert_array_equal(world.links.rx, expected.rx)
+    np.testing.assert_array_equal(world.links.tx, expected.tx)
+
+
+def test_windows_without_joint_connectivity_are_counted():
+    geometry = Geometry.at_rest(np.arange(9.0).reshape(3, 3))
+
+    def joined(*pairs):
+        mask = np.zeros((3, 3), bool)
+        for a, b in pairs:
+            mask[a, b] = mask[b, a] = True
+        return Links.from_mask(mask, geometry)
+
+    watched = Connectivity(window=2)
+    for links in (joined((0, 1)), joined((1, 2)), joined((1, 2)), joined((0, 1), (1, 2))):
+        watched.add(links)
+    assert (watched.frames, watched.apart, watched.windows, watched.gaps) == (4, 3, 3, 1)
+    assert watched.formatted() == "in parts in 3 of 4 frames, and over 2 frames together in 1 of 3 windows"
+
+
+# --- interference
+
+
+def test_everyone_is_heard_leaks_and_is_traced(tmp_path):
+    """Ring of six under physical interference: weights and epsilons of all thirty pairs, written out."""
+    scenario = tiny(
+        network={"nodes": 6, "topology": "ring"},
+        channel={"models": [{"model": "log-distance"}]},
+        radio={"interference": "physical", "power_dbm": 23},
+        power={"objective": "own-noise"},
+        scenario={"rounds": 3},
+    )
+    run = simulate(scenario, out=tmp_path)
+    last = run.links[run.links["round"] == 3]
+    assert len(last) == 30
+    assert last.neighbour.sum() == 12
+    assert (last.epsilon > 0).all()
+    nodes = run.nodes[run.nodes["round"] == 3].set_index("node")
+    sent = np.sqrt(nodes.alpha * 10 ** (23 / 10 - 3))
+    for rx, heard in last.groupby("rx"):
+        reaching = heard.gain * sent.loc[heard.tx].to_numpy()
+        scale = heard.weight / reaching
+        np.testing.assert_allclose(scale, scale.iloc[0])  # one receiver, one scale, for neighbours and others
+        invited = reaching[heard.neighbour].sum() * scale.iloc[0]
+        own = 1 - invited
+        assert nodes.row_sum[rx] == pytest.approx(own + heard.weight.sum())
+        assert nodes.row_sum[rx] > 1
+        # Theorem 1 with the noise of everyone who is heard
+        sigma = run.rounds.noise_std.iloc[2]
+        masking = (heard.gain**2 * nodes.beta.loc[heard.tx].to_numpy()).sum() * 10 ** (23 / 10 - 3) * sigma**2
+        carried = 2 / 8 * run.rounds.learning_rate.iloc[1] * 6
+        expected = carried * reaching / np.sqrt(masking) * np.sqrt(2 * np.log(1.25e4))
+        np.testing.assert_allclose(heard.epsilon, expected, rtol=1e-6)
+
+
+def test_the_program_keeps_its_promise_towards_everyone_who_hears(tmp_path):
+    scenario = tiny(
+        network={"nodes": 8, "topology": "ring", "placement": {"kind": "disc", "radius_m": 100}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"interference": "physical", "power_dbm": 23},
+        power={"schedule": "adaptive"},
+        scenario={"rounds": 10},
+    )
+    run = simulate(scenario, out=tmp_path)
+    assert len(run.links) == 10 * 56
+    assert run.links.epsilon.max() <= 1 + 1e-9
+    assert run.summary["violations"] == 0
+
+
+def test_without_interference_only_the_graph_is_heard(tmp_path):
+    run = simulate(tiny(network={"nodes": 6, "topology": "ring"}), out=tmp_path)
+    assert run.links.neighbour.all()
+    assert len(run.links) == 2 * 12
+
+
+# --- CSI and phases
+
+
+def test_perfect_csi_sums_to_one_whatever_moves(tmp_path):
+    run = simulate(
+        moving(channel={"models": [{"model": "log-distance"}, {"model": "rician", "process": "clarke"}]}), out=tmp_path
+    )
+    np.testing.assert_allclose(run.nodes.row_sum, 1.0, atol=1e-12)
+
+
+def pilots_at(snr_db, rounds, **sections):
+    """Every link at the same pilot SNR: 1 W over 1 MHz, a loss to fit."""
+    loss_db = 30.0 - w_to_dbm(thermal_noise_w(1e6, 7.0)) - snr_db
+    base = {
+        "scenario": {"rounds": rounds},
+        "network": {"nodes": 8},
+        "channel": {"models": [{"model": "matrix", "loss_db": [[loss_db] * 8] * 8}]},
+        "radio": {"power_dbm": 30, "thermal_noise": True, "csi": "pilots"},
+        "power": {"objective": "own-noise", "balance": False, "multiplier": "mean"},
+        "learning": {"eval_every": rounds, "batch_size": 8},
+    }
+    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {*base, *sections}})
+
+
+@pytest.mark.parametrize("snr_db", [10.0, 15.0, 20.0])
+def test_weight_sums_under_pilots_follow_theory(snr_db, tmp_path):
+    """sum g / sum g_est with Gaussian errors: E[1/(1 + d)] = 1 + s^2 + 3 s^4 + ..., s^2 = 1/(2 SNR degree)."""
+    run = simulate(pilots_at(snr_db, 400), out=tmp_path)
+    error = (run.links.gain_est - run.links.gain) / run.links.gain
+    expected_mse = 10 ** (-snr_db / 10) / 2
+    count = len(error)
+    assert abs(error.mean()) < 4 * np.sqrt(expected_mse / count)
+    assert abs((error**2).mean() - expected_mse) < 4 * expected_mse * np.sqrt(2 / count)
+    square = expected_mse / 7
+    heard = 7 / 8 * (1 + square + 3 * square**2 + 15 * square**3)
+    sums = run.nodes.row_sum
+    assert abs(sums.mean() - (1 / 8 + heard)) < sums.std() / np.sqrt(len(sums))  # one standard error
+
+
+def test_training_works_on_pilots_at_10_db(tmp_path):
+    learning = {"eval_every": 100, "batch_size": 64, "learning_rate": {"kind": "inverse-sqrt", "initial": 0.1}}
+    radio = {"use_full_power": True}
+    run = simulate(pilots_at(10.0, 100, learning=learning, radio=radio), out=tmp_path)
+    assert run.nodes.row_sum.std() > 0.03
+    assert run.summary["accuracy_mean"] > 0.5
+
+
+def test_phase_errors_shrink_weights_by_their_mean_cosine(tmp_path):
+    """E cos(phi) = exp(-s^2/2) on the air's share of a row; phases have their deviation."""
+    scenario = tiny(
+        scenario={"rounds": 300}, radio={"phase_error_rad": 0.5}, power={"balance": False, "multiplier": "mean"}
+    )
+    run = simulate(scenario, out=tmp_path)
+    phase = run.links.phase_rad
+    assert abs(phase.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * len(phase))
+    sums = run.nodes.row_sum
+    expected = 1 / 4 + 3 / 4 * np.exp(-0.125)
+    assert abs(sums.mean() - expected) < 4 * sums.std() / np.sqrt(len(sums))
+    one = run.links.iloc[0]
+    twin = simulate(tiny(power={"balance": False, "multiplier": "mean"}), out=tmp_path).links.iloc[0]
+    assert one.weight == pytest.approx(twin.weight * np.cos(one.phase_rad))
+    assert one.epsilon == pytest.approx(twin.epsilon)  # a rotation hides nothing and shows nothing
+
+
+# --- payload against coherence
+
+
+def test_a_payload_longer_than_a_tenth_of_the_coherence_time_goes_in_slots(wirelessdl_command):
+    def formatted(*overrides):
+        sets = [word for override in overrides for word in ("--set", override)]
+        result = wirelessdl_command("check", "vehicular_ring_k10", "--json", *sets)
+        return result, json.loads(result.out)["channel in time"] if result.code == 0 else ""
+
+    assert "payload 0.3 of it: sent in 4 slots" in formatted()[1]
+    assert "sent in one slot" in formatted("radio.bandwidth_hz=200e6")[1]
+    assert "sent in 2 slots" in formatted("radio.payload_slots=2")[1]
+    slow, _ = formatted("radio.bandwidth_hz=1e5")
+    assert (slow.code, slow.err.count("\n")) == (2, 1)
+    assert "radio.bandwidth_hz is too small; a payload of 0.0393 s lasts" in slow.err
+
+
+def test_slots_have_gains_of_their_own_and_take_their_time():
+    world = build(load_scenario("vehicular_ring_k10"))
+    assert world.frame.slots == 4
+    seen = Observer(world).look(1, 0.0)
+    first, *later = (slot.gain for slot in seen.slots)
+    for gain in later:
+        assert (gain != first).all()
+    assert world.frame.airtime_ns == 4 * world.frame.slot_ns + world.frame.feedback_ns
+    assert [part.stop - part.start for part in world.frame.coordinates(7850)] == [1964, 1964, 1964, 1958]
+
+
+# --- survival and mistakes
+
+
+def resumed_equals_whole(scenario, tmp_path, after):
+    whole = simulate(scenario, out=tmp_path / "a")
+    done = []
+    with pytest.raises(RunInterrupted):
+        simulate(scenario, out=tmp_path / "b", on_round=done.append, should_stop=lambda: len(done) >= after)
+    rest = wirelessdl.resume(next((tmp_path / "b").iterdir()))
+    for name in ("rounds", "nodes", "links", "events", "privacy"):
+        pd.testing.assert_frame_equal(getattr(whole, name), getattr(rest, name))
+    assert whole.summary["connectivity"] == rest.summary["connectivity"]
+    return whole
+
+
+def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
+    overrides = ["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8", "radio.bandwidth_hz=1e6"]
+    scenario = load_scenario(
+        "urban_snr_k30", overrides=[*overrides, "power.objective='sum'", "radio.phase_error_rad=0.1"]
+    )
+    assert build(scenario).frame.slots > 1
+    resumed_equals_whole(scenario, tmp_path, 33)
+
+
+def test_plans_of_frames_without_links_do_not_depend_on_memory(tmp_path):
+    """Under a program, links that come and go, and frames with none at all."""
+    scenario = moving(
+        scenario={"rounds": 30, "seed": 10},
+        network={"nodes": 6, "topology": {"kind": "range", "range_m": 40.0}},
+        radio={"payload_slots": 1},
+        power={"schedule": "adaptive"},
+        privacy={"epsilon_max": 0.5},
+        trace={"checkpoint_every": 20},
+    )
+    whole = resumed_equals_whole(scenario, tmp_path, 21)
+    links = whole.links.groupby("round").size().reindex(range(1, 31), fill_value=0)
+    assert (links == 0).any()
+    assert (links > 0).any()
+    assert whole.summary["violations"] == 0
+    # whom nobody hears hides behind its own noise all the same
+    heard = set(zip(whole.links["round"], whole.links.tx))
+    alone = [pair not in heard for pair in zip(whole.nodes["round"], whole.nodes.node)]
+    ratio = (2 / 8 * 6 / (10.0 * slot_mu(0.5, 1e-4))) ** 2
+    assert whole.nodes.alpha[alone].max() == pytest.approx(1 / (1 + ratio))
+
+
+def test_interference_without_a_single_neighbour_keeps_the_promise(tmp_path):
+    scenario = moving(
+        network={"nodes": 6, "topology": {"kind": "range", "range_m": 20.0}},
+        radio={"interference": "physical", "payload_slots": 1},
+        power={"schedule": "adaptive"},
+    )
+    run = simulate(scenario, out=tmp_path)
+    neighbours = run.links.groupby("round").neighbour.sum()
+    assert (neighbours == 0).any()
+    assert run.summary["violations"] == 0
+
+
+def test_a_channel_in_slots_with_interference_is_exported_and_replayed_whole(tmp_path, wirelessdl_command):
+    table = moving(
+        network={"nodes": 5, "topology": {"kind": "range", "range_m": 150.0}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
+        radio={"interference": "physical", "bandwidth_hz": 2e7},
+        power={"objective": "own-noise", "schedule": "adaptive"},
+        scenario={"rounds": 12},
+    ).to_table()
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    result = wirelessdl_command("channel", str(tmp_path / "x.toml"), "--export", str(tmp_path / "air.parquet"))
+    assert result.code == 0, result.err
+    first = simulate(load_scenario(tmp_path / "x.toml"), out=tmp_path)
+    slots = build(load_scenario(tmp_path / "x.toml")).frame.slots
+    assert slots > 1
+    table["channel"]["models"] = [{"model": "replay", "file": str(tmp_path / "air.parquet")}]
+    table["radio"]["payload_slots"] = slots
+    (tmp_path / "y.toml").write_text(tomli_w.dumps(table))
+    second = simulate(load_scenario(tmp_path / "y.toml"), out=tmp_path)
+    pd.testing.assert_frame_equal(first.links, second.links)
+    pd.testing.assert_series_equal(first.nodes.loss, second.nodes.loss)
+
+
+def test_coherence_is_that_of_the_whole_run(tmp_path):
+    """Nodes that stand for two seconds and then drive: the frame is made for driving."""
+    rows = ["time_s,node,x_m,y_m"]
+    for node in range(4):
+        rows += [f"0,{node},{30 * node},0", f"2,{node},{30 * node},0", f"12,{node},{30 * node},100"]
+    (tmp_path / "late.csv").write_text("\n".join(rows))
+    scenario = moving(
+        network={"nodes": 4, "topology": "full", "mobility": {"kind": "waypoints", "file": str(tmp_path / "late.csv")}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
+        scenario={"rounds": 20},
+    )
+    assert build(scenario).coherence_s == pytest.approx(0.423 / (20 * 3.5e9 / 299792458))
+
+
+def test_groups_that_barely_hear_each_other_are_balanced(tmp_path):
+    loss = [[60.0 if (i < 3) == (j < 3) else 450.0 for j in range(6)] for i in range(6)]
+    run = simulate(tiny(network={"nodes": 6}, channel={"models": [{"model": "matrix", "loss_db": loss}]}), out=tmp_path)
+    np.testing.assert_allclose(run.nodes.row_sum, 1.0, atol=1e-12)
+
+
+LATER = """
+import numpy as np
+from wirelessdl.links import Geometry
+class Late:
+    def __init__(self, start_m, how="nan"):
+        self.start_m, self.how = start_m, how
+    def geometry(self, time_s):
+        place = self.start_m.copy()
+        if time_s > 0:
+            if self.how == "raises":
+                raise KeyError("lost")
+            place = {"nan": place * np.nan, "shape": place[:, :2], "under": place * [1, 1, -1]}[self.how]
+        return Geometry(place, np.zeros_like(place))
+class Guess:
+    symbols = 1
+    def estimate(self, links, gain, pilot_w, noise_w, rng):
+        return gain[:-1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("network.mobility={kind='later.py:Late', how='nan'}", "gave position_m of shape (4, 3) at"),
+        ("network.mobility={kind='later.py:Late', how='shape'}", "expected finite numbers of shape (4, 3)"),
+        ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
+        ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),
+        ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected a finite estimate"),
+    ],
+)
+def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_path, wirelessdl_command):
+    (tmp_path / "later.py").write_text(LATER)
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
+    result = wirelessdl_command("run", str(tmp_path / "x.toml"), "--quiet", "--set", override)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+    assert words in result.err
+
+
+@pytest.mark.parametrize("command", ["check", "channel", "plan"])
+def test_a_first_frame_without_links_is_no_trouble(command, tmp_path, wirelessdl_command):
+    table = moving(network={"nodes": 4, "topology": {"kind": "range", "range_m": 1.0}}).to_table()
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    assert wirelessdl_command(command, str(tmp_path / "x.toml")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["power.objective='sum'", "power.schedule='static'"], 'power.schedule is "static" while nodes move'),
+        (["radio.interference='physical'"], "loud nodes that are no neighbours drown"),
+        (["radio.csi='pilots'", "radio.thermal_noise=false"], "pilots without noise are perfect CSI"),
+    ],
+)
+def test_what_means_less_than_it_seems_is_warned_about(overrides, words, wirelessdl_command):
+    sets = [word for override in overrides for word in ("--set", override)]
+    result = wirelessdl_command("check", "urban_er_k20", *sets)
+    assert words in " ".join(result.out.split())
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("network.mobility={kind='random-waypoint', speed_mps=[-1, 2]}", "network.mobility.speed_mps"),
+        ("network.mobility={kind='random-walk', speed_mps=-3}", "network.mobility.speed_mps"),
+        ("network.placement={kind='disc', height_m=0}", "network.placement.height_m is 0"),
+        ("channel.frequency_hz=0", "channel.frequency_hz is 0"),
+        ("radio.phase_error_rad=-0.1", "radio.phase_error_rad is -0.1; must be >= 0"),
+        ("radio.interference=some", 'radio.interference is "some"'),
+        ("radio.payload_slots=0", "radio.payload_slots is 0"),
+        ("network.joint_window=0", "network.joint_window is 0"),
+        ("network.topology={kind='range', range_m=1}", "network.topology.range_m is 1"),
+    ],
+)
+def test_mistakes_are_one_line(override, words, tmp_path, wirelessdl_command):
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
+    result = wirelessdl_command("check", str(tmp_path / "x.toml"), "--set", override)
+    assert (result.code, result.err.count("\n")) == (2, 1), result.out
+    assert words in result.err

@@ -1,0 +1,258 @@
+"""A mistake is one clear line, exit code 2, and nothing left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomli_w
+from conftest import tiny_table
+
+YOURS = """
+import numpy as np
+
+class Raises:
+    def gain(self, links, time_s, rng):
+        return 1 / 0
+
+class Few:
+    def gain(self, links):
+        return np.ones(len(links))
+
+class Complex:
+    def __init__(self, order: "Unknown" = np.array([1.0])):  # a hint nobody can resolve, a default TOML cannot hold
+        pass
+    def gain(self, links, time_s, rng):
+        return np.full(len(links), 1j)
+
+class Picky:
+    def __init__(self):
+        {}["missing"]
+
+class Nothing:
+    def links(self, geometry, snr_db, rng):
+        return None
+
+class Flat:
+    def positions(self, nodes, rng):
+        return np.zeros((nodes, 2))
+
+class Falling:
+    def rate(self, round):
+        return 0.05 if round == 1 else -0.1
+
+class Twice:
+    def split(self, labels, nodes, rng):
+        return [np.zeros(10, dtype=int) for _ in range(nodes)]
+
+instance = Nothing()
+"""
+
+# override, and words the line must hold
+MISTAKES = [
+    ("learning.batch_size=many", 'learning.batch_size is "many"; must be an integer'),
+    ("learning.batchsize=3", "unknown key learning.batchsize; did you mean learning.batch_size?"),
+    ("privacy.nodes=3", "unknown key privacy.nodes; did you mean network.nodes?"),
+    ("nonsense.key=3", "unknown key nonsense; known: channel, energy, faults"),
+    (
+        "network.topology.kind=erdos-reny",
+        'network.topology.kind is "erdos-reny"; no such model; did you mean erdos-renyi?',
+    ),
+    ("channel.models.0.model=raileigh", 'channel.models[0].model is "raileigh"; no such model; did you mean rayleigh?'),
+    (
+        "learning.model=perceptron",
+        'learning.model.model is "perceptron"; no such model; known: cnn, logistic, mlp, resnet20, ridge, softmax',
+    ),
+    ("channel.models.0.hihg=2", "unknown key channel.models[0].hihg; did you mean high?"),
+    ("channel.models.0.low=-1", "channel.models[0].low is -1; must be > 0"),
+    ("channel.models.0.low=loud", "channel.models[0].low is 'loud'; must be a number"),
+    ("channel.models.0.low=2", "channel.models[0].high is 1; must be >= low, which is 2"),
+    ("privacy.epsilon_max=0", "privacy.epsilon_max is 0; must be > 0, or inf for no privacy noise"),
+    ("privacy.epsilon_max=-1", "privacy.epsilon_max is -1; must be > 0, or inf for no privacy noise"),
+    ("privacy.epsilon_max=nan", "privacy.epsilon_max is nan; must be > 0, or inf for no privacy noise"),
+    ("privacy.epsilon_max=1e-9", "cannot meet epsilon_max=1e-09"),
+    ("privacy.delta=1", "privacy.delta is 1; must be > 0 and < 1"),
+    ("privacy.protocol=paper", 'use clipping = "batch", or protocol = "hardened"'),
+    ("privacy.rho=1000", "privacy.rho is 1000; rho times the largest learning rate is 100, must be <= 1"),
+    ("network.nodes=1", "network.nodes is 1; must be an integer from 2 to 20000"),
+    ("network.topology={kind='erdos-renyi', p=0}", "network.topology.p is 0; must be > 0"),
+    ("network.topology={kind='erdos-renyi', p=0.001}", "network.topology.p is 0.001; none of 1000 graphs of 4 nodes"),
+    ("network.topology={kind='erdos-renyi'}", "missing key network.topology.p; erdos-renyi needs it"),
+    ("network.topology={kind='full', p=1}", "unknown key network.topology.p; full takes no parameters"),
+    ("learning.batch_size=4000", "learning.batch_size is 4000; node 0 has only 3000 samples: lower batch_size"),
+    ("scenario.rounds=-5", "scenario.rounds is -5; must be an integer from 1 to 999999"),
+    ("scenario.name=a/b", 'scenario.name is "a/b"; must be at most 100 letters, digits'),
+    ("channel.models.0.model=nowhere.py:X", "no file nowhere.py in"),
+    ("channel.models.0.model=broken.py:X", "broken.py line 2 raised ZeroDivisionError: division by zero"),
+    ("channel.models.0.model=syntax.py:X", "syntax.py line 1 raised SyntaxError"),
+    ("channel.models.0.model=good.py:Goood", "good.py has no Goood; did you mean Good?"),
+    ("channel.models.0={model='good.py:Good', valeu=2}", "unknown key channel.models[0].valeu; did you mean value?"),
+    ("channel.models.0={model='good.py:Good', value=-1}", "ContractError: good.py:Good.gain returned -1"),
+    ("channel.models.0={model='good.py:Silent'}", "the class needs a method gain(...)"),
+    ("channel.models.3.low=1", "3 is no entry of a list of 1; count from 0"),
+    ("rounds=3", "must be section.key=value"),
+    ("channel.models.².low=1", "² is no entry of a list of 1; count from 0"),
+    ("privacy.epsilon_max=1\nfoo=3", "privacy.epsilon_max is"),
+    ("privacy.epsilon_max=true", "privacy.epsilon_max is true; must be > 0, or inf"),
+    ("privacy.epsilon_max='1'", 'privacy.epsilon_max is "1"; must be > 0, or inf'),
+    ("privacy.epsilon_max=1e-300", "privacy.epsilon_max is 1e-300; must be > 0"),
+    ("privacy.delta=1e-320", "privacy.delta is 1e-320; must be > 0 and < 1"),
+    ("radio.power_dbm=4000", "radio.power_dbm is 4000; must be <= 200"),
+    ("radio.noise_figure_db=1e5", "radio.noise_figure_db is 100000.0; must be <= 200"),
+    ("radio.bandwidth_hz=1e-300", "radio.bandwidth_hz is 1e-300; must be >= "),
+    ("radio.guard_s=1e300", "radio.guard_s is 1e+300; must be <= 3600"),
+    ("channel.models.0.high=inf", "channel.models[0].high is inf; must be a finite number"),
+    ("privacy.clip_norm=1e300", "privacy.clip_norm is 1e+300; must be <= "),
+    ("learning.projection_radius=50", "must be > 0 and <= 1, so that models stay within the power budget"),
+    ("network.nodes=10000000", "network.nodes is 10000000; must be an integer from 2 to 20000"),
+    ("power.beta_min=0.9999", "power.alpha_min is 0.001; must be below 1 - power.beta_min, which is 0.0001"),
+    (
+        "channel.models.0.model=yours.py:Raises",
+        "yours.py:Raises.gain raised ZeroDivisionError: division by zero (yours.py",
+    ),
+    ("channel.models.0.model=yours.py:Few", "yours.py:Few.gain raised TypeError"),
+    ("channel.models.0.model=yours.py:Complex", "returned complex numbers, expected amplitudes: return abs(h)"),
+    ("channel.models.0.model=yours.py:Picky", "yours.py:Picky raised KeyError: 'missing' (yours.py line"),
+    ("channel.models.0.model=yours.py:instance", 'is "yours.py:instance"; must name a class'),
+    ("network.topology=yours.py:Nothing", "links() returned NoneType, expected a wirelessdl.Links"),
+    ("network.placement=yours.py:Flat", "positions() returned shape (4, 2), expected finite metres of shape (4, 3)"),
+    ("network.mobility=yours.py:Picky", "yours.py:Picky raised KeyError"),
+    (
+        "learning.learning_rate=yours.py:Falling",
+        "learning.learning_rate is -0.1 in round 2; must be a finite number > 0",
+    ),
+    ("learning.partition=yours.py:Twice", "gave node 0 a sample twice or one that does not exist"),
+    ("power.allocator=yours.py:Nothing", "the class needs a method allocate(...)"),
+    ("scenario.rounds.x=3", "rounds is a value, not a section"),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
+    (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
+    (tmp_path / "syntax.py").write_text("def (:\n")
+    (tmp_path / "good.py").write_text(
+        "import numpy as np\n"
+        "class Good:\n"
+        "    def __init__(self, value=1.0): self.value = value\n"
+        "    def gain(self, links, time_s, rng): return np.full(len(links), self.value)\n"
+        "class Silent:\n    pass\n"
+    )
+    (tmp_path / "yours.py").write_text(YOURS)
+    return tmp_path
+
+
+def assert_one_line(result, words):
+    assert result.code == 2, result.err
+    lines = result.err.strip().splitlines()
+    assert len(lines) == 1, result.err
+    assert words in lines[0]
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(("override", "words"), MISTAKES)
+def test_mistakes_are_one_line(override, words, folder, wirelessdl_command):
+    result = wirelessdl_command("run", "x.toml", "--set", override)
+    assert_one_line(result, words)
+    assert not (folder / "outputs").exists()
+
+
+def test_check_finds_what_run_would(wirelessdl_command):
+    assert_one_line(wirelessdl_command("check", "x.toml", "--set", "learning.batch_size=4000"), "node 0 has only 3000")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("syntax.toml", "[scenario\nname = 1", "syntax.toml: not TOML: "),
+        ("binary.toml", b"\xff\xfe\x00", "binary.toml: not a text file in UTF-8"),
+        ("empty.toml", "", "empty.toml: missing section [scenario]; add it"),
+        ("folder", None, "folder: is a folder; name a scenario file in it"),
+    ],
+)
+def test_files_that_are_no_scenarios(name, content, words, folder, wirelessdl_command):
+    path = folder / name
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert_one_line(wirelessdl_command("run", name), words)
+
+
+def test_a_defaulted_part_and_a_bare_name_can_be_overridden(wirelessdl_command, folder):
+    table = tiny_table(channel={"models": ["uniform"]})
+    (folder / "bare.toml").write_text(tomli_w.dumps(table))
+    changes = ["network.placement.radius_m=30", "time.compute.seconds=2", "channel.models.0.low=0.5"]
+    result = wirelessdl_command("run", "bare.toml", "--quiet", *(word for c in changes for word in ("--set", c)))
+    assert (result.code, result.err) == (0, "")
+    assert wirelessdl_command("run", "bare.toml", "--quiet", "--set", "channel.models.0.model=rayleigh").code == 0
+
+
+def test_check_finds_what_only_the_first_frame_shows(wirelessdl_command):
+    assert_one_line(wirelessdl_command("check", "x.toml", "--set", "privacy.epsilon_max=1e-9"), "x.toml: node ")
+    broken = "channel.models.0.model=yours.py:Raises"
+    assert_one_line(wirelessdl_command("check", "x.toml", "--set", broken), "raised ZeroDivisionError")
+
+
+def test_weak_deltas_are_warned_about(wirelessdl_command):
+    shown = wirelessdl_command("run", "x.toml", "--set", "privacy.delta_total=0.5", "--set", "privacy.delta=0.01").out
+    assert shown.count("not below 1/n") == 2
+    assert "warning" in wirelessdl_command("check", "x.toml", "--set", "privacy.delta=0.5").out
+
+
+def test_names_that_look_like_markup_stay_text(wirelessdl_command):
+    shown = wirelessdl_command("run", "x.toml", "--out", "a[red]b[/]c")
+    assert (shown.code, shown.err) == (0, "")
+    assert "traces in a[red]b[/]c/tiny-s3-r1" in shown.out
+
+
+def test_options_that_need_another_say_so(wirelessdl_command):
+    assert "--force goes with --resume" in wirelessdl_command("run", "x.toml", "--force").err
+    assert "name a SCENARIO" in wirelessdl_command("run").err
+    assert "x.toml: is a file, not a folder of runs" in wirelessdl_command("list", "x.toml").err
+
+
+def test_a_missing_scenario_suggests_a_bundled_one(wirelessdl_command):
+    result = wirelessdl_command("run", "urban_er_k2")
+    assert_one_line(
+        result, "urban_er_k2: no such file, and no bundled scenario of that name; did you mean urban_er_k20?"
+    )
+
+
+def test_output_that_cannot_be_written_is_said_before_training(folder, wirelessdl_command):
+    (folder / "file").write_text("in the way")
+    assert_one_line(wirelessdl_command("run", "x.toml", "--out", "file"), "--out is file; cannot be written to")
+    assert (folder / "file").read_text() == "in the way"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_said(folder, wirelessdl_command):
+    (folder / "locked").mkdir(mode=0o500)
+    assert_one_line(wirelessdl_command("run", "x.toml", "--out", "locked"), "Permission denied")
+
+
+def test_an_unknown_device_is_said(wirelessdl_command):
+    assert_one_line(
+        wirelessdl_command("run", "x.toml", "--device", "abacus"), '--device is "abacus"; not available here'
+    )
+
+
+def test_unknown_commands_suggest_the_nearest(wirelessdl_command):
+    result = wirelessdl_command("rum")
+    assert result.code == 2
+    assert "did you mean run?" in result.err
+
+
+def test_a_real_process_exits_with_two(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "wirelessdl", "run", "x.toml", "--set", "network.nodes=1"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("ScenarioError: x.toml: network.nodes is 1")
+    assert done.stdout == ""

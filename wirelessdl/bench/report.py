@@ -1,0 +1,46 @@
+"""What looking costs: links of a large run as a pandas frame, and its report, against a bare read of the files."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from wirelessdl.analysis.report import write_report
+from wirelessdl.bench.suites import Contest
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.trace.parts import read_folder
+from wirelessdl.trace.run import Run, open_run
+
+_CHEAP = (
+    "scenario.name=large",
+    "scenario.rounds=1000",
+    "network.nodes=100",
+    "network.topology=full",
+    "network.placement={kind='disc',radius_m=150}",
+    "power.schedule=static",
+    "learning.batch_size=8",
+    "learning.partition=iid",
+    "learning.eval_every=50",
+)
+
+
+def large_run(out: Path) -> Run:
+    """A hundred nodes that all hear each other, a thousand rounds: 9.9 million links, in under a minute."""
+    return simulate(load_scenario("urban_er_k20", overrides=list(_CHEAP)), out=out)
+
+
+def contests() -> Iterator[Contest]:
+    with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
+        run = large_run(Path(folder))
+        yield Contest(
+            "links of K=100 x 1,000 rounds as pandas, against a bare read",
+            ours=lambda: open_run(run.path).links,
+            other=lambda: read_folder(run.path / "links"),
+            at_most=3.0,
+        )
+        yield Contest(
+            "report of it, against a bare read of its links",
+            ours=lambda: write_report([run.path], Path(folder) / "report.html"),
+            other=lambda: read_folder(run.path / "links"),
+            repeats=1,
+        )

@@ -1,0 +1,145 @@
+"""Benchmarks: ratios measured side by side in one process, never seconds.
+
+Machines are shared and noisy, so contenders take turns, and what counts is the median of their ratios
+over the turns, each ratio between neighbours in time.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two ways of doing one thing; the ratio is `ours` over `other`.
+
+    Seconds are measured; in another unit, or with `reported`, each call returns its own number.
+    """
+
+    name: str
+    ours: Callable[[], Any]
+    other: Callable[[], Any]
+    at_most: float | None = None  # target of the ratio
+    at_least: float | None = None  # or of its inverse, the speed-up
+    repeats: int = 7
+    unit: str = "s"
+    reported: bool = False
+    skipped: str = ""  # why it cannot be measured here
+
+
+@dataclass(frozen=True)
+class Result:
+    """Medians of both, median ratio, and whether the target was met."""
+
+    name: str
+    ours: float
+    other: float
+    ratio: float
+    target: str
+    met: bool | None  # None where it was not measured
+    unit: str = "s"
+    note: str = ""
+
+
+def measure(contest: Contest) -> Result:
+    """Interleaved repeats after one warm-up of each."""
+    if contest.skipped:
+        return Result(contest.name, math.nan, math.nan, math.nan, _target(contest), None, contest.unit, contest.skipped)
+    contest.ours()
+    contest.other()
+    ours: list[float] = []
+    other: list[float] = []
+    for repeat in range(contest.repeats):
+        order = [(contest.ours, ours), (contest.other, other)]
+        for run, seconds in order if repeat % 2 else order[::-1]:
+            seconds.append(float(run()) if contest.reported else _time(run))
+    ratio = statistics.median(a / b for a, b in zip(ours, other))
+    met = True
+    if contest.at_most is not None:
+        met = ratio <= contest.at_most
+    elif contest.at_least is not None:
+        met = 1.0 / ratio >= contest.at_least
+    return Result(
+        contest.name, statistics.median(ours), statistics.median(other), ratio, _target(contest), met, contest.unit
+    )
+
+
+def _target(contest: Contest) -> str:
+    if contest.at_most is not None:
+        return f"<= {contest.at_most:g}x" + (" the time" if contest.unit == "s" else "")
+    return "" if contest.at_least is None else f">= {contest.at_least:g}x the speed"
+
+
+def _time(run: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def run_suite(name: str) -> Iterator[Result]:
+    """Results of a suite, as they come."""
+    for contest in SUITES[name]():
+        yield measure(contest)
+
+
+def _channel() -> Iterator[Contest]:
+    from wirelessdl.bench.channel import contests
+
+    return contests()
+
+
+def _engine() -> Iterator[Contest]:
+    from wirelessdl.bench.engine import contests
+
+    return contests()
+
+
+def _survival() -> Iterator[Contest]:
+    from wirelessdl.bench.survival import contests
+
+    return contests()
+
+
+def _privacy() -> Iterator[Contest]:
+    from wirelessdl.bench.privacy import contests
+
+    return contests()
+
+
+def _network() -> Iterator[Contest]:
+    from wirelessdl.bench.network import contests
+
+    return contests()
+
+
+def _power() -> Iterator[Contest]:
+    from wirelessdl.bench.power import contests
+
+    return contests()
+
+
+def _time_and_tracing() -> Iterator[Contest]:
+    from wirelessdl.bench.time import contests
+
+    return contests()
+
+
+def _report() -> Iterator[Contest]:
+    from wirelessdl.bench.report import contests
+
+    return contests()
+
+
+SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
+    "channel": _channel,
+    "network": _network,
+    "engine": _engine,
+    "power": _power,
+    "privacy": _privacy,
+    "report": _report,
+    "survival": _survival,
+    "time": _time_and_tracing,
+}

@@ -1,0 +1,79 @@
+"""The 3GPP loss models behind one face: ranges of validity, and which end is the base station.
+
+The higher antenna is the base station. Outside a model's range of distance, height or frequency it has
+no meaning, and the first offending value is named; `enforce=False` goes on regardless.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.pathloss import tr37885, tr38901
+
+Condition = Literal["los", "nlos"]
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Closed ranges: ground distance, base and user height in metres, frequency in hertz."""
+
+    distance_m: tuple[float, float]
+    base_m: tuple[float, float]
+    user_m: tuple[float, float]
+    frequency_hz: tuple[float, float] = (0.5e9, 100e9)
+
+
+CELLULAR = {
+    "umi-street-canyon": (tr38901.umi, Validity((10.0, 5000.0), (1.5, 25.0), (1.5, 22.5))),
+    "uma": (tr38901.uma, Validity((10.0, 5000.0), (1.5, 60.0), (1.5, 13.0))),  # higher users: not modelled here
+    "inh-office": (tr38901.inh, Validity((0.0, 150.0), (1.0, 5.0), (0.5, 5.0))),
+    "rma": (tr38901.rma, Validity((10.0, 10_000.0), (10.0, 150.0), (1.0, 10.0), (0.5e9, 30e9))),
+}
+SIDELINK = {"sidelink-urban": tr37885.urban, "sidelink-highway": tr37885.highway}
+LOS_PROBABILITY = {**tr38901.LOS_PROBABILITY, **tr37885.LOS_PROBABILITY}
+
+
+def standard_loss_db(
+    name: str,
+    ground_m: FloatArray,
+    tx_height_m: FloatArray,
+    rx_height_m: FloatArray,
+    frequency_hz: float,
+    los: bool,
+    *,
+    enforce: bool = True,
+) -> FloatArray:
+    """Loss of a 3GPP model by name."""
+    slant = np.sqrt(ground_m**2 + (tx_height_m - rx_height_m) ** 2)
+    if name in SIDELINK:
+        return np.asarray(SIDELINK[name](slant, frequency_hz, los))
+    formula, _ = CELLULAR[name]
+    base, user = np.maximum(tx_height_m, rx_height_m), np.minimum(tx_height_m, rx_height_m)
+    if enforce:
+        check_range(name, ground_m, tx_height_m, rx_height_m, frequency_hz)
+    return np.asarray(formula(ground_m, base, user, frequency_hz, los))
+
+
+def check_range(
+    name: str, ground_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
+) -> None:
+    """Raise for the first value outside the model's range; sidelink has none."""
+    if name not in CELLULAR:
+        return
+    valid = CELLULAR[name][1]
+    _within(name, "distance_2d_m", ground_m, valid.distance_m)
+    _within(name, "the higher antenna", np.maximum(tx_height_m, rx_height_m), valid.base_m)
+    _within(name, "the lower antenna", np.minimum(tx_height_m, rx_height_m), valid.user_m)
+    _within(name, "frequency_hz", np.array(frequency_hz), valid.frequency_hz)
+
+
+def _within(name: str, what: str, values: FloatArray, limits: tuple[float, float]) -> None:
+    outside = (values < limits[0]) | (values > limits[1])
+    if np.any(outside):
+        first = float(np.ravel(values)[np.argmax(np.ravel(outside))])
+        raise ValueError(
+            f"{what} is {first:g}; {name} holds from {limits[0]:g} to {limits[1]:g}: "
+            "use sidelink-urban or log-distance, or set enforce_range = false"
+        )

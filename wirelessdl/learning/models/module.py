@@ -1,0 +1,165 @@
+"""Any torch module as a learner: its parameters, one after the other, are a node's vector.
+
+The module says how scores come from samples; what it starts from are the weights it was built with. A
+node's only memory is its vector, since that is what the privacy proof rests on: batch normalisation goes
+by the batch it sees, in evaluation too. The paper protocol proves nothing of the kind, and there every node keeps
+running statistics of its own, which are never sent. Modules that draw random numbers are refused, since draws
+would depend on which thread came first.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from wirelessdl.learning.clipping import Clipping
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_EVALUATED = 500  # samples that go through a module at once when it is evaluated
+
+
+class ModuleLearner:
+    """A module's scores for weight vectors that come from outside."""
+
+    bias_column = False
+
+    def __init__(self, module: nn.Module, input_shape: tuple[int, ...], classes: int):
+        self.module, self.input_shape, self.classes = module, input_shape, classes
+        self.name = type(module).__name__
+        for layer in module.modules():
+            if isinstance(layer, _DropoutNd):
+                raise ValueError(
+                    f"model is {self.name}, which has {type(layer).__name__}; what it drops would depend on which "
+                    "thread comes first: leave it out, noise regularises already"
+                )
+            if isinstance(layer, _BatchNorm):
+                layer.track_running_stats = False
+                layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+        named = dict(module.named_parameters())
+        if not named:
+            raise ValueError(f"model is {self.name}, which has no parameters: there is nothing to learn")
+        self.names, self.shapes = list(named), [tuple(parameter.shape) for parameter in named.values()]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.size = sum(self.sizes)
+        self._start = torch.cat([p.detach().reshape(-1).double() for p in named.values()]).numpy()
+        module.train()
+        module.requires_grad_(False)
+        self.activations = self._try()
+
+    @property
+    def convolutional(self) -> bool:
+        return any(isinstance(layer, _CONVOLUTIONS) for layer in self.module.modules())
+
+    @property
+    def batch_norm(self) -> str | None:
+        """Name of a layer through which samples see each other, if there is one."""
+        found = (name for name, layer in self.module.named_modules() if isinstance(layer, _BatchNorm))
+        return next(found, None)
+
+    def keep_statistics(self) -> None:
+        """Let batch normalisation remember what it saw; see `Threads`, which keeps it apart for every node."""
+        for layer in self.module.modules():
+            if isinstance(layer, _BatchNorm):
+                layer.track_running_stats = True
+                layer.running_mean = torch.zeros(layer.num_features)
+                layer.running_var = torch.ones(layer.num_features)
+
+    @property
+    def remembered(self) -> int:
+        """Numbers a node remembers besides its vector."""
+        return sum(part.numel() for part in statistics(self.module))
+
+    def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
+        """The weights the module was built with: see `seeded`."""
+        return self._start
+
+    def split(self, row: Tensor) -> list[Tensor]:
+        """Parameters of one model as views of its vector."""
+        return [part.view(shape) for part, shape in zip(torch.split(row, self.sizes), self.shapes)]
+
+    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
+        return functional_call(self.module, dict(zip(self.names, parameters)), (features,))  # type: ignore[no-any-return]
+
+    def scores(self, x: Tensor, features: Tensor) -> Tensor:
+        return torch.stack([judge(lambda part, row=row: self.forward(self.split(row), part), features) for row in x])
+
+    def copies(self, count: int, device: torch.device, dtype: torch.dtype) -> list[nn.Module]:
+        """Modules that threads can run side by side: one module in two threads crashes."""
+        return [copy.deepcopy(self.module).to(device=device, dtype=dtype) for _ in range(count)]
+
+    def prepare(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Move what is not a weight (constants the module brings along)."""
+        self.module.to(device=device, dtype=dtype)
+
+    def refuse(self, clipping: Clipping, padded: bool) -> None:
+        """Raise where a layer lets samples see each other and they must not."""
+        layer = self.batch_norm
+        if layer is not None and clipping == "per-sample":
+            raise ValueError(
+                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; per-sample clipping '
+                'bounds each sample alone: use GroupNorm, or privacy.clipping = "batch"'
+            )
+        if layer is not None and padded:
+            raise ValueError(
+                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; poisson batches '
+                'may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
+            )
+
+    def _try(self) -> int:
+        """Numbers that one sample leaves in the layers, from a forward pass that also checks the shape."""
+        count = 0
+
+        def note(_layer: nn.Module, _given: Any, out: Any) -> None:
+            nonlocal count
+            count += out.numel() if isinstance(out, Tensor) else 0
+
+        leaves = [layer for layer in self.module.modules() if next(layer.children(), None) is None]
+        hooks = [layer.register_forward_hook(note) for layer in leaves]
+        parameter = next(self.module.parameters())
+        samples = torch.zeros(2, *self.input_shape, dtype=parameter.dtype, device=parameter.device)
+        try:
+            with torch.no_grad():
+                out = self.module(samples)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        if shape != (2, self.classes):
+            raise TypeError(
+                f"forward() of 2 samples of shape {self.input_shape} returned {shape}, expected {(2, self.classes)}, "
+                "one score per class"
+            )
+        return count // 2
+
+
+def statistics(module: nn.Module) -> list[Tensor]:
+    """Running means and variances of a module, in the order of its layers."""
+    layers = (layer for layer in module.modules() if isinstance(layer, _BatchNorm))
+    return [part for layer in layers for part in (layer.running_mean, layer.running_var) if part is not None]
+
+
+def judge(forward: Any, features: Tensor) -> Tensor:
+    """Scores of many samples, some at a time."""
+    with torch.no_grad():
+        return torch.cat([forward(part) for part in torch.split(features, _EVALUATED)])
+
+
+@contextmanager
+def seeded(rng: np.random.Generator) -> Iterator[None]:
+    """Modules built inside start from weights of the world's seed; torch's own generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**63)))
+        yield
+
+
+def adapt(model: Any, input_shape: tuple[int, ...], classes: int) -> Any:
+    """A learner: a torch module is wrapped, anything else is taken as one."""
+    return ModuleLearner(model, input_shape, classes) if isinstance(model, nn.Module) else model

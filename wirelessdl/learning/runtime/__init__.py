@@ -1,0 +1,1 @@
+"""What the learning engine runs on: device, memory, threads, random numbers."""

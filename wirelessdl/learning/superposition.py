@@ -1,0 +1,114 @@
+"""Superposition and update on the batch: the paper's eq. 5-11 as a few calls on [K, m].
+
+w = x + sqrt(beta/alpha) eta        what each node sends, in units of its model
+s = A w + thermal / (c (d + 1))     what each node holds after the slot
+x <- Proj(s - gamma mult g)
+
+A payload too long for the channel to hold still is sent in several slots, each with weights of its own;
+each carries a segment of the coordinates. Two coordinates share a complex symbol, so a phase error turns
+one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a).
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.clipping import clip_factor
+
+
+def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A[rx, tx] on the device, sparse where it came sparse and the device can."""
+    if not isinstance(weights, csr_array):
+        return torch.as_tensor(weights).to(device=device, dtype=dtype, non_blocking=True)
+    if device.type == "mps":
+        return mixing_tensor(weights.toarray(), device, dtype)
+    with warnings.catch_warnings():  # "in beta state": the one operation used here is tested
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(weights.indptr),
+            torch.from_numpy(weights.indices),
+            torch.from_numpy(weights.data),
+            weights.shape,
+        ).to(device=device, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Coordinates that one slot carries, and what it makes of them; scales are per node, weights are A[rx, tx]."""
+
+    coordinates: slice
+    weights: FloatArray | csr_array
+    crosstalk: FloatArray | csr_array | None  # the same by the sine of phase errors; None without any
+    thermal_scale: FloatArray  # tau / (c (d + 1))
+    self_interference_scale: FloatArray  # of own emission at the own receiver, likewise, per unit of ||w|| / sqrt(m)
+
+    @property
+    def receiver_noise(self) -> bool:
+        """Whether receivers add anything."""
+        return bool(self.thermal_scale.any() or self.self_interference_scale.any())
+
+
+def one_slot(parameters: int, weights: FloatArray | csr_array, thermal_scale: FloatArray) -> tuple[Segment, ...]:
+    """A payload that goes in one slot, between receivers who hear neither phase errors nor themselves."""
+    return (Segment(slice(0, parameters), weights, None, thermal_scale, np.zeros_like(thermal_scale)),)
+
+
+class Air:
+    """Superposes; keeps a static channel's weights on the device."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype):
+        self._device, self._dtype = device, dtype
+        self._kept: dict[int, tuple[Any, Tensor]] = {}
+
+    def superpose(self, segments: tuple[Segment, ...], sent: Tensor, out: Tensor) -> None:
+        """s = A w, added to `out`, which may hold receiver noise already."""
+        for number, segment in enumerate(segments):
+            part = segment.coordinates
+            whole = len(segments) == 1
+            here, heard = (out, sent) if whole else (out[:, part].contiguous(), sent[:, part].contiguous())
+            torch.addmm(here, self._weights(2 * number, segment.weights), heard, out=here)
+            if segment.crosstalk is not None:
+                torch.addmm(here, self._weights(2 * number + 1, segment.crosstalk), quadrature(heard), out=here)
+            if not whole:
+                out[:, part] = here
+
+    def _weights(self, place: int, weights: FloatArray | csr_array) -> Tensor:
+        kept = self._kept.get(place)
+        if kept is None or kept[0] is not weights:
+            kept = self._kept[place] = (weights, mixing_tensor(weights, self._device, self._dtype))
+        return kept[1]
+
+
+def quadrature(w: Tensor) -> Tensor:
+    """Jw: pairs (a, b) become (-b, a); a last one without a partner has none to trade with."""
+    turned = torch.zeros_like(w)
+    pairs = w.shape[1] // 2
+    torch.neg(w[:, 1::2], out=turned[:, 0 : 2 * pairs : 2])
+    turned[:, 1::2] = w[:, 0 : 2 * pairs : 2]
+    return turned
+
+
+def receiver_deviation(thermal: Tensor, echo: Tensor, power: Tensor | None) -> Tensor:
+    """Deviation of what receivers add: thermal noise, and what remains of their own emission.
+
+    The latter follows what was really sent, noise included, so it tells no more than the release itself.
+    """
+    return thermal if power is None else (thermal.square() + echo.square() * power.unsqueeze(1)).sqrt()
+
+
+def project_(x: Tensor, radius: float) -> Tensor:
+    """Each row onto the ball of a radius about 0, in place."""
+    norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x.mul_(clip_factor(norm, radius))
+
+
+def consensus_distance(x: Tensor, scratch: Tensor | None = None) -> Tensor:
+    """Root mean square distance of the rows from their mean; `scratch` is overwritten."""
+    apart: Tensor = torch.linalg.vector_norm(torch.sub(x, x.mean(dim=0), out=scratch), dim=1)
+    return apart.square_().mean().sqrt_()

@@ -1,0 +1,60 @@
+"""Who hears whom.
+
+A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that
+says `follows_motion = True` is asked again as nodes move. Graphs must be strongly connected: every model
+must reach every node. A topology that knows what would connect it has a `remedy`.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
+from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, SnrDb, Star
+from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
+
+__all__ = ["TOPOLOGIES", "SnrDb", "Topology", "require_connected"]
+
+
+class Topology(Protocol):
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links: ...
+
+
+TOPOLOGIES = {
+    "full": Full,
+    "ring": Ring,
+    "star": Star,
+    "erdos-renyi": ErdosRenyi,
+    "k-regular": KRegular,
+    "small-world": SmallWorld,
+    "random-geometric": RandomGeometric,
+    "range": Range,
+    "snr": SnrLimited,
+    "edge-list": EdgeList,
+    "graph-file": GraphFile,
+}
+
+
+def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
+    """Raise with what falls apart, how, and what would help."""
+    label = links.component
+    parts = int(label.max()) + 1
+    if parts == 1:
+        return
+    what, remedy = "links", "choose a denser graph"
+    if hasattr(topology, "remedy"):
+        what, remedy = topology.remedy(links, snr_db)
+    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
+
+
+def described(label: np.ndarray) -> str:
+    """The smallest parts by name, at most four of them and eight nodes of each; the largest by size."""
+    size = np.bincount(label)
+    order = np.argsort(size, kind="stable")
+    shown = []
+    for part in order[: min(4, len(order) - 1)]:
+        nodes = np.flatnonzero(label == part)
+        shown.append(", ".join(map(str, nodes[:8])) + (", ..." if len(nodes) > 8 else ""))
+    more = ", more like it," if len(order) > 5 else ""
+    return f"the smallest being node(s) {'; '.join(shown)}{more} the largest having {size[order[-1]]} nodes"

@@ -1,0 +1,133 @@
+"""Links that places allow.
+
+    random-geometric   pairs within `radius_m` at the start; the links stay as nodes move
+    range              pairs within `range_m`, again as nodes move
+    snr                links of mean SNR `min_snr_db` or more by the loss models, again as nodes move
+
+Pairs within a distance come from a k-d tree, so candidates cost K log K and not K^2. How far an SNR
+reaches cannot be had from the loss models without asking them about every pair (line of sight is drawn
+per pair, and a user's model may do anything), so `snr` does just that for up to 1,500 nodes and needs
+`max_range_m` beyond: pairs further apart than that are not asked about, and never linked.
+"""
+
+import math
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Interval
+from scipy.spatial import cKDTree
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.parameters import Length
+from wirelessdl.network.topology.graphs import SnrDb
+
+ALL_PAIRS = 1500  # nodes up to which every pair is asked for its SNR
+
+
+def links_within(geometry: Geometry, range_m: float) -> Links:
+    """All links no longer than a range, both ways."""
+    # the tree compares squares: ask for a hair more, then compare what everyone else sees
+    pair = cKDTree(geometry.position_m).query_pairs(range_m * (1 + 1e-9), output_type="ndarray")
+    links = Links.from_pairs(pair[:, 0], pair[:, 1], geometry, both_ways=True)
+    return links.where(links.distance_m <= range_m)
+
+
+def connecting_range_m(geometry: Geometry) -> float:
+    """Smallest range that connects all nodes: the longest edge of their minimum spanning tree (Prim)."""
+    position = geometry.position_m
+    away = np.linalg.norm(position - position[0], axis=1)
+    away[0], longest = -1.0, 0.0  # -1: in the tree
+    for _ in range(geometry.nodes - 1):
+        nearest = int(np.argmin(np.where(away < 0, np.inf, away)))
+        longest = max(longest, float(away[nearest]))
+        closer = np.minimum(away, np.linalg.norm(position - position[nearest], axis=1))
+        away = np.where(away < 0, -1.0, closer)
+        away[nearest] = -1.0
+    return longest
+
+
+class _Within:
+    """Links no longer than a range, which one key gives."""
+
+    _key: ClassVar[str]
+    _range_m: float
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        return links_within(geometry, self._range_m)
+
+    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
+        enough = rounded_up(connecting_range_m(links.geometry))
+        return f"{self._key} is {self._range_m:g}; links", f"raise it to {enough:.10g}, or place nodes closer"
+
+
+class RandomGeometric(_Within):
+    """Pairs within a radius at the start; the links stay as nodes move."""
+
+    _key = "radius_m"
+
+    def __init__(self, radius_m: Length):
+        self.radius_m = self._range_m = radius_m
+
+
+class Range(_Within):
+    """Pairs within a range, wherever nodes are now."""
+
+    _key = "range_m"
+    follows_motion = True
+
+    def __init__(self, range_m: Length):
+        self.range_m = self._range_m = range_m
+
+
+class SnrLimited:
+    """Links whose mean SNR by the loss models is high enough, wherever nodes are now."""
+
+    follows_motion = True
+
+    def __init__(self, min_snr_db: Annotated[float, Interval(ge=-200, le=200)], max_range_m: Length | None = None):
+        self.min_snr_db, self.max_range_m = min_snr_db, max_range_m
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        candidates = self._candidates(geometry)
+        return candidates.where(snr_db(candidates) >= self.min_snr_db)
+
+    def _candidates(self, geometry: Geometry) -> Links:
+        if self.max_range_m is not None:
+            return links_within(geometry, self.max_range_m)
+        if geometry.nodes > ALL_PAIRS:
+            raise ValueError(
+                f"max_range_m is missing; {geometry.nodes} nodes are more than {ALL_PAIRS}, too many to ask every pair "
+                "for its SNR: set the distance beyond which nobody is heard"
+            )
+        return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
+
+    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
+        candidates = self._candidates(links.geometry)
+        what = f"min_snr_db is {self.min_snr_db:g}; links"
+        if snr_db is None or not candidates.strongly_connected():
+            enough = rounded_up(connecting_range_m(links.geometry))
+            return what, f"raise max_range_m to {enough:.10g} or more, and lower min_snr_db if that is not enough"
+        threshold = _connecting_snr_db(candidates, snr_db(candidates))
+        if threshold == -math.inf:
+            return what, "no threshold connects them, for some pairs hear nothing at all: place nodes closer"
+        return what, f"lower it to {math.floor(threshold * 100) / 100:g}, raise radio.power_dbm, or place nodes closer"
+
+
+def _connecting_snr_db(candidates: Links, snr_db: FloatArray) -> float:
+    """Highest threshold that leaves the candidates strongly connected, by bisection of the values there are."""
+    level = np.unique(snr_db)
+    low, high = 0, len(level) - 1  # the lowest level keeps every candidate
+    while low < high:
+        middle = (low + high + 1) // 2
+        if candidates.where(snr_db >= level[middle]).strongly_connected():
+            low = middle
+        else:
+            high = middle - 1
+    return float(level[low])
+
+
+def rounded_up(value: float) -> float:
+    """Four significant digits, never less."""
+    scale = 10.0 ** (3 - math.floor(math.log10(value))) if value > 0 else 1.0
+    return math.ceil(value * scale) / scale

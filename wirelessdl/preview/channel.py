@@ -1,0 +1,190 @@
+"""What the air will be in a run, seen before any training: every frame's gains, value for value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.channel.model import Chain
+from wirelessdl.links import Links
+from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
+from wirelessdl.radio.coherence import STILL
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.round.observe import Observer
+from wirelessdl.run.world import World
+from wirelessdl.sim.node_states import Participation, Transmissions
+from wirelessdl.units import dbm_to_w, to_db, to_s
+
+_INSTANTS, _REALISATIONS = 240, 8
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelPreview:
+    """The air frame by frame."""
+
+    time_s: FloatArray
+    seen: tuple[FrameChannel, ...]
+    los: BoolArray  # of the first frame's links
+    connectivity: JointConnectivity | None  # of links that come and go
+    slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
+
+    @property
+    def links(self) -> Links:
+        return self.seen[0].links
+
+    def heard(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
+        """time_s, tx, rx, gain: one row for all that is heard, of every slot of every frame."""
+        slots = [
+            (time_s + offset_s, seen.heard, slot.gain)
+            for time_s, seen in zip(self.time_s.tolist(), self.seen)
+            for offset_s, slot in zip(self.slot_s, seen.slots)
+        ]
+        return (
+            np.repeat([time_s for time_s, _, _ in slots], [len(links) for _, links, _ in slots]),
+            np.concatenate([links.tx for _, links, _ in slots]),
+            np.concatenate([links.rx for _, links, _ in slots]),
+            np.concatenate([gain for _, _, gain in slots]),
+        )
+
+    def rows(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
+        """time_s, tx, rx, gain: one row per link and frame, its first slot's."""
+        sizes = [len(seen.links) for seen in self.seen]
+        return (
+            np.repeat(self.time_s, sizes),
+            np.concatenate([seen.links.tx for seen in self.seen]),
+            np.concatenate([seen.links.rx for seen in self.seen]),
+            np.concatenate([seen.gain for seen in self.seen]),
+        )
+
+    def over_time(self, tx: int, rx: int) -> tuple[FloatArray, FloatArray]:
+        """Instants at which a link exists, and its |h| then."""
+        time_s, senders, receivers, gain = self.rows()
+        chosen = (senders == tx) & (receivers == rx)
+        return time_s[chosen], gain[chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkFacts:
+    """Statistics of every link over the frames in which it exists, in order of links."""
+
+    tx: IntArray
+    rx: IntArray
+    frames: IntArray
+    distance_m: FloatArray
+    gain_db: FloatArray  # mean power gain
+    deepest_db: FloatArray  # least gain met, against the mean
+    snr_db: FloatArray  # of the mean gain at full power
+
+
+@dataclass(frozen=True, eq=False)
+class FadingPreview:
+    """Fading alone, sampled closely: amplitudes `[instants, links]`, and what theory says of them."""
+
+    time_s: FloatArray
+    amplitude: FloatArray
+    links: Links
+    theory_cdf: Callable[[FloatArray], FloatArray] | None
+    theory_correlation: Callable[[FloatArray], FloatArray] | None
+
+    def correlation(self, lags: int) -> FloatArray:
+        """Correlation of the power over lags of the instants, all links together."""
+        power = self.amplitude**2
+        power = power - power.mean()
+        count = len(power)
+        together = [np.mean(power[: count - lag] * power[lag:]) for lag in range(lags)]
+        return np.asarray(together / np.mean(power**2))
+
+
+class _Watch:
+    """Looks when a frame opens, and does nothing else."""
+
+    def __init__(self, observer: Observer, on_frame: Callable[[int], None] | None):
+        self._observer, self._on_frame = observer, on_frame
+        self.time_s: list[float] = []
+        self.seen: list[FrameChannel] = []
+
+    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:  # noqa: ARG002
+        self.time_s.append(to_s(now_ns))
+        self.seen.append(self._observer.look(round, to_s(now_ns)))
+        if self._on_frame is not None:
+            self._on_frame(round)
+        return None
+
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
+        pass
+
+
+def preview_channel(world: World, on_frame: Callable[[int], None] | None = None) -> ChannelPreview:
+    """Every frame of the run, without learning."""
+    scenario = world.scenario
+    watch = _Watch(Observer(world), on_frame)
+    world.simulation.run(scenario.scenario.rounds, watch)
+    los = world.condition.los(watch.seen[0].links)
+    follows = getattr(world.topology, "follows_motion", False)
+    joint = joint_connectivity([seen.links for seen in watch.seen], scenario.network.joint_window) if follows else None
+    slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
+    return ChannelPreview(np.array(watch.time_s), tuple(watch.seen), los, joint, slot_s)
+
+
+def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
+    """Statistics of all links that ever exist."""
+    _, tx, rx, gain = found.rows()
+    number = rx * world.nodes + tx
+    key, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+    frames = np.bincount(inverse)
+    power = np.bincount(inverse, weights=gain**2) / frames
+    distance = np.concatenate([seen.links.distance_m for seen in found.seen])
+    deepest = np.full(len(key), np.inf)
+    np.minimum.at(deepest, inverse, gain**2)
+    noise_w = world.noise_w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(power > 0, deepest / power, 0.0)
+    return LinkFacts(
+        tx=tx[first],
+        rx=rx[first],
+        frames=frames,
+        distance_m=np.bincount(inverse, weights=distance) / frames,
+        gain_db=to_db(power),
+        deepest_db=to_db(relative),
+        snr_db=to_db(power * dbm_to_w(world.scenario.radio.power_dbm) / noise_w),
+    )
+
+
+def preview_fading(world: World, found: ChannelPreview) -> FadingPreview | None:
+    """Fading at close instants, of fresh models on streams of their own; None where nothing fades."""
+    fading = _fading(world)
+    if not fading:
+        return None
+    step_s = _step_s(world, found)
+    time_s = np.asarray(step_s * np.arange(_INSTANTS), dtype=np.float64)
+    air = [found.links.at(world.mobility.geometry(t)) for t in time_s]
+    chains = [Chain(_fading(world), world.streams, prefix=f"probe.{n}") for n in range(_REALISATIONS)]
+    rows = [np.concatenate([chain.gain(links, t).now for chain in chains]) for links, t in zip(air, time_s.tolist())]
+    return FadingPreview(time_s, np.stack(rows), found.links, *_theory(fading, found.links))
+
+
+def _fading(world: World) -> list[tuple[str, Any]]:
+    return [(name, model) for name, model in world.fresh_models() if getattr(model, "small_scale", False)]
+
+
+def _theory(
+    fading: list[tuple[str, Any]], links: Links
+) -> tuple[Callable[[FloatArray], FloatArray] | None, Callable[[FloatArray], FloatArray] | None]:
+    """What is known of one fading model; of several in a chain, or of a user's, nothing is."""
+    model = fading[0][1]
+    if len(fading) > 1:
+        return None, None
+    cdf, correlation = getattr(model, "cdf", None), getattr(model, "power_correlation", None)
+    return (
+        None if cdf is None else lambda amplitude: cdf(amplitude, links),
+        None if correlation is None else lambda lag_s: correlation(links, lag_s).mean(axis=1),
+    )
+
+
+def _step_s(world: World, found: ChannelPreview) -> float:
+    """A tenth of the coherence time; a frame where nothing is known of that."""
+    if world.coherence_s is not None:
+        return STILL * world.coherence_s
+    return float(np.diff(found.time_s).min()) if len(found.time_s) > 1 else 1e-3

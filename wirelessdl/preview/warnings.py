@@ -1,0 +1,76 @@
+"""What a scenario may do but should know about: what weakens an epsilon, or means something else than it seems."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from wirelessdl.run.world import World
+
+_NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
+
+
+def scenario_warnings(world: World) -> list[str]:
+    """One line for each."""
+    return [*_privacy(world), *_plans(world), *_air(world)]
+
+
+def _privacy(world: World) -> Iterator[str]:
+    privacy = world.scenario.privacy
+    sizes = [len(client) for client in world.client_indices]
+    fewest = int(np.argmin(sizes))
+    for key, delta in (("delta", privacy.delta), ("delta_total", privacy.delta_total)):
+        if np.isfinite(privacy.epsilon_max) and delta >= 1.0 / sizes[fewest]:
+            yield (
+                f"privacy.{key} is {delta:g}; not below 1/n, {1 / sizes[fewest]:.2g} for node {fewest}: "
+                "such a delta allows a sample to be published outright"
+            )
+    if privacy.credit_thermal:
+        yield "privacy.credit_thermal counts receiver noise as masking: a better receiver hears more"
+
+
+def _plans(world: World) -> Iterator[str]:
+    """Plans that rest on gains which will be others."""
+    power, network = world.scenario.power, world.scenario.network
+    if not np.isfinite(world.scenario.privacy.epsilon_max):
+        return
+    masked = power.objective != "own-noise"  # others' noise is counted on
+    moves = network.mobility.name != "static"
+    if masked and moves and power.schedule != "adaptive":
+        yield (
+            f'power.schedule is "{power.schedule}" while nodes move; the plan is made for where they start, and later '
+            'links may exceed epsilon_max by far: use schedule = "adaptive", or objective = "own-noise"'
+        )
+    whole = world.complete and world.scenario.faults.blockage.name == "none" and world.scenario.radio.duplex == "full"
+    if masked and power.schedule != "adaptive" and not whole:
+        yield (
+            f'power.schedule is "{power.schedule}" while nodes or links fall silent: a link whose maskers are away '
+            "leaks more than epsilon_max; violations are counted, the own total holds"
+        )
+    if masked and world.frame.slots > 1:
+        yield (
+            f"a payload goes in {world.frame.slots} slots and the plan is made from the first one's pilots; later "
+            'slots may exceed epsilon_max: use objective = "own-noise"'
+        )
+    fades = any(getattr(named.model, "small_scale", False) for named in world.channel.models)
+    if power.balance == "power" and power.schedule != "adaptive" and (fades or moves):
+        yield (
+            'power.balance is "power" with a plan that is not adaptive; gains change and the mixing will not stay '
+            'doubly stochastic: use balance = "receiver"'
+        )
+
+
+def _air(world: World) -> Iterator[str]:
+    radio, topology = world.scenario.radio, world.scenario.network.topology.name
+    if radio.interference == "physical" and topology not in _NEAR_ONLY:
+        yield (
+            f'radio.interference is "physical" on a graph by {topology}; loud nodes that are no neighbours drown what '
+            "is meant to be heard: use a range or snr topology"
+        )
+    if radio.csi.name == "pilots" and not radio.thermal_noise:
+        yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
+    if topology == "snr" and not any(hasattr(named.model, "loss_db") for named in world.channel.models):
+        yield "network.topology is snr, but no channel model has a loss_db; every pair is linked"
+    for n, named in enumerate(world.channel.models):
+        warning = named.model.warning(world.links) if hasattr(named.model, "warning") else None
+        if warning:
+            yield f"channel.models[{n}]: {warning}"

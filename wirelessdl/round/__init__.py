@@ -1,0 +1,1 @@
+"""One communication round: Algorithm 1 as a chain of stages."""

@@ -1,0 +1,109 @@
+"""What the air makes of a frame: the mixing that receivers believe in, and the one that happens."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.mixing import Mixing, balanced_air, mix, uniform_air
+from wirelessdl.power.problem import PowerPlan
+from wirelessdl.radio.access import metropolis
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+
+
+@dataclass(frozen=True, eq=False)
+class SlotWeights:
+    """One slot: `known` to receivers, on the graph's links; `actual`, on all that is heard; phase errors' crosstalk."""
+
+    known: Mixing
+    actual: Mixing
+    crosstalk: Mixing | None
+
+
+@dataclass(frozen=True, eq=False)
+class FrameWeights:
+    """The slots of a frame, and their means."""
+
+    slots: tuple[SlotWeights, ...]
+
+    @cached_property
+    def known(self) -> Mixing:
+        return _mean([slot.known for slot in self.slots])
+
+    @cached_property
+    def actual(self) -> Mixing:
+        return _mean([slot.actual for slot in self.slots])
+
+    @property
+    def heard(self) -> BoolArray:
+        """Which nodes took something from the air in every slot, `[K]`."""
+        return np.asarray(np.all([slot.known.scale > 0 for slot in self.slots], axis=0))
+
+
+def _mean(mixings: list[Mixing]) -> Mixing:
+    if len(mixings) == 1:
+        return mixings[0]
+    link, own, scale = (np.mean([getattr(m, name) for m in mixings], axis=0) for name in ("link", "own", "scale"))
+    return Mixing(mixings[0].links, link, own, scale)
+
+
+class Weigher:
+    """Works weights out, once for as long as nothing they rest on changes."""
+
+    def __init__(self, balance_from: str, *, orthogonal: bool = False):
+        self._from_block = balance_from == "block"
+        self._orthogonal = orthogonal  # each neighbour is heard in a turn of its own
+        self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
+
+    def weigh(self, seen: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray) -> FrameWeights:
+        """Weights of a frame from its gains, normalised by the receivers' estimates.
+
+        listening: who takes the mean of what it hears, and nothing of its own.
+        """
+        basis = (
+            seen.links.rx,
+            seen.links.tx,
+            amplitude,
+            listening,
+            *(values for s in seen.slots for values in _values(s)),
+        )
+        if self._last is not None and _same(basis, self._last[0]):
+            return self._last[1]
+        weights = FrameWeights(tuple(self._slot(seen, slot, plan, amplitude, listening) for slot in seen.slots))
+        self._last = (basis, weights)
+        return weights
+
+    def _slot(
+        self, seen: FrameChannel, slot: SlotChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+    ) -> SlotWeights:
+        links, heard = seen.links, seen.heard
+        gain_est = seen.of_links(slot.gain_est)
+        perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links
+        if self._orthogonal:
+            known = metropolis(links, gain_est, amplitude, listening)
+            off = np.divide(slot.gain, gain_est, out=np.zeros_like(gain_est), where=gain_est > 0)
+            reaching = known.link if perfect else known.link * off
+        else:
+            air = uniform_air(links)
+            if plan.balance == "receiver":
+                air = balanced_air(links, gain_est if self._from_block else seen.mean_gain, amplitude)
+            known = mix(links, gain_est, amplitude, air=np.where(listening, 1.0, air))
+            reaching = known.link if perfect else known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
+        if perfect:
+            return SlotWeights(known, known, None)
+        if slot.phase_rad is None:
+            return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
+        actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
+        turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
+        return SlotWeights(known, actual, turned)
+
+
+def _values(slot: SlotChannel) -> tuple[FloatArray, ...]:
+    return (slot.gain, slot.gain_est) if slot.phase_rad is None else (slot.gain, slot.gain_est, slot.phase_rad)
+
+
+def _same(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> bool:
+    return len(one) == len(other) and all(a is b or np.array_equal(a, b) for a, b in zip(one, other))

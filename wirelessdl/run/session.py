@@ -1,0 +1,316 @@
+"""A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wirelessdl.errors import RunInterrupted, WirelessdlError
+from wirelessdl.learning.runtime.device import threads
+from wirelessdl.preview.plan import forecast
+from wirelessdl.preview.warnings import scenario_warnings
+from wirelessdl.radio.frame_channel import Replay
+from wirelessdl.round.engine import Engine
+from wirelessdl.run.build import build
+from wirelessdl.run.changes import refuse_changes
+from wirelessdl.run.clients import client_columns
+from wirelessdl.run.log import connect_log, parse_log
+from wirelessdl.run.recorder import Progress, Recorder
+from wirelessdl.run.resume import require_whole, resumption
+from wirelessdl.run.stopping import Enough, Plateau
+from wirelessdl.run.world import World
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
+from wirelessdl.trace.events import Callback
+from wirelessdl.trace.files import plain
+from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.provenance import now, provenance
+from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.sink import MODELS, RunWriter, create_run_folder
+from wirelessdl.units import to_s
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Who hears of what: every round's number, evaluations, whether to stop, trace sources, and a log."""
+
+    on_round: Callable[[int], None] | None = None
+    on_evaluation: Callable[[Progress], None] | None = None
+    should_stop: Callable[[], bool] | None = None
+    connect: Mapping[str, Callback] | None = None
+    log: str = ""
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    out: str | Path = "outputs",
+    device: str = "auto",
+    on_round: Callable[[int], None] | None = None,
+    on_evaluation: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    connect: Mapping[str, Callback] | None = None,
+    log: str = "",
+) -> Run:
+    """Run a scenario into a new directory under `out`.
+
+    on_round hears the number of every finished round, on_evaluation where the run stands. When
+    should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
+    connect: functions that trace sources call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
+    """
+    world = build(scenario, device=device)
+    section = scenario.scenario
+    name = f"{section.name}-s{section.seed}-r{section.run}"
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
+    session.run(lambda: create_run_folder(Path(out), name))
+    return session.result()
+
+
+def resume(
+    path: str | Path,
+    *,
+    rounds: int | None = None,
+    scenario: Scenario | None = None,
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    force: bool = False,
+    on_round: Callable[[int], None] | None = None,
+    on_evaluation: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    connect: Mapping[str, Callback] | None = None,
+    log: str = "",
+) -> Run:
+    """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
+
+    rounds extends it. scenario and overrides, where given, must leave it the run it was: a change that
+    could alter results is refused; force lets those pass that only touch tracing or reproducibility. A
+    finished run is returned as it is.
+    """
+    going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds)
+    run, folder = going.run, going.run.path
+    if going.finished:
+        return run
+    with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
+        kept = load_checkpoint(folder)
+        require_whole(run, kept.round if kept is not None else 0)
+    world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
+    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
+    session.anew = bool(run.summary.get("stopped"))
+    before = run.provenance
+    facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
+    refuse_changes(folder, facts["scenario"], facts["origin"], world, session.origin, force=force)
+    for key in ("started", "command", "folder"):  # where the run comes from does not change
+        session.origin[key] = before.get(key, session.origin[key])
+    session.run(lambda: folder, kept, resumed=[*before.get("resumed", []), now()])
+    return session.result()
+
+
+class _Session:
+    """One process's share of a run."""
+
+    def __init__(self, world: World, hooks: Hooks):
+        self.world, self.hooks = world, hooks
+        self.started, self.earlier_s = time.perf_counter(), 0.0
+        self.origin = provenance(
+            device=str(world.learning.device),
+            threads=threads(),
+            strategy=world.learning.strategy.name,
+            user_files={file.name: file.sha256 for file in world.user_files},
+            folder=world.scenario.folder,
+        )
+        trace = world.scenario.trace
+        self.recorder = Recorder(
+            energy=world.simulation.energy,
+            thermal_w=world.thermal_w,
+            self_interference=world.self_interference,
+            links=trace.links,
+            flush_every=trace.flush_every,
+        )
+        self.engine = Engine(
+            world,
+            self.recorder,
+            on_start=self._start,
+            on_round=self._after_round,
+            on_evaluation=self._evaluated,
+        )
+        learning = world.scenario.learning
+        self._plateau = Plateau(learning.stop_after, learning.stop_within)
+        self._stopped: int | None = None
+        self._evaluated_round = 0
+        self.anew = False  # whether a run that had come to rest is being extended
+        for source, callback in (hooks.connect or {}).items():
+            self.engine.trace.connect(source, callback)
+        connect_log(self.engine.trace, parse_log(hooks.log))
+        self._saved_round, self._saved_at = 0, time.monotonic()
+
+    def run(
+        self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
+    ) -> None:
+        """Run to the end, leaving word of how it ended in the directory."""
+        self._open_folder, self._kept = open_folder, kept
+        self.earlier_s = kept.facts.get("wall_s", 0.0) if kept is not None else 0.0
+        if resumed:
+            self.origin["resumed"] = resumed
+        self._lock: RunLock | None = None
+        try:
+            with suppress(Enough):
+                self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
+            self._finish("done")
+        except RunInterrupted:
+            self._finish("interrupted")
+            raise
+        except KeyboardInterrupt:
+            self._finish("interrupted")
+            raise
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def result(self) -> Run:
+        return open_run(self.recorder.writer.folder)
+
+    def _start(self) -> None:
+        """The first frame is decided, so the scenario can run: now there is something to keep."""
+        folder = self._open_folder()
+        self._lock = RunLock(folder)
+        self.recorder.writer = writer = RunWriter(folder)
+        if self._kept is None:
+            discard_checkpoints(folder)
+        self._saved_round = 0 if self._kept is None else self._kept.round
+        writer.discard_after(self._saved_round)
+        rested = self._seen_before(folder)
+        writer.scenario(self.world.resolved.to_table())
+        writer.provenance({**self.origin, "state": "running"})
+        writer.snapshot("clients", client_columns(self.world))
+        for file in self.world.user_files:
+            writer.user_file(file.name, file.path.read_bytes())
+        if rested:  # it had come to rest when it was killed
+            self._rest(self._saved_round)
+
+    def _seen_before(self, folder: Path) -> bool:
+        """Tell the stopping rule of evaluations before an interruption; whether training had come to rest by then.
+
+        A run that had stopped and is extended starts counting anew.
+        """
+        before = open_run(folder, strict=False) if self._plateau.wanted and self._saved_round else None
+        if before is None or self.anew:
+            return False
+        rounds = before.rounds[before.rounds["round"] <= self._saved_round].dropna(subset="accuracy_mean")
+        for accuracy in rounds["accuracy_mean"]:
+            self._plateau.add(float(accuracy))
+        return bool(self._plateau.reached and len(rounds) and rounds["round"].iloc[-1] == self._saved_round)
+
+    def _rest(self, round: int) -> None:
+        self._stopped = round
+        self._checkpoint(round, exact=True)
+        raise Enough
+
+    def _after_round(self, round: int) -> None:
+        trace = self.world.scenario.trace
+        if self.hooks.on_round is not None:
+            self.hooks.on_round(round)
+        stop = self.hooks.should_stop is not None and self.hooks.should_stop()
+        waited_s = time.monotonic() - self._saved_at
+        due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
+        last = round == self.world.scenario.scenario.rounds
+        if self._plateau.reached and self._evaluated_round == round and not last:
+            self._rest(round)
+        if stop or due or last:
+            self._checkpoint(round)
+        if stop and not last:
+            raise RunInterrupted(str(self.recorder.writer.folder), round)
+
+    def _evaluated(self, progress: Progress) -> None:
+        self._plateau.add(progress.accuracy_mean)
+        self._evaluated_round = progress.round
+        if self.hooks.on_evaluation is not None:
+            self.hooks.on_evaluation(progress)
+
+    def _checkpoint(self, round: int, *, exact: bool = False) -> None:
+        """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
+        if round == self._saved_round and not exact:
+            return
+        self.recorder.flush()
+        exact = exact or round == self.world.scenario.scenario.rounds
+        self.recorder.privacy(self.engine.ledger, exact=exact)
+        facts = {
+            "scenario": self.world.resolved.to_table(),
+            "origin": self.origin,
+            "checksums": self.engine.checksums(),
+            "wall_s": self._wall_s(),
+        }
+        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, self.engine.state(), facts))
+        self._saved_round, self._saved_at = round, time.monotonic()
+
+    def _finish(self, state: str) -> None:
+        if self._lock is None:
+            return  # stopped before there was anything to keep
+        wall_s = self._wall_s()
+        writer = self.recorder.writer
+        if state == "done":
+            figures = summarise(self.engine, open_run(writer.folder), wall_s)
+            if self._plateau.wanted:
+                declared = self._declared(figures["epsilon_own_total"])
+                figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
+            writer.summary(figures)
+        writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+
+    def _declared(self, odometer: float) -> float:
+        """Own total at the declared number of rounds; infinite where later plans could have been anything."""
+        power, privacy = self.world.scenario.power, self.world.scenario.privacy
+        if power.schedule == "adaptive" and power.objective != "own-noise":
+            return min(privacy.budget_total, float("inf"))
+        promised = min(forecast(self.world, self.engine.planner.latest).values())
+        return min(max(odometer, promised), privacy.budget_total)
+
+    def _wall_s(self) -> float:
+        """Seconds that all processes together spent on the run."""
+        return self.earlier_s + time.perf_counter() - self.started
+
+    def _fail(self, error: BaseException) -> None:
+        """Keep what can be kept; the error itself is more important than one of these failing too."""
+        if self._lock is None:
+            return
+        try:
+            self.recorder.flush()
+            message = str(error) if isinstance(error, WirelessdlError) else repr(error)
+            self.recorder.writer.provenance({**self.origin, "state": "failed", "error": message, "finished": now()})
+        except WirelessdlError:
+            pass
+
+
+def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
+    """Final figures of a run."""
+    world, last = engine.world, run.rounds.iloc[-1]
+    section, privacy = world.scenario.scenario, world.scenario.privacy
+    proven, claim = (statement.epsilon_total.max(initial=0.0) for statement in engine.ledger.statements())
+    return {
+        "scenario": section.name,
+        "seed": section.seed,
+        "run": section.run,
+        "rounds": int(last["round"]),
+        "nodes": world.nodes,
+        "accuracy_mean": float(last["accuracy_mean"]),
+        "accuracy_min": float(last["accuracy_min"]),
+        "accuracy_max": float(last["accuracy_max"]),
+        "protocol": privacy.protocol,
+        "epsilon_max": privacy.epsilon_max,
+        "delta": privacy.delta,
+        "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()),
+        "violations": engine.violations,
+        "epsilon_own_total": float(proven),
+        "epsilon_link_total": float(claim),
+        "delta_total": privacy.delta_total,
+        "time_s": to_s(engine.time_ns),
+        "airtime_s": float(run.rounds["airtime_s"].sum()),
+        "energy_j": float(run.rounds["energy_j"].sum()),
+        "wall_s": wall_s,
+        "connectivity": engine.observer.connectivity.formatted(),
+        "warnings": scenario_warnings(world),
+        "epsilon_own_conditions": world.terms.conditions,
+    }

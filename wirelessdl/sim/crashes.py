@@ -1,0 +1,73 @@
+"""Nodes that crash and come back.
+
+    outages(node, rng) -> (start_s, length_s) in turn; a length of inf: for good
+
+Drawn from a stream per node and independent of data: who is silent tells nothing about samples, and a resumed run
+meets the same outages.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Annotated, Protocol
+
+import numpy as np
+from annotated_types import Gt
+
+from wirelessdl.scenario.events import Schedule, checked, chosen
+
+
+class Crashes(Protocol):
+    def outages(self, node: int, rng: np.random.Generator) -> Iterable[tuple[float, float]]: ...
+
+
+class NoCrashes:
+    """Every node runs for ever."""
+
+    def outages(self, node: int, rng: np.random.Generator) -> Iterable[tuple[float, float]]:  # noqa: ARG002
+        return ()
+
+
+class ScheduledCrashes:
+    """Events { node, at_s, for_s }; without for_s a node is gone for good."""
+
+    def __init__(self, events: Schedule, *, nodes: int):
+        self._outages: dict[int, list[tuple[float, float]]] = {}
+        for event in checked(events, ("node", "at_s"), {"for_s": math.inf}, nodes):
+            self._outages.setdefault(event["node"], []).append((event["at_s"], event["for_s"]))
+        for node, outages in self._outages.items():
+            outages.sort()
+            for (start_s, length_s), (again_s, _) in pairwise(outages):
+                if again_s < start_s + length_s - 1e-9:  # a nanosecond is nothing: sums of floats miss by less
+                    raise ValueError(
+                        f"events let node {node} crash at {again_s:g} s, while it is down from {start_s:g} s for "
+                        f"{length_s:g} s; join them, or move one"
+                    )
+
+    def outages(self, node: int, rng: np.random.Generator) -> Iterable[tuple[float, float]]:  # noqa: ARG002
+        return self._outages.get(node, [])
+
+
+class ExponentialCrashes:
+    """Up for exponential times of mean up_s, down for those of mean down_s, all nodes or only some."""
+
+    def __init__(
+        self,
+        up_s: Annotated[float, Gt(0)],
+        down_s: Annotated[float, Gt(0)],
+        only: list[int] | None = None,
+        *,
+        nodes: int,
+    ):
+        self._up_s, self._down_s, self._only = up_s, down_s, chosen(only, nodes)
+
+    def outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
+        now = 0.0
+        while self._only[node]:
+            start_s = now + rng.exponential(self._up_s)
+            length_s = rng.exponential(self._down_s)
+            yield start_s, length_s
+            now = start_s + length_s
+
+
+CRASHES = {"none": NoCrashes, "schedule": ScheduledCrashes, "exponential": ExponentialCrashes}

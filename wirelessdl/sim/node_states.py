@@ -1,0 +1,115 @@
+"""Who takes part in a frame, and the roster that keeps account of it as time passes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Participation:
+    """Who is there when a frame opens, `[K]` each.
+
+    ready: runs, and is done with its gradient, so it takes part. listening: of these, who came back and takes
+    what it hears, if anything, for its model, without sending. lost: whose gradient a crash took since the last
+    frame.
+    compute_s: how long the gradient of this round will take. battery_j: what is left, inf without a battery.
+    """
+
+    up: BoolArray
+    ready: BoolArray
+    listening: BoolArray
+    lost: BoolArray
+    compute_s: FloatArray
+    battery_j: FloatArray
+
+    @staticmethod
+    def everyone(nodes: int) -> "Participation":
+        """A frame in which nothing is wrong."""
+        yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+        return Participation(yes, yes, no, no, np.zeros(nodes), np.full(nodes, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Transmissions:
+    """What became of a frame's cast: who sends, and in how many turns."""
+
+    on_air: BoolArray
+    turns: int = 1
+
+
+class NodeStates:
+    """Node states between events. A node that crashes while its gradient is due loses it.
+
+    Slots are whole: what was decided when a frame opened happens, and a crash within it takes effect at its end.
+    """
+
+    def __init__(self, nodes: int, rejoin: str):
+        self.nodes = nodes
+        self.up = np.ones(nodes, dtype=bool)
+        self.ready = np.zeros(nodes, dtype=bool)
+        self.listening = np.zeros(nodes, dtype=bool)
+        self.lost = np.zeros(nodes, dtype=bool)
+        self.fallen = np.zeros(nodes, dtype=bool)  # crashed within the frame that is open
+        self.returning = 0  # down, but coming back
+        self.ended = np.zeros(nodes, dtype=bool)  # down for good, whatever was planned for it
+        self._due = np.zeros(nodes, dtype=bool)  # gradient not computed yet
+        self._open = False
+        self._listens = rejoin == "listen"
+        self._running = nodes
+        self._waiting = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nobody is waited for."""
+        return self._waiting == self._running and (self._running > 0 or self.returning == 0)
+
+    def wait(self, node: int) -> None:
+        """A node is done and waits for a frame."""
+        self.ready[node] = True
+        self._waiting += 1
+
+    def due(self, node: int) -> bool:
+        """Whether a node has a gradient to compute."""
+        return bool(self._due[node])
+
+    def computed(self, node: int) -> None:
+        self._due[node] = False
+
+    def crash(self, node: int, *, returns: bool) -> None:
+        self.up[node] = False
+        self._running -= 1
+        self.returning += returns
+        if self.ready[node]:
+            self.ready[node] = False
+            self._waiting -= 1
+        if self._due[node]:
+            self._due[node] = False
+            (self.fallen if self._open else self.lost)[node] = True
+
+    def rejoin(self, node: int) -> None:
+        self.up[node] = True
+        self._running += 1
+        self.returning -= 1
+        self.listening[node] = self._listens
+
+    def cast(self, compute_s: FloatArray, battery_j: FloatArray) -> Participation:
+        """The frame opens now: whoever waits takes part."""
+        listening = self.listening & self.ready
+        cast = Participation(self.up.copy(), self.ready.copy(), listening, self.lost.copy(), compute_s, battery_j)
+        self.lost[:] = False
+        self.fallen[:] = False
+        self._open = True
+        return cast
+
+    def opened(self, computing: BoolArray) -> None:
+        """Who took part waits no more; some have a gradient to compute."""
+        self._due |= computing
+        self.ready[:] = False
+        self._waiting = 0
+
+    def close(self, cast: Participation) -> None:
+        """The payload is over, and who listened for one frame has done so, whether it heard anybody or not."""
+        self._open = False
+        self.listening &= ~cast.listening

@@ -1,0 +1,109 @@
+"""Time as a whole: nodes, faults, policy and air as SimPy processes, with no idea of what is sent."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+
+from wirelessdl.arrays import BoolArray
+from wirelessdl.errors import ContractError
+from wirelessdl.radio.energy import EnergyModel
+from wirelessdl.radio.frame import Frame
+from wirelessdl.scenario.part import formatted
+from wirelessdl.sim.compute import ComputeTime
+from wirelessdl.sim.crashes import Crashes
+from wirelessdl.sim.medium import Frames, Medium
+from wirelessdl.sim.node import Note, crash_process, node_process
+from wirelessdl.sim.node_states import NodeStates, Participation, Transmissions
+from wirelessdl.sim.policy import Policy
+from wirelessdl.sim.stragglers import Stragglers
+from wirelessdl.streams import Streams
+from wirelessdl.units import to_ns, to_s
+
+
+@dataclass(frozen=True, eq=False)
+class EventSimulation:
+    """What decides when things happen."""
+
+    nodes: int
+    frame: Frame
+    parallel: bool  # gradient and slot at the same time: the paper's protocol
+    compute: ComputeTime
+    policy: Policy
+    crashes: Crashes
+    stragglers: Stragglers
+    energy: EnergyModel
+    rejoin: str
+    streams: Streams
+
+    def duration_ns(self, node: int, round: int) -> int:
+        """How long a gradient takes."""
+        seconds = self.compute.duration_s(node, round) * self.stragglers.factor(node, round)
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ContractError(
+                f"time.compute gave node {node} {seconds} s in round {round}, expected a finite number >= 0"
+            )
+        return to_ns(seconds)
+
+    def run(self, rounds: int, frames: Frames, note: Note = lambda *_: None) -> None:
+        """Let time pass from zero to the end of the last round and call `frames` at both ends of each frame."""
+        env = simpy.Environment()
+        roster = NodeStates(self.nodes, self.rejoin)
+        medium = Medium(
+            env,
+            frame=self.frame,
+            policy=self.policy,
+            roster=roster,
+            duration_ns=self.duration_ns,
+            energy=self.energy,
+            note=note,
+        )
+        nodes = [
+            env.process(node_process(env, node, medium, parallel=self.parallel, note=note))
+            for node in range(self.nodes)
+        ]
+        for node, process in enumerate(nodes):
+            rng = self.streams.draws("faults.crashes", node)
+            env.process(crash_process(env, node, medium, self._outages(node, rng), process, note))
+
+        def end(node: int) -> None:
+            roster.ended[node] = True
+            roster.crash(node, returns=False)
+            nodes[node].interrupt(env.event())
+
+        medium.end = end
+        env.run(until=env.process(medium.process(rounds, frames)))
+
+    def _outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
+        """A node's outages in turn, held to their contract."""
+        name, now_s = type(self.crashes).__name__, 0.0
+        for start_s, length_s in _asked(lambda: self.crashes.outages(node, rng), name):
+            if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
+                raise ContractError(
+                    f"faults.crashes: {name}.outages gave node {node} an outage at {start_s} s for {length_s} s, "
+                    f"expected one after another, from {now_s:g} s on"
+                )
+            yield start_s, length_s
+            now_s = start_s + length_s
+
+
+def _asked(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> Iterator[tuple[float, float]]:
+    try:
+        yield from question()
+    except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError) as error:
+        raise ContractError(f"faults.crashes: {name}.outages raised {formatted(error)}") from error
+
+
+class Last:
+    """Remembers when the last frame opened."""
+
+    time_s = 0.0
+
+    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:  # noqa: ARG002
+        self.time_s = to_s(now_ns)
+        return None
+
+    def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
+        pass
