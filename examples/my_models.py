@@ -3,7 +3,7 @@
     [learning]
     model = { model = "examples/my_models.py:Patches", width = 32 }
 
-The simulator client_indices `classes` and `input_shape` (channels, height, width) to `__init__` where it asks for them;
+The simulator hands `classes` and `input_shape` (channels, height, width) to `__init__` where it asks for them;
 everything else is a parameter of the scenario. All nodes start from the weights the module is built with.
 Linear, convolution and GroupNorm layers are clipped per sample without holding per-sample gradients.
 BatchNorm lets samples see each other and is refused with per-sample clipping; so is dropout, always.

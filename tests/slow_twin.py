@@ -1,88 +1,89 @@
 """Algorithm 1 in plain loops: node by node, link by link, sample by sample, from MATH sections 1 to 4.
 
-It shares with the engine only what is drawn (gains, batches, noise) and the power split; every sum,
-norm and matrix is written out here. Reads slowly, runs slowly, and is what the engine must equal.
+It shares with the engine only what is drawn (gains, batches, noise); every sum, norm and matrix is written out here
+and in `slow_channel`. The power split is worked out here too and compared with the engine's; a solver's answer is good
+to its tolerance, so the engine's own numbers serve from then on. Reads slowly, runs slowly, and is what the engine must
+equal.
 """
 
 import math
 
 import numpy as np
 import torch
-
-from wirelessdl.round.observe import Observer
+from slow_channel import SlowChannel, SlowPlan
 
 
 class SlowTwin:
     def __init__(self, world):
-        self.world, self.observer = world, Observer(world)
+        self.world, self.channel = world, SlowChannel(world)
         self.scenario = world.scenario
         self.K = world.nodes
         self.m = world.learning.learner.size
         self.x = [np.zeros(self.m) for _ in range(self.K)]
         self.z = [[1.0 if i == j else 0.0 for j in range(self.K)] for i in range(self.K)]
-        self.carried = [(0.0, 0.0)] * self.K  # (gamma, multiplier) of the gradient in x
+        self.pending = [(0.0, 0.0)] * self.K  # (gamma, multiplier) of the gradient in x that was not sent
         self.alpha = None
         self.s = [np.zeros(self.m) for _ in range(self.K)]  # what each node held after its last slot
 
-    def round(self, t, time_s, cast=None, fallen=(), classes=None):
-        """One round. cast: who is ready, listens, or lost a gradient; fallen: crashed in the slot; classes: halves."""
+    def round(self, t, time_s, plan, cast=None, fallen=(), classes=None):
+        """One round.
+
+        plan: the engine's, to be compared with; cast: who is ready, listens, or lost a gradient; fallen: crashed in the
+        frame; classes: halves.
+        """
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
-        seen = self.observer.look(t, time_s)
+        frame = self.channel.frame(t, time_s)
         ready = [cast is None or bool(cast.ready[i]) for i in range(K)]
         listening = [cast is not None and bool(cast.listening[i]) for i in range(K)]
         sends = [ready[i] and not listening[i] for i in range(K)]
         for i in range(K):
             if cast is not None and cast.lost[i]:
                 self.x[i] = self._project(self.s[i])
-                self.carried[i] = (0.0, 0.0)
+                self.pending[i] = (0.0, 0.0)
 
         def hears(i, j, gain):
             apart = classes is None or classes[i] != classes[j]
             return gain > 0 and ready[i] and sends[j] and apart
 
-        neighbours, heard = [[] for _ in range(K)], [[] for _ in range(K)]
-        for i, j, gain in zip(seen.links.rx.tolist(), seen.links.tx.tolist(), seen.gain.tolist()):
-            if hears(i, j, gain):
-                neighbours[i].append(j)
-        for i, j, gain in zip(seen.heard.rx.tolist(), seen.heard.tx.tolist(), seen.slots[0].gain.tolist()):
-            if hears(i, j, gain):
-                heard[i].append(j)
+        first = frame.slots[0].gain
+        neighbours = [[j for j in frame.neighbours[i] if hears(i, j, first[i][j])] for i in range(K)]
+        heard = [[j for j in frame.heard[i] if hears(i, j, first[i][j])] for i in range(K)]
         if self.alpha is None:
-            every = None if seen.inside is None else (seen.heard, seen.mean)
-            plan = world.plan(seen.links, seen.mean_gain, heard=every)
+            own = SlowPlan(world, frame)
+            # 1e-6: a linear program's tolerance of 1e-7, and a fixed point's
+            np.testing.assert_allclose(plan.alpha, own.alpha, rtol=1e-6)
+            np.testing.assert_allclose(plan.theta, own.theta, rtol=1e-6)
             self.alpha, self.theta = plan.alpha, plan.theta
         alpha, P = self.alpha, world.power_w
         gamma = world.schedule.rate(t)
 
         sigma = []
         for j in range(K):
-            aligned = self.carried[j][0] if self.carried[j][0] > 0 else gamma
+            aligned = self.pending[j][0] if self.pending[j][0] > 0 else gamma
             sigma.append(privacy.rho * (aligned if hardened else gamma))
         eta = self._normal(t, "noise")
         w = [self.x[j] + sends[j] * math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
-        alone = self.scenario.radio.access == "tdma"
-        jam_w = world.jammer.noise_w(world.links.geometry, time_s)
+        orthogonal = self.scenario.radio.access == "tdma"
         thermal = self._normal(t, "thermal")
-        echo = 10 ** (-self.scenario.radio.cancellation_db / 10)
+        share_heard = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
         epsilon = np.full((K, K), -math.inf)
-        for n, slot in enumerate(seen.slots):
-            part = self._coordinates(n, len(seen.slots))
-            gain, est = seen.heard.matrix(slot.gain), seen.heard.matrix(slot.gain_est)
-            phase = seen.heard.matrix(np.zeros(len(seen.heard)) if slot.phase_rad is None else slot.phase_rad)
+        for n, slot in enumerate(frame.slots):
+            part = self._coordinates(n, len(frame.slots))
+            gain, est, phase = slot.gain, slot.est, slot.phase
             weight = self._air_weight(est, neighbours, sends)
             for i in range(K):
                 d = len(neighbours[i])
                 if d == 0:
                     s[i][part] = w[i][part]
-                    A[i][i] += 1 / len(seen.slots)
-                    known[i][i] += 1 / len(seen.slots)
+                    A[i][i] += 1 / len(frame.slots)
+                    known[i][i] += 1 / len(frame.slots)
                     continue
-                if alone:
-                    warmth = math.sqrt(world.thermal_w + jam_w[i]) * thermal[i]
-                    s[i] = self._one_by_one(i, gain, neighbours, w, A, warmth, listening[i])
+                if orthogonal:
+                    noise = math.sqrt(world.thermal_w + frame.jammer_w[i]) * thermal[i]
+                    s[i] = self._one_by_one(i, gain, neighbours, w, A, noise, listening[i])
                     known[i] = A[i]
                     continue
                 if listening[i]:
@@ -93,15 +94,16 @@ class SlowTwin:
                     turned = self._turned(w[j][part], phase[i][j])
                     y = y + gain[i][j] * math.sqrt(alpha[j] * P[j]) * turned
                 emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
-                y = y + math.sqrt(world.thermal_w + jam_w[i] + sends[i] * echo * emitted) * thermal[i][part]
+                added_w = world.thermal_w + frame.jammer_w[i] + sends[i] * share_heard * emitted
+                y = y + math.sqrt(added_w) * thermal[i][part]
                 s[i][part] = weight[i] * y / (c * d) + (1 - weight[i]) * w[i][part]
-                A[i][i] += (1 - weight[i]) / len(seen.slots)
-                known[i][i] += (1 - weight[i]) / len(seen.slots)
+                A[i][i] += (1 - weight[i]) / len(frame.slots)
+                known[i][i] += (1 - weight[i]) / len(frame.slots)
                 for j in heard[i]:
-                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(seen.slots)
+                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(frame.slots)
                     A[i][j] += share * gain[i][j] * math.cos(phase[i][j])
                 for j in neighbours[i]:
-                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(seen.slots)
+                    share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(frame.slots)
                     known[i][j] += share * est[i][j]
             epsilon = np.fmax(epsilon, self._epsilon(gain, heard, sigma, gamma))
 
@@ -114,9 +116,9 @@ class SlowTwin:
             g = self._gradient(i, t, s[i] if hardened else self.x[i]) if steps[i] else 0.0
             self.x[i] = self._project(s[i] - gamma * multiplier[i] * g)
             if steps[i]:
-                self.carried[i] = (gamma, multiplier[i])
+                self.pending[i] = (gamma, multiplier[i])
             elif sends[i] or neighbours[i]:
-                self.carried[i] = (0.0, 0.0)
+                self.pending[i] = (0.0, 0.0)
         B = [[float(i == k) for k in range(K)] if listening[i] else known[i] for i in range(K)]
         self.z = [[sum(B[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
         return A, epsilon
@@ -141,7 +143,7 @@ class SlowTwin:
         length = math.sqrt(sum(c * c for c in v.tolist()))
         return v if length <= radius else v * (radius / length)
 
-    def _one_by_one(self, i, gain, neighbours, w, A, warmth, listens):
+    def _one_by_one(self, i, gain, neighbours, w, A, noise, listens):
         """Each neighbour divided by its own gain, then Metropolis weights, or the mean for a listener."""
         alpha, P, mixed, square = self.alpha, self.world.power_w, 0.0, 0.0
         for j in neighbours[i]:
@@ -153,7 +155,7 @@ class SlowTwin:
             mixed = mixed + A[i][j] * w[j]
             square += (A[i][j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
         A[i][i] = 1 - A[i].sum()
-        return mixed + A[i][i] * w[i] + math.sqrt(square) * warmth
+        return mixed + A[i][i] * w[i] + math.sqrt(square) * noise
 
     def _air_weight(self, gain, neighbours, sends):
         """d/(d+1), or receiver balancing by power iteration over those who send and hear each other."""
@@ -189,8 +191,8 @@ class SlowTwin:
                     masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
                 step = gamma * self.theta
                 if privacy.protocol == "hardened":
-                    step = self.carried[j][0] * self.carried[j][1]
-                shift = world.sensitivity * step * gain[i][j] * math.sqrt(alpha[j] * P[j])
+                    step = self.pending[j][0] * self.pending[j][1]
+                shift = world.learning.sensitivity * step * gain[i][j] * math.sqrt(alpha[j] * P[j])
                 epsilon[i][j] = shift / math.sqrt(masking) * factor
         return epsilon
 

@@ -12,7 +12,7 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError, TrainingError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.engine import LearningEngine, RoundInput, Settings
+from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, Settings
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
@@ -68,9 +68,8 @@ def order(nodes, round=1, weights=None, evaluate=False, thermal=0.01):
         round=round,
         segments=one_slot(10**9, mixing, np.full(nodes, thermal)),
         noise_scale=np.full(nodes, 0.1),
-        step=np.full(nodes, 0.3),
+        update=ModelUpdate.everyone(np.full(nodes, 0.3)),
         evaluate=evaluate,
-        withdrawn=np.zeros(nodes, dtype=bool),
     )
 
 
@@ -322,9 +321,8 @@ def test_steps_taken_back_leave_what_was_received():
     mixed = engine.mixed()
     silent = dataclasses.replace(
         order(5, round=2, weights=np.eye(5), thermal=0.0),
-        withdrawn=np.array([True, False, False, False, False]),
+        update=ModelUpdate(np.arange(5) == 0, np.zeros(5, dtype=bool), np.zeros(5)),
         noise_scale=np.zeros(5),
-        step=np.zeros(5),
     )
     kept = engine.state()
     engine.round(silent)

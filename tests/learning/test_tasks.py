@@ -15,7 +15,7 @@ from wirelessdl.learning.data.synthetic import Synthetic
 from wirelessdl.learning.models.convex import Logistic, Ridge
 from wirelessdl.learning.runtime.draws import NodeDraws
 from wirelessdl.mixing import perron_vector
-from wirelessdl.preview.plan import preview
+from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.stopping import Plateau
@@ -150,7 +150,7 @@ def test_without_the_multiplier_it_ends_where_the_loudest_want_it(tmp_path):
     )
     world = build(scenario)
     parts = quadratics(world)
-    pi = perron_vector(preview(world).plan.weights)
+    pi = perron_vector(preview_plan(world).plan.weights)
     biased, optimum = weighted_minimum(parts, pi), weighted_minimum(parts, np.ones(4))
     _, models = final_models(scenario, tmp_path)
     assert np.abs(biased - optimum).max() > 0.02  # they are different places

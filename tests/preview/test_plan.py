@@ -9,7 +9,7 @@ from conftest import tiny
 import wirelessdl
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_air, mix, uniform_air
-from wirelessdl.preview.plan import preview
+from wirelessdl.preview.plan import preview_plan
 from wirelessdl.round.multiplier import make_multiplier
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import load_scenario
@@ -83,7 +83,7 @@ def test_crediting_thermal_noise_lowers_link_epsilon_and_never_own(tmp_path):
     assert credited.links["epsilon"].max() <= 1.0 + 1e-9
     assert credited.rounds["epsilon_own_max"].iloc[-1] > plain.rounds["epsilon_own_max"].iloc[-1]
     world = build(tiny(radio=loud, privacy={"epsilon_max": 1.0, "credit_thermal": True}))
-    assert any("thermal noise is credited" in line for line in preview(world).verdict)
+    assert any("thermal noise is credited" in line for line in preview_plan(world).verdict)
 
 
 # --- multipliers: a quadratic task with a known optimum, gradients of f_i = ||x - b_i||^2 / 2
@@ -156,16 +156,16 @@ def test_multipliers_resume_where_they_were(rule):
 
 
 def test_the_verdict_tells_what_trains_and_what_does_not():
-    urban = preview(build(load_scenario("urban_er_k20")))
+    urban = preview_plan(build(load_scenario("urban_er_k20")))
     assert urban.verdict[0].endswith("this trains")
     assert urban.plan.epsilon_own.max() <= 1.0
-    printed = preview(build(load_scenario("paper_k4_full")))
+    printed = preview_plan(build(load_scenario("paper_k4_full")))
     assert "this will not train" in printed.verdict[0]
     assert printed.noise_to_update > 100
     words, _, ratio = printed.verdict[1].rpartition(" ")
     assert words == "per-sample clipping (with the hardened protocol) would give"
     assert float(ratio.rstrip("x")) < printed.noise_to_update / 100  # the sensitivity falls by the batch, 256
-    lp = preview(build(load_scenario("urban_er_k20_paper_lp", overrides=["power.balance=false"])))
+    lp = preview_plan(build(load_scenario("urban_er_k20_paper_lp", overrides=["power.balance=false"])))
     assert any("receiver balancing would make it 20" in line for line in lp.verdict)
     assert any('objective = "own-noise"' in line for line in lp.verdict)
 

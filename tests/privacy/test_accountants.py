@@ -416,7 +416,7 @@ def test_plan_forecasts_and_audits(tmp_path, wirelessdl_command):
 
 
 def test_the_forecast_is_what_the_run_spends(tmp_path):
-    from wirelessdl.preview.plan import preview
+    from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
 
     for sections in (
@@ -427,7 +427,7 @@ def test_the_forecast_is_what_the_run_spends(tmp_path):
         },
     ):
         scenario = tiny(scenario={"rounds": 30}, **sections)
-        said = preview(build(scenario)).forecast
+        said = preview_plan(build(scenario)).forecast
         spent = wirelessdl.simulate(scenario, out=tmp_path).summary["epsilon_own_total"]
         accountant = "gdp" if "privacy" in sections else "pld"
         # the paper's multipliers start at 1 and rise towards theta, so its run spends less

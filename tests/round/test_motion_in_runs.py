@@ -13,9 +13,10 @@ from wirelessdl.channel import path_loss_db
 from wirelessdl.errors import RunInterrupted
 from wirelessdl.gaussian import slot_mu
 from wirelessdl.links import Geometry, Links
-from wirelessdl.round.observe import Connectivity, Observer
+from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
+from wirelessdl.run.wiring import make_observer
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.units import thermal_noise_w, w_to_dbm
 
@@ -229,8 +230,8 @@ def test_a_payload_longer_than_a_tenth_of_the_coherence_time_goes_in_slots(wirel
 def test_slots_have_gains_of_their_own_and_take_their_time():
     world = build(load_scenario("vehicular_ring_k10"))
     assert world.frame.slots == 4
-    seen = Observer(world).look(1, 0.0)
-    first, *later = (slot.gain for slot in seen.slots)
+    channel = make_observer(world).observe(1, 0.0)
+    first, *later = (slot.gain for slot in channel.slots)
     for gain in later:
         assert (gain != first).all()
     assert world.frame.airtime_ns == 4 * world.frame.slot_ns + world.frame.feedback_ns

@@ -6,9 +6,8 @@ from conftest import tiny_table
 from slow_twin import SlowTwin
 
 from wirelessdl.radio.access import halves
-from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import build
-from wirelessdl.run.recorder import Recorder
+from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.units import to_s
 
@@ -108,10 +107,10 @@ def test_engine_equals_the_loops_in_trouble(case, tmp_path):
     if table["radio"].get("access") == "tdma":
         table["radio"]["bandwidth_hz"] = 1e9  # five turns within the period
     held = compare(table, tmp_path, rounds=9)
-    present = np.stack([slot.cast.ready for slot in held])
+    present = np.stack([slot.participation.ready for slot in held])
     assert not present.all()
     if table["faults"].get("rejoin") == "listen":
-        assert any(slot.cast.listening.any() for slot in held)
+        assert any(slot.participation.listening.any() for slot in held)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -128,38 +127,40 @@ def test_engine_equals_the_loops(case, tmp_path):
 
 
 def compare(table, folder, rounds):
-    """Engine and twin side by side, round by round; the slots they went through."""
+    """Engine and twin side by side, round by round; the frames they went through."""
     scenario = parse_scenario(table, folder=str(folder))
     twin = SlowTwin(build(scenario, device="cpu"))
     world = build(scenario, device="cpu")
-    recorder = Recorder(energy=world.simulation.energy, thermal_w=world.thermal_w, links="all", flush_every=50)
-    engine = Engine(world, recorder)
-    opened, slots, compared = [], [], []
+    engine = make_engine(world)
+    opened, decisions, compared = [], [], []
     inner_open, inner_close = engine.open_frame, engine.close_frame
 
-    def open_frame(round, now_ns, cast):
+    def open_frame(round, now_ns, participation):
         opened.append(now_ns)
-        return inner_open(round, now_ns, cast)
+        return inner_open(round, now_ns, participation)
 
     def close_frame(round, now_ns, fallen):
         inner_close(round, now_ns, fallen)
-        slot = engine._slot
-        slots.append(slot)
+        decision = engine._decision
+        decisions.append(decision)
         half = scenario.radio.duplex == "half"
         classes = halves(world.nodes, world.streams.draws("radio.duplex", round)) if half else None
-        A, epsilon = twin.round(round, to_s(opened[-1]), slot.cast, fallen, classes)
-        np.testing.assert_allclose(slot.weights.actual.dense, A, atol=1e-12)
+        A, epsilon = twin.round(round, to_s(opened[-1]), decision.plan, decision.participation, fallen, classes)
+        np.testing.assert_allclose(decision.weights.actual.dense, A, atol=1e-12)
         # 1e-9: sums of 600 products in another order
         np.testing.assert_allclose(world.learning.x.numpy(), np.stack(twin.x), atol=1e-9, rtol=1e-9)
+        pending = engine.stages.pending
+        assert [(gamma > 0, m > 0) for gamma, m in twin.pending] == list(zip(pending.gamma > 0, pending.multiplier > 0))
+        np.testing.assert_allclose(pending.gamma * pending.multiplier, [g * m for g, m in twin.pending], rtol=1e-10)
         if np.isfinite(scenario.privacy.epsilon_max):
-            expected = slot.seen.heard.vector(epsilon)
+            expected = decision.channel.heard.vector(epsilon)
             within = expected <= 1.0  # beyond 1 the slot's epsilon is analytic, not Theorem 1
-            np.testing.assert_allclose(slot.link_epsilon[within], expected[within], rtol=1e-10)
+            np.testing.assert_allclose(decision.link_epsilon[within], expected[within], rtol=1e-10)
             compared.append(int(within.sum()))
 
     engine.open_frame, engine.close_frame = open_frame, close_frame
-    engine.run()
+    run_rounds(world, engine)
     assert len(opened) == rounds
     assert sum(compared) > 0 or not np.isfinite(scenario.privacy.epsilon_max)
     assert np.abs(world.learning.x.numpy()).max() > 0
-    return slots
+    return decisions

@@ -86,7 +86,7 @@ def schedules(draw):
 
 def hold_to_the_rules(table):
     watched = Watched(table).run()
-    engine, world, slots = watched.engine, watched.world, watched.slots
+    engine, world, slots = watched.engine, watched.world, watched.decisions
     # no deadlock: every round came to its end; time never goes back
     assert [slot.round for slot in slots] == list(range(1, ROUNDS + 1))
     times = [event.time_ns for event in watched.order]
@@ -95,18 +95,18 @@ def hold_to_the_rules(table):
     for slot, start, after in zip(slots, frames, frames[1:]):
         assert after >= start + slot.frame.airtime_ns
     for number, slot in enumerate(slots):
-        cast, weights = slot.cast, slot.weights.actual
+        cast, weights = slot.participation, slot.weights.actual
         assert (cast.ready <= cast.up).all()
         assert (slot.on_air <= cast.ready & ~cast.listening).all()
         np.testing.assert_allclose(weights.row_sum, 1.0, atol=1e-12)  # perfect CSI
         np.testing.assert_array_equal(weights.dense[~cast.ready], np.eye(world.nodes)[~cast.ready])
-        assert slot.on_air[slot.seen.links.tx].all()
+        assert slot.on_air[slot.channel.links.tx].all()
         if number:  # who takes no part holds what it held
             before = watched.after_round[number - 1]
             still = ~cast.ready & ~cast.lost
             np.testing.assert_array_equal(watched.after_round[number][still], before[still])
     # every transmission has its record, and every record its transmission
-    sent, recorded = watched.told["phy.tx"], watched.told["privacy.release"]
+    sent, recorded = watched.events["phy.tx"], watched.events["privacy.release"]
     assert len(sent) == len(recorded) == ROUNDS
     for tx, release in zip(sent, recorded):
         assert tx.node.tolist() == np.flatnonzero(release.on_air).tolist()
@@ -115,16 +115,16 @@ def hold_to_the_rules(table):
     charged = np.sum([release.own_mu > 0 for release in recorded], axis=0)
     np.testing.assert_array_equal(engine.ledger.own_rounds, charged)
     # a charge for each gradient that was taken and then sent, none for those that were lost, and none twice
-    stepped = np.sum([event.entry.stepped for event in watched.told["learning.update"]], axis=0)
+    stepped = np.sum([event.record.stepped for event in watched.events["learning.update"]], axis=0)
     assert (charged <= stepped).all()
     if hasattr(engine.multiplier, "z"):
         assert (np.diagonal(engine.multiplier.z) > 0).all()
     # energy adds up: parts to a round, rounds to what batteries lost
     energy, used = world.simulation.energy, np.zeros(world.nodes)
     for slot in slots:
-        compute_s = slot.on_air * slot.cast.compute_s
-        np.testing.assert_allclose(slot.cast.battery_j, energy.battery_j - used, atol=1e-15)
-        used = used + energy.nominal_j(slot.frame, slot.on_air, slot.cast.ready, compute_s)
+        compute_s = slot.on_air * slot.participation.compute_s
+        np.testing.assert_allclose(slot.participation.battery_j, energy.battery_j - used, atol=1e-15)
+        used = used + energy.nominal_j(slot.frame, slot.on_air, slot.participation.ready, compute_s)
     assert (used <= energy.battery_j).all()
 
 
@@ -168,14 +168,14 @@ def outage(tmp_path, **sections):
 
 def test_silencing_one_of_three_neighbours_raises_epsilon_by_the_factor_of_its_noise(tmp_path):
     watched = outage(tmp_path, power={"objective": "own-noise"}, privacy={"epsilon_max": 0.5})
-    before, during, after = watched.slots[1], watched.slots[3], watched.slots[6]
+    before, during, after = watched.decisions[1], watched.decisions[3], watched.decisions[6]
     assert before.on_air.all()
     assert during.on_air.tolist() == [True, True, True, False]
     assert after.on_air.all()
-    gain = before.seen.links.matrix(before.seen.slots[0].gain)
+    gain = before.channel.links.matrix(before.channel.slots[0].gain)
     noise_w = (1 - before.alpha) * before.budget_w * before.sigma**2  # constant gamma: the same in all rounds
-    epsilon = before.seen.links.matrix(before.link_epsilon, fill=np.nan)
-    now = during.seen.links.matrix(during.link_epsilon, fill=np.nan)
+    epsilon = before.channel.links.matrix(before.link_epsilon, fill=np.nan)
+    now = during.channel.links.matrix(during.link_epsilon, fill=np.nan)
     for rx in range(3):
         heard = [tx for tx in range(4) if tx != rx]
         masking = sum(gain[rx, k] ** 2 * noise_w[k] for k in heard)
@@ -194,9 +194,9 @@ def test_adaptive_plans_keep_the_promise_through_an_outage_and_static_ones_do_no
     learning = {"batch_size": 8, "eval_every": 8, "learning_rate": {"kind": decay, "initial": 0.1}}
     power = {"objective": objective, "alpha_min": 1e-6}
     adaptive = outage(tmp_path, power={**power, "schedule": "adaptive"}, learning=learning)
-    assert max(slot.link_epsilon.max() for slot in adaptive.slots) <= 1.0 + 1e-9
+    assert max(slot.link_epsilon.max() for slot in adaptive.decisions) <= 1.0 + 1e-9
     assert adaptive.engine.violations == 0
-    carried = np.stack([slot.release.gamma for slot in adaptive.slots])
+    carried = np.stack([slot.release.gamma for slot in adaptive.decisions])
     if decay == "inverse-sqrt":
         assert (carried[5] > 0).all()
         assert carried[5, 3] > 1.3 * carried[5, 0]
@@ -242,9 +242,9 @@ def test_own_totals_charge_exactly_the_transmissions_made(tmp_path):
 def test_noise_follows_the_gradient_carried_through_silence(tmp_path):
     learning = {"batch_size": 8, "eval_every": 8, "learning_rate": {"kind": "inverse-sqrt", "initial": 0.1}}
     watched = outage(tmp_path, learning=learning, power={"objective": "own-noise"})
-    silent = [slot.round for slot in watched.slots if not slot.on_air[3]]
-    back = watched.slots[silent[-1]]
-    rates = [watched.world.schedule.rate(slot.round) for slot in watched.slots]
+    silent = [slot.round for slot in watched.decisions if not slot.on_air[3]]
+    back = watched.decisions[silent[-1]]
+    rates = [watched.world.schedule.rate(slot.round) for slot in watched.decisions]
     assert back.sigma[3] == pytest.approx(10 * rates[silent[0] - 2])
     assert back.sigma[0] == pytest.approx(10 * rates[back.round - 2])
 
@@ -266,24 +266,24 @@ def comeback(rejoin):
 
 def test_a_node_that_listens_takes_the_mean_of_what_it_hears():
     watched = comeback("listen")
-    listens = [slot.round for slot in watched.slots if slot.cast.listening[1]]
+    listens = [slot.round for slot in watched.decisions if slot.participation.listening[1]]
     assert len(listens) == 1
-    slot, before = watched.slots[listens[0] - 1], watched.after_round[listens[0] - 2]
+    slot, before = watched.decisions[listens[0] - 1], watched.after_round[listens[0] - 2]
     assert not slot.on_air[1]
     heard = [0, 2, 3]
-    gain = slot.seen.links.matrix(slot.seen.slots[0].gain)[1]
+    gain = slot.channel.links.matrix(slot.channel.slots[0].gain)[1]
     amplitude = gain * np.sqrt(slot.alpha * slot.budget_w)
     expected = sum(amplitude[k] * before[k] for k in heard) / sum(amplitude[k] for k in heard)
     np.testing.assert_allclose(watched.after_round[listens[0] - 1][1], expected, atol=1e-12)
-    after = watched.slots[listens[0]]
+    after = watched.decisions[listens[0]]
     assert after.on_air[1]
     assert after.release.own_mu[1] == 0.0  # it carries no gradient of its own
 
 
 def test_a_node_that_keeps_its_state_sends_at_once_what_it_carried():
     watched = comeback("keep")
-    down = [slot.round for slot in watched.slots if not slot.cast.up[1]]
-    first = watched.slots[down[-1]]
+    down = [slot.round for slot in watched.decisions if not slot.participation.up[1]]
+    first = watched.decisions[down[-1]]
     assert first.on_air[1]
     np.testing.assert_array_equal(watched.after_round[down[-1] - 1][1], watched.after_round[down[0] - 2][1])
 
@@ -297,11 +297,11 @@ def test_a_gradient_lost_in_a_crash_leaves_what_was_received():
         learning={"dtype": "float64", "batch_size": 8, "eval_every": 1},
     )
     with_crash, without = Watched(table).run(), Watched({**table, "faults": {}}).run()
-    assert with_crash.slots[1].cast.lost.tolist() == [False, True, False, False]
-    assert with_crash.slots[1].release.own_mu[1] == 0.0
-    assert without.slots[1].release.own_mu[1] > 0.0
-    evaluated = [event.outcome.accuracy[1] for event in with_crash.told["learning.update"]]
-    assert evaluated[0] == without.told["learning.update"][0].outcome.accuracy[1]
+    assert with_crash.decisions[1].participation.lost.tolist() == [False, True, False, False]
+    assert with_crash.decisions[1].release.own_mu[1] == 0.0
+    assert without.decisions[1].release.own_mu[1] > 0.0
+    evaluated = [event.result.accuracy[1] for event in with_crash.events["learning.update"]]
+    assert evaluated[0] == without.events["learning.update"][0].result.accuracy[1]
 
 
 def test_late_nodes_are_judged_by_what_they_held():
@@ -313,9 +313,9 @@ def test_late_nodes_are_judged_by_what_they_held():
         learning={"batch_size": 8, "eval_every": 1},
     )
     watched = Watched(table).run()
-    late = [slot.round for slot in watched.slots if not slot.cast.ready[2]]
+    late = [slot.round for slot in watched.decisions if not slot.participation.ready[2]]
     assert late == [3, 4]
-    accuracy = [float(event.outcome.accuracy[2]) for event in watched.told["learning.update"]]
+    accuracy = [float(event.result.accuracy[2]) for event in watched.events["learning.update"]]
     assert accuracy[1] == accuracy[2] == accuracy[3]
 
 
@@ -328,8 +328,8 @@ def test_blocked_links_are_gone_while_they_are_blocked(tmp_path):
         {"tx": 2, "rx": 3, "from_s": 0, "both_ways": False},
     ]
     watched = outage(tmp_path, faults={"blockage": {"kind": "schedule", "events": events}})
-    for slot in watched.slots:
-        hears = slot.seen.links.matrix(np.ones(len(slot.seen.links))) > 0
+    for slot in watched.decisions:
+        hears = slot.channel.links.matrix(np.ones(len(slot.channel.links))) > 0
         away = 3 <= slot.round <= 4
         assert hears[1, 0] == hears[0, 1] == (not away)
         assert not hears[3, 2]
@@ -348,12 +348,12 @@ def test_links_below_an_snr_fall_out_and_stay_heard_where_interference_is_physic
     radio = {"power_dbm": 23, "thermal_noise": True, "interference": "physical"}
     physical = Watched(tiny_table(**sections, radio=radio)).run()
     lost = 0
-    for one, other in zip(plain.slots, physical.slots):
-        snr_db = 10 * np.log10(one.seen.slots[0].gain ** 2 * 0.2 / plain.world.noise_w)
+    for one, other in zip(plain.decisions, physical.decisions):
+        snr_db = 10 * np.log10(one.channel.slots[0].gain ** 2 * 0.2 / plain.world.noise_w)
         assert (snr_db >= 30.0 - 0.01).all()
-        lost += 30 - len(one.seen.links)
-        assert len(other.seen.heard) == 30
-        assert len(other.seen.links) == len(one.seen.links)
+        lost += 30 - len(one.channel.links)
+        assert len(other.channel.heard) == 30
+        assert len(other.channel.links) == len(one.channel.links)
     assert 0 < lost < 120
 
 
@@ -373,12 +373,11 @@ def test_a_jammer_disturbs_models_and_estimates_but_no_epsilon():
     quiet = Watched(tiny_table(radio=radio, power={"objective": "own-noise"})).run()
     jammer = {"kind": "noise", "power_dbm": 0.0}
     loud = Watched(tiny_table(radio=radio, power={"objective": "own-noise"}, faults={"jammer": jammer})).run()
-    for one, other in zip(quiet.slots, loud.slots):
+    for one, other in zip(quiet.decisions, loud.decisions):
         np.testing.assert_array_equal(one.link_epsilon, other.link_epsilon)
         np.testing.assert_array_equal(one.own_epsilon, other.own_epsilon)
-        assert (
-            np.abs(other.seen.gain_est - other.seen.gain).max() > 1e-3 > np.abs(one.seen.gain_est - one.seen.gain).max()
-        )
+        jammed, clear = (np.abs(d.channel.gain_est - d.channel.gain).max() for d in (other, one))
+        assert jammed > 1e-3 > clear
     assert np.abs(quiet.after_round[0] - loud.after_round[0]).max() > 1e-3
 
 

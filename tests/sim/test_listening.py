@@ -7,11 +7,9 @@ from conftest import tiny
 import wirelessdl
 from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.errors import ScenarioError
-from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import build
-from wirelessdl.run.recorder import Recorder
+from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.trace.sink import RunWriter
 
 
 def test_a_listener_that_hears_nobody_keeps_what_it_held(tmp_path):
@@ -34,17 +32,15 @@ def test_a_listener_that_hears_nobody_keeps_what_it_held(tmp_path):
     held = []
     inner = world.learning.round
 
-    def watched(order):
+    def watched(given):
         before = world.learning.mixed()
-        outcome = inner(order)
-        held.append((order.absent, before, world.learning.mixed(), world.learning.state()))
-        return outcome
+        result = inner(given)
+        held.append((given.update.keep, before, world.learning.mixed(), world.learning.state()))
+        return result
 
     world.learning.round = watched
-    recorder = Recorder(energy=world.simulation.energy, thermal_w=world.thermal_w, links="none", flush_every=50)
-    recorder.writer = RunWriter(tmp_path)
-    Engine(world, recorder).run()
-    listened = [(before, after, x) for absent, before, after, x in held if absent is not None and absent[1]]
+    run_rounds(world, make_engine(world))
+    listened = [(before, after, x) for kept, before, after, x in held if kept[1]]
     assert listened
     for before, after, x in listened:
         np.testing.assert_array_equal(after[1], before[1])
@@ -60,7 +56,7 @@ def test_spending_is_exact_where_a_crash_took_a_gradient(tmp_path):
     assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_own_total"])
     # a gradient that was lost was never sent: fewer releases than transmissions after the first
     sent = run.nodes[run.nodes.transmitted]
-    assert (sent.carried == 0).sum() > sent.node.nunique()
+    assert (sent.sent_multiplier == 0).sum() > sent.node.nunique()
 
 
 @pytest.mark.parametrize(

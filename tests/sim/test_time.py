@@ -52,7 +52,7 @@ def test_log_of_a_straggler_and_a_crash_on_the_clock():
         (FRAME + 25 * MS, 1, "computed"),
         (30 * MS, None, "frame"),
     ]
-    assert [slot.on_air.tolist() for slot in watched.slots] == [
+    assert [slot.on_air.tolist() for slot in watched.decisions] == [
         [True, True, True],
         [True, False, False],
         [True, False, True],
@@ -85,7 +85,7 @@ def test_log_of_the_same_with_a_deadline():
     frames = [time for time, _, state in watched.states() if state == "frame"]
     # round 1 to 2: node 1 is late, the cap passes; node 2 crashes within frame 2, which it still carries
     assert frames == [0, FRAME + 3 * MS, 2 * (FRAME + 3 * MS), 3 * (FRAME + 3 * MS)]
-    assert [slot.on_air.tolist() for slot in watched.slots] == [
+    assert [slot.on_air.tolist() for slot in watched.decisions] == [
         [True, True, True],
         [True, False, False],
         [True, False, False],
@@ -99,21 +99,21 @@ def test_a_barrier_waits_for_nobody_who_is_gone_and_for_the_first_who_comes_back
     watched = Watched(tiny_table(scenario={"rounds": 3}, network={"nodes": 3}, faults=faults)).run()
     frames = [time for time, _, state in watched.states() if state == "frame"]
     assert frames[1] == 101 * MS
-    assert [slot.on_air.tolist() for slot in watched.slots][1:] == [[False, True, False]] * 2
+    assert [slot.on_air.tolist() for slot in watched.decisions][1:] == [[False, True, False]] * 2
     for event in gone:
         event.pop("for_s")
     watched = Watched(tiny_table(scenario={"rounds": 3}, network={"nodes": 3}, faults=faults)).run()
-    assert [slot.cast.up.any() for slot in watched.slots] == [True, False, False]
+    assert [slot.participation.up.any() for slot in watched.decisions] == [True, False, False]
 
 
 def test_a_crash_within_a_frame_takes_effect_at_its_end_and_takes_the_gradient():
     faults = {"crashes": {"kind": "schedule", "events": [{"node": 2, "at_s": 0.002, "for_s": 0.1}]}}
     watched = Watched(tiny_table(scenario={"rounds": 2}, network={"nodes": 3}, faults=faults)).run()
-    first, second = watched.told["learning.update"]
+    first, second = watched.events["learning.update"]
     assert first.slot.on_air.all()
-    assert first.entry.stepped.tolist() == [True, True, False]
-    assert second.slot.cast.up.tolist() == [True, True, False]
-    assert watched.engine.carried.gamma[2] == 0.0
+    assert first.record.stepped.tolist() == [True, True, False]
+    assert second.slot.participation.up.tolist() == [True, True, False]
+    assert watched.engine.stages.pending.gamma[2] == 0.0
 
 
 def test_compute_times_come_from_their_laws():
@@ -187,8 +187,8 @@ def test_rounds_last_as_long_as_their_frames():
 def test_half_duplex_links_join_the_two_classes_only():
     watched = Watched(tiny_table(scenario={"rounds": 6}, network={"nodes": 6}, radio={"duplex": "half"})).run()
     graphs = set()
-    for slot in watched.slots:
-        links = slot.seen.links
+    for slot in watched.decisions:
+        links = slot.channel.links
         assert len(links) == 2 * 3 * 3  # a full graph of six cut into halves, both ways
         hears = links.matrix(np.ones(len(links))) > 0
         side = hears[0]  # whoever node 0 hears is in the other class
@@ -244,8 +244,8 @@ def test_under_tdma_a_link_leaks_what_its_sender_leaks():
     oac = Watched(tiny_table(scenario={"rounds": 3}, **sections)).run()
     tdma = Watched(tiny_table(scenario={"rounds": 3}, radio={"access": "tdma"}, **sections)).run()
     assert tdma.world.frame.turns == 3
-    for one, other in zip(oac.slots, tdma.slots):
-        np.testing.assert_allclose(other.release.link_mu, other.release.own_mu[other.seen.heard.tx])
+    for one, other in zip(oac.decisions, tdma.decisions):
+        np.testing.assert_allclose(other.release.link_mu, other.release.own_mu[other.channel.heard.tx])
         np.testing.assert_allclose(one.release.own_mu, other.release.own_mu)
         if one.round > 1:
             assert (one.release.link_mu < other.release.link_mu).all()  # a second neighbour's noise masks too
@@ -263,11 +263,11 @@ def test_turns_follow_a_graph_that_moves():
         time={"compute": {"kind": "constant", "seconds": 0.05}},
     )
     watched = Watched(table).run()
-    turns = [slot.frame.turns for slot in watched.slots]
-    assert turns == [int(coloring(slot.seen.links).max()) + 1 for slot in watched.slots]
+    turns = [slot.frame.turns for slot in watched.decisions]
+    assert turns == [int(coloring(slot.channel.links).max()) + 1 for slot in watched.decisions]
     assert len(set(turns)) > 1
     frames = [time for time, _, state in watched.states() if state == "frame"]
-    airtime = [slot.frame.airtime_ns for slot in watched.slots]
+    airtime = [slot.frame.airtime_ns for slot in watched.decisions]
     np.testing.assert_array_equal(np.diff(frames), np.array(airtime[:-1]) + 50 * MS)
 
 
@@ -298,15 +298,15 @@ def test_a_battery_ends_a_node_by_what_it_would_use_at_full_power():
     cost = power_w * (payload_s + pilot_s)
     table = tiny_table(scenario={"rounds": 6}, energy={"battery_j": [3.5 * cost, 100.0, 100.0, 1.0 * cost]})
     watched = Watched(table).run()
-    assert np.stack([slot.on_air for slot in watched.slots])[:, [0, 3]].T.tolist() == [
+    assert np.stack([slot.on_air for slot in watched.decisions])[:, [0, 3]].T.tolist() == [
         [True, True, True, False, False, False],
         [True, False, False, False, False, False],
     ]
-    ended = [(event.node, event.state) for event in watched.told["node.state"] if event.state == "battery"]
+    ended = [(event.node, event.state) for event in watched.events["node.state"] if event.state == "battery"]
     assert ended == [(3, "battery"), (0, "battery")]
-    left = np.stack([slot.cast.battery_j for slot in watched.slots])
+    left = np.stack([slot.participation.battery_j for slot in watched.decisions])
     np.testing.assert_allclose(left[:4, 0], cost * np.array([3.5, 2.5, 1.5, 0.5]))
-    for slot in watched.slots:  # what is really radiated never exceeds what batteries pay for
+    for slot in watched.decisions:  # what is really radiated never exceeds what batteries pay for
         assert (slot.alpha * 0.5**2 + (1 - slot.alpha) * slot.sigma**2 <= 1.0).all()
 
 

@@ -21,7 +21,7 @@ from wirelessdl.bench.suites import Contest
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.engine import LearningEngine, RoundInput, Settings
+from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, Settings
 from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
@@ -30,9 +30,8 @@ from wirelessdl.learning.runtime.workers import Workers
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, mix, uniform_air
-from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import build
-from wirelessdl.run.recorder import Recorder
+from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.streams import Streams
 from wirelessdl.trace.sink import RunWriter
@@ -219,9 +218,8 @@ def rounds(learning: LearningEngine, mixing: Mixing) -> Callable[[], Any]:
     same: dict[str, Any] = {
         "segments": one_slot(learning.learner.size, mixing.compact, np.zeros(nodes)),
         "noise_scale": np.full(nodes, _NOISE),
-        "step": np.full(nodes, _STEP),
+        "update": ModelUpdate.everyone(np.full(nodes, _STEP)),
         "evaluate": False,
-        "withdrawn": np.zeros(nodes, dtype=bool),
     }
     return lambda: learning.round(RoundInput(round=next(number), **same))
 
@@ -321,11 +319,8 @@ def at_its_best(run: Callable[[], Any]) -> Callable[[], Any]:
 def timed_run() -> tuple[float, float]:
     """Seconds that events and tracing took in a run of `urban_er_k20`, and seconds of the whole."""
     world = build(load_scenario("urban_er_k20", overrides=["scenario.rounds=100"]), device="cpu")
-    trace = world.scenario.trace
-    recorder = Recorder(
-        energy=world.simulation.energy, thermal_w=world.thermal_w, links=trace.links, flush_every=trace.flush_every
-    )
-    work = Engine(world, recorder)
+    recorder = make_recorder(world)
+    work = make_engine(world, recorder)
     inside = {"frames": 0.0, "tracing": 0.0}
 
     def watched(call: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -345,7 +340,7 @@ def timed_run() -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
         recorder.writer = RunWriter(Path(folder))
         started = time.perf_counter()
-        work.run()
+        run_rounds(world, work)
         recorder.flush()
         whole = time.perf_counter() - started
     return whole - inside["frames"] + inside["tracing"], whole

@@ -22,15 +22,15 @@ def command(
 ) -> None:
     """Check SCENARIO whole, parts, data, gains and power plan included, and say what would run. Nothing is written."""
     from wirelessdl.preview.describe import describe
-    from wirelessdl.preview.plan import preview
-    from wirelessdl.preview.warnings import scenario_warnings
+    from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
+    from wirelessdl.run.warnings import scenario_warnings
     from wirelessdl.scenario.loader import load_scenario
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
     world = build(loaded, device="cpu")
     facts = describe(world)
-    facts["verdict"] = "; ".join(preview(world).verdict)
+    facts["verdict"] = "; ".join(preview_plan(world).verdict)
     for number, warning in enumerate(scenario_warnings(world)):
         facts["warning" if not number else f"warning {number + 1}"] = warning
     if as_json:

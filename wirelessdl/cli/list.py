@@ -85,12 +85,12 @@ def _list_names_as_json() -> None:
     from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.loader import bundled_scenarios
 
-    names = {"scenarios": list(bundled_scenarios()), **{key: list(known) for key, known in PARTS.items()}}
+    names = {"scenarios": list(bundled_scenarios()), **{key: list(kind.classes) for key, kind in PARTS.items()}}
     click.echo(json.dumps(names, indent=2))
 
 
 def _list_names() -> None:
-    from wirelessdl.run.registry import PARTS, SUPPLIED
+    from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
 
     console = Console(highlight=False)
@@ -98,9 +98,9 @@ def _list_names() -> None:
     console.print(
         _table((name, _headline(path.read_text(encoding="utf-8"))) for name, path in bundled_scenarios().items())
     )
-    for key, known in PARTS.items():
+    for key, kind in PARTS.items():
         console.print(f"\n[bold]{key}[/]")
-        console.print(_table((name, _describe(target, SUPPLIED.get(key, ()))) for name, target in known.items()))
+        console.print(_table((name, _describe(target, kind.supplied)) for name, target in kind.classes.items()))
     files = sorted((share_folder() / "channel_models").glob("*.py"))
     if files:
         console.print("\n[bold]channel model files[/]")

@@ -12,7 +12,7 @@ from rich.table import Table
 from wirelessdl.cli.options import all_overrides, scenario_options
 
 if TYPE_CHECKING:
-    from wirelessdl.preview.plan import Preview
+    from wirelessdl.preview.plan import PlanPreview
 
 _SHADES = " .:-=+*#@"
 _MOST = 40  # nodes shown one by one
@@ -49,31 +49,31 @@ def command(
         raise click.UsageError("--receiver goes with --audit")
     if scenario is None:
         raise click.UsageError("name a SCENARIO, or a run to --audit")
-    from wirelessdl.preview.plan import preview
+    from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
-    seen = preview(build(loaded, device="cpu"))
+    found = preview_plan(build(loaded, device="cpu"))
     if figure is not None:
         from wirelessdl.preview.plan_figure import draw_plan
 
-        draw_plan(seen, loaded.scenario.name, figure)
+        draw_plan(found, loaded.scenario.name, figure)
     if as_json:
         from wirelessdl.trace.files import plain
 
-        click.echo(json.dumps(plain(facts(seen)), indent=2))
+        click.echo(json.dumps(plain(facts(found)), indent=2))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")
-    for line in seen.verdict:
+    for line in found.verdict:
         console.print(f"  {line}", soft_wrap=True)
     console.print()
-    console.print(_figures(seen))
+    console.print(_figures(found))
     console.print()
-    console.print(_nodes(seen))
-    if len(seen.plan.alpha) <= _MOST and seen.plan.problem.private:
-        console.print(_heat(seen))
+    console.print(_nodes(found))
+    if len(found.plan.alpha) <= _MOST and found.plan.problem.private:
+        console.print(_heat(found))
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
 
@@ -99,18 +99,18 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
     console.print(table)
 
 
-def facts(seen: "Preview") -> dict[str, Any]:
+def facts(found: "PlanPreview") -> dict[str, Any]:
     """The preview as plain values; matrices are [rx][tx]."""
-    plan = seen.plan
+    plan = found.plan
     return {
-        "verdict": list(seen.verdict),
+        "verdict": list(found.verdict),
         "theta": plan.theta,
         "spectral_gap": plan.spectral_gap,
-        "noise_to_update": seen.noise_to_update,
-        "noise_std": seen.noise_std,
-        "thermal_std": seen.thermal_std,
-        "violation_rate": seen.violation_rate,
-        "epsilon_own_total": seen.forecast,
+        "noise_to_update": found.noise_to_update,
+        "noise_std": found.noise_std,
+        "thermal_std": found.thermal_std,
+        "violation_rate": found.violation_rate,
+        "epsilon_own_total": found.forecast,
         "balance": plan.balance,
         "iterations": plan.iterations,
         "alpha": plan.alpha.tolist(),
@@ -119,14 +119,14 @@ def facts(seen: "Preview") -> dict[str, Any]:
         "backoff_db": plan.backoff_db.tolist(),
         "pi": plan.perron.tolist(),
         "multiplier": plan.multiplier.tolist(),
-        "node_noise_std": seen.node_noise_std.tolist(),
+        "node_noise_std": found.node_noise_std.tolist(),
         "epsilon_own": plan.epsilon_own.tolist(),
         "epsilon": plan.epsilon.tolist(),
     }
 
 
-def _figures(seen: "Preview") -> Table:
-    plan = seen.plan
+def _figures(found: "PlanPreview") -> Table:
+    plan = found.plan
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -136,26 +136,30 @@ def _figures(seen: "Preview") -> Table:
     table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
     table.add_row("weight in the whole", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
-    ratio = f"{seen.noise_to_update:.3g}x the update"
-    table.add_row("noise on the model", f"{seen.noise_std:.3g} per coordinate in round 1, {ratio}")
-    if seen.thermal_std:
-        table.add_row("thermal noise", f"{seen.thermal_std:.3g} per coordinate and round")
+    ratio = f"{found.noise_to_update:.3g}x the update"
+    table.add_row("noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}")
+    if found.thermal_std:
+        table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round")
     if plan.problem.private and len(plan.link_epsilon):
         table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, promised {promised:g}")
         table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
     if plan.problem.private:
-        totals = ", ".join(f"{value:.3g} ({name})" for name, value in sorted(seen.forecast.items(), key=lambda t: t[1]))
-        first = "; by the first frame's plan" if seen.first_frame_only else ""
+        totals = ", ".join(
+            f"{value:.3g} ({name})" for name, value in sorted(found.forecast.items(), key=lambda t: t[1])
+        )
+        first = "; by the first frame's plan" if found.first_frame_only else ""
         table.add_row("whole run, own noise", f"epsilon {totals}{first}")
-    if seen.violation_rate is not None:
-        table.add_row("under fading", f"{seen.violation_rate:.1%} of links above epsilon_max in frames not planned for")
+    if found.violation_rate is not None:
+        table.add_row(
+            "under fading", f"{found.violation_rate:.1%} of links above epsilon_max in frames not planned for"
+        )
     if backoff.max() > 0.005:
         table.add_row("back-off", f"{backoff.min():.1f} to {backoff.max():.1f} dB below the power budget")
     return table
 
 
-def _nodes(seen: "Preview") -> Table:
-    plan = seen.plan
+def _nodes(found: "PlanPreview") -> Table:
+    plan = found.plan
     table = Table(box=None, pad_edge=False)
     for name in ("node", "alpha", "", "noise", "own epsilon", "pi", "back-off"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
@@ -165,7 +169,7 @@ def _nodes(seen: "Preview") -> Table:
             f"{node}",
             f"{plan.alpha[node]:.3f}",
             f"[blue]{'█' * filled}[/][yellow]{'░' * (24 - filled)}[/]",
-            f"{seen.node_noise_std[node]:.3g}",
+            f"{found.node_noise_std[node]:.3g}",
             f"{plan.epsilon_own[node]:.3g}",
             f"{plan.perron[node]:.3f}",
             f"{plan.backoff_db[node]:.1f} dB",
@@ -175,8 +179,8 @@ def _nodes(seen: "Preview") -> Table:
     return table
 
 
-def _heat(seen: "Preview") -> str:
-    plan = seen.plan
+def _heat(found: "PlanPreview") -> str:
+    plan = found.plan
     lines = [f"\none slot, receiver down, sender across ('{_SHADES[1]}' little to '{_SHADES[-1]}' epsilon_max)"]
     for node, row in enumerate(plan.epsilon):
         cells = [_shade(value / plan.problem.epsilon_max) for value in row]

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from wirelessdl.run.recorder import Progress as Evaluation
+    from wirelessdl.round.records import Progress as Evaluation
 
 
 class Stopper:

@@ -12,19 +12,19 @@ from pydantic import TypeAdapter
 @click.command(epilog="Example: wirelessdl schema > scenario.schema.json")
 def command() -> None:
     """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in complete and check keys by it."""
-    from wirelessdl.run.registry import PARTS, SUPPLIED
+    from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.schema import Scenario
 
     schema = Scenario.model_json_schema()
     schema["title"] = "wirelessdl scenario"
-    for where, known in PARTS.items():
+    for where, kind in PARTS.items():
         section, _, key = where.partition(".")
         name = (
             schema["properties"][section]["$ref"].rpartition("/")[2] if "$ref" in schema["properties"][section] else ""
         )
         place = schema["$defs"][name or f"{section.capitalize()}Section"]["properties"][key]
         written = "model" if where in ("channel.models", "learning.model") else "kind"
-        part = _part(known, written, SUPPLIED.get(where, ()))
+        part = _part(kind.classes, written, kind.supplied)
         if place.get("type") == "array":
             place["items"] = part
         else:

@@ -1,7 +1,7 @@
 """The learning engine: all nodes' models as one [K, m] tensor, one call per round.
 
-The simulator client_indices over an `Order`, what the air and the plan decided for this slot; the engine
-answers with `RoundResult`, tensors that nobody waits for until they are traced.
+The simulator hands over a `RoundInput`, what channel and plan decided for this frame; the engine
+answers with a `RoundResult`, tensors that nobody waits for until they are traced.
 
 State is three such tensors: the models x, what each node holds after the slot, and one that is in turn
 what is sent, the gradient, and the next x. Nodes are cut into pieces that threads take (`Workers`); only
@@ -41,16 +41,33 @@ _SMALL = 2**19  # numbers in all models, below which waking a second thread cost
 
 
 @dataclass(frozen=True, eq=False)
+class ModelUpdate:
+    """What becomes of every node's model in a round, `[K]` each; made by the one who keeps what is pending.
+
+    withdraw: the last step is taken back, since it will never be sent. keep: the node takes no part, so what it holds
+    stays. step: gamma * multiplier of the gradient it takes; 0 for none.
+    """
+
+    withdraw: BoolArray
+    keep: BoolArray
+    step: FloatArray
+
+    @staticmethod
+    def everyone(step: FloatArray) -> "ModelUpdate":
+        """A round in which every node takes part and nothing is taken back."""
+        nobody = np.zeros(len(step), dtype=bool)
+        return ModelUpdate(nobody, nobody, step)
+
+
+@dataclass(frozen=True, eq=False)
 class RoundInput:
     """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
 
     round: int
     segments: tuple[Segment, ...]
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
-    step: FloatArray  # gamma mult
+    update: ModelUpdate
     evaluate: bool
-    withdrawn: BoolArray  # nodes whose last step is taken back: it will never be sent
-    absent: BoolArray | None = None  # nodes that take no part: what they hold stays as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,35 +162,36 @@ class LearningEngine:
         self._objective = self._known_optimum() if settings.regret else None
 
     @torch.no_grad()
-    def round(self, order: RoundInput) -> RoundResult:
+    def round(self, given: RoundInput) -> RoundResult:
         """One slot: send, superpose, differentiate, step."""
         with one_thread(self._small):
-            outcome = self._round(order)
-        if not order.evaluate:
-            return outcome
+            result = self._round(given)
+        if not given.evaluate:
+            return result
         evaluated = self._mixed if self.settings.gradient_at == "mixed" else self.x
-        return replace(outcome, accuracy=self.accuracy(evaluated))
+        return replace(result, accuracy=self.accuracy(evaluated))
 
-    def _round(self, order: RoundInput) -> RoundResult:
-        if order.withdrawn.any():
-            back = torch.as_tensor(order.withdrawn.nonzero()[0], device=self.device)
+    def _round(self, given: RoundInput) -> RoundResult:
+        update = given.update
+        if update.withdraw.any():
+            back = torch.as_tensor(update.withdraw.nonzero()[0], device=self.device)
             self.x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
         kept = None
-        if order.absent is not None and order.absent.any():
-            away = torch.as_tensor(order.absent.nonzero()[0], device=self.device)
+        if update.keep.any():
+            away = torch.as_tensor(update.keep.nonzero()[0], device=self.device)
             kept = [held.index_select(0, away) for held in (self.x, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
-        mixed, self_interference_power = self._superpose(order)
+        mixed, self_interference_power = self._superpose(given)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
-        step = self._column(order.step).neg_()
+        step = self._column(update.step).neg_()
         loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
 
         def learn(worker: int, piece: int) -> None:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
-            batch = self._batch(worker, nodes, order.round)
+            batch = self._batch(worker, nodes, given.round)
             point, gradient = (mixed if hardened else self.x)[part], self._spare[part]
             loss[part] = self.strategy.gradient(worker, point, batch, gradient)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
@@ -223,7 +241,7 @@ class LearningEngine:
         features, labels = self._store.test_x, self._store.test_y
         chunk = self._evaluated()
 
-        def judge(worker: int, piece: int) -> None:
+        def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
             given = {"nodes": range(part.start, part.stop)} if self._remembered is not None else {}
             scores = self.strategy.scores(worker, x[part], features, **given)
@@ -232,7 +250,7 @@ class LearningEngine:
             else:
                 right[part] = (scores.argmax(dim=2) == labels).to(self.dtype).mean(dim=1)
 
-        self._gradients.each(-(-len(x) // chunk), judge)
+        self._gradients.each(-(-len(x) // chunk), evaluate)
         return right
 
     def need(self, nodes: int | None = None) -> Need:
@@ -267,38 +285,39 @@ class LearningEngine:
                 f"learning needs {need.formatted()}; {format_size(free)} are free on {self.device}: {remedy}"
             )
 
-    def _superpose(self, order: RoundInput) -> tuple[Tensor, Tensor | None]:
+    def _superpose(self, given: RoundInput) -> tuple[Tensor, Tensor | None]:
         """s = A w, and ||w||^2 / m where a receiver hears its own: noise row by row in threads, then the air."""
-        noisy, warm = bool(order.noise_scale.any()), any(segment.receiver_noise for segment in order.segments)
+        noisy = bool(given.noise_scale.any())
+        receiver_noise = any(segment.receiver_noise for segment in given.segments)
         sent = self._spare if noisy else self.x
-        echoes = any(segment.self_interference_scale.any() for segment in order.segments)
-        power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if echoes else None
-        if noisy or warm:
-            scale, rows = self._column(order.noise_scale), max(1, _NOISE_PIECE // self.learner.size)
-            heat = [
+        interferes = any(segment.self_interference_scale.any() for segment in given.segments)
+        power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if interferes else None
+        if noisy or receiver_noise:
+            scale, rows = self._column(given.noise_scale), max(1, _NOISE_PIECE // self.learner.size)
+            scales = [
                 (self._column(segment.thermal_scale), self._column(segment.self_interference_scale))
-                for segment in order.segments
+                for segment in given.segments
             ]
 
             def draw(worker: int, piece: int) -> None:
                 nodes = self._piece(piece, rows)
                 part, draws = slice(nodes.start, nodes.stop), self._draws[worker]
                 if noisy:
-                    draws.fill_normal(sent[part], order.round, "noise", nodes)
+                    draws.fill_normal(sent[part], given.round, "noise", nodes)
                     torch.addcmul(self.x[part], sent[part], scale[part], out=sent[part])
                 if power is not None:
                     power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self.learner.size)
-                if warm:
-                    draws.fill_normal(self._mixed[part], order.round, "thermal", nodes)
-                    for segment, (thermal, echo) in zip(order.segments, heat):
+                if receiver_noise:
+                    draws.fill_normal(self._mixed[part], given.round, "thermal", nodes)
+                    for segment, (thermal, interference) in zip(given.segments, scales):
                         own = None if power is None else power[part]
-                        deviation = receiver_deviation(thermal[part], echo[part], own)
+                        deviation = receiver_deviation(thermal[part], interference[part], own)
                         self._mixed[part, segment.coordinates].mul_(deviation)
 
             self._workers.each(-(-self.nodes // rows), draw)
-        if not warm:
+        if not receiver_noise:
             self._mixed.zero_()
-        self._air.superpose(order.segments, sent, self._mixed)
+        self._air.superpose(given.segments, sent, self._mixed)
         return self._mixed, power
 
     @property

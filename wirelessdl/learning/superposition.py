@@ -94,12 +94,12 @@ def quadrature(w: Tensor) -> Tensor:
     return turned
 
 
-def receiver_deviation(thermal: Tensor, echo: Tensor, power: Tensor | None) -> Tensor:
+def receiver_deviation(thermal: Tensor, interference: Tensor, power: Tensor | None) -> Tensor:
     """Deviation of what receivers add: thermal noise, and what remains of their own emission.
 
     The latter follows what was really sent, noise included, so it tells no more than the release itself.
     """
-    return thermal if power is None else (thermal.square() + echo.square() * power.unsqueeze(1)).sqrt()
+    return thermal if power is None else (thermal.square() + interference.square() * power.unsqueeze(1)).sqrt()
 
 
 def project_(x: Tensor, radius: float) -> Tensor:

@@ -8,6 +8,7 @@ from annotated_types import Interval
 from scipy.spatial import cKDTree
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import ContractError
 from wirelessdl.network.parameters import Circle, Length, Span, low_high
 from wirelessdl.network.tables import FindFile, read_table
 
@@ -154,6 +155,23 @@ def _at_height(x: FloatArray, y: FloatArray, height_m: Span, rng: np.random.Gene
     # drawn last and only for a range, so that giving one leaves everyone's place on the ground
     height = np.full(len(x), low) if low == high else low + (high - low) * rng.random(len(x))
     return np.column_stack([x, y, height]).astype(np.float64)
+
+
+def require_positions(position_m: object, nodes: int, name: str) -> FloatArray:
+    """What a placement of this name answered, checked: finite metres `[K, 3]`, no two nodes at one place."""
+    try:
+        start_m = np.asarray(position_m, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ContractError(
+            f"network.placement: {name}: positions() returned {type(position_m).__name__}, expected metres"
+        ) from None
+    if start_m.shape != (nodes, 3) or not np.isfinite(start_m).all():
+        raise ContractError(
+            f"network.placement: {name}: positions() returned shape {start_m.shape}, expected finite metres of shape "
+            f"{(nodes, 3)}"
+        )
+    require_apart(start_m)
+    return start_m
 
 
 def require_apart(position_m: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""What the air will be in a run, seen before any training: every frame's gains, value for value."""
+"""What the air will be in a run, frame before any training: every frame's gains, value for value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.channel.model import Chain
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
 from wirelessdl.radio.coherence import STILL
 from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
+from wirelessdl.run.wiring import make_observer
 from wirelessdl.run.world import World
-from wirelessdl.sim.node_states import Participation, Transmissions
 from wirelessdl.units import dbm_to_w, to_db, to_s
 
 _INSTANTS, _REALISATIONS = 240, 8
@@ -25,21 +25,21 @@ class ChannelPreview:
     """The air frame by frame."""
 
     time_s: FloatArray
-    seen: tuple[FrameChannel, ...]
+    frames: tuple[FrameChannel, ...]
     los: BoolArray  # of the first frame's links
     connectivity: JointConnectivity | None  # of links that come and go
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
 
     @property
     def links(self) -> Links:
-        return self.seen[0].links
+        return self.frames[0].links
 
     def heard(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
         """time_s, tx, rx, gain: one row for all that is heard, of every slot of every frame."""
         slots = [
-            (time_s + offset_s, seen.heard, slot.gain)
-            for time_s, seen in zip(self.time_s.tolist(), self.seen)
-            for offset_s, slot in zip(self.slot_s, seen.slots)
+            (time_s + offset_s, frame.heard, slot.gain)
+            for time_s, frame in zip(self.time_s.tolist(), self.frames)
+            for offset_s, slot in zip(self.slot_s, frame.slots)
         ]
         return (
             np.repeat([time_s for time_s, _, _ in slots], [len(links) for _, links, _ in slots]),
@@ -50,12 +50,12 @@ class ChannelPreview:
 
     def rows(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
         """time_s, tx, rx, gain: one row per link and frame, its first slot's."""
-        sizes = [len(seen.links) for seen in self.seen]
+        sizes = [len(frame.links) for frame in self.frames]
         return (
             np.repeat(self.time_s, sizes),
-            np.concatenate([seen.links.tx for seen in self.seen]),
-            np.concatenate([seen.links.rx for seen in self.seen]),
-            np.concatenate([seen.gain for seen in self.seen]),
+            np.concatenate([frame.links.tx for frame in self.frames]),
+            np.concatenate([frame.links.rx for frame in self.frames]),
+            np.concatenate([frame.gain for frame in self.frames]),
         )
 
     def over_time(self, tx: int, rx: int) -> tuple[FloatArray, FloatArray]:
@@ -103,11 +103,11 @@ class _Watch:
     def __init__(self, observer: Observer, on_frame: Callable[[int], None] | None):
         self._observer, self._on_frame = observer, on_frame
         self.time_s: list[float] = []
-        self.seen: list[FrameChannel] = []
+        self.frames: list[FrameChannel] = []
 
-    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:  # noqa: ARG002
+    def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:  # noqa: ARG002
         self.time_s.append(to_s(now_ns))
-        self.seen.append(self._observer.look(round, to_s(now_ns)))
+        self.frames.append(self._observer.observe(round, to_s(now_ns)))
         if self._on_frame is not None:
             self._on_frame(round)
         return None
@@ -119,13 +119,15 @@ class _Watch:
 def preview_channel(world: World, on_frame: Callable[[int], None] | None = None) -> ChannelPreview:
     """Every frame of the run, without learning."""
     scenario = world.scenario
-    watch = _Watch(Observer(world), on_frame)
+    watch = _Watch(make_observer(world), on_frame)
     world.simulation.run(scenario.scenario.rounds, watch)
-    los = world.condition.los(watch.seen[0].links)
+    los = world.condition.los(watch.frames[0].links)
     follows = getattr(world.topology, "follows_motion", False)
-    joint = joint_connectivity([seen.links for seen in watch.seen], scenario.network.joint_window) if follows else None
+    joint = (
+        joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
+    )
     slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
-    return ChannelPreview(np.array(watch.time_s), tuple(watch.seen), los, joint, slot_s)
+    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), los, joint, slot_s)
 
 
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
@@ -135,7 +137,7 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
     key, first, inverse = np.unique(number, return_index=True, return_inverse=True)
     frames = np.bincount(inverse)
     power = np.bincount(inverse, weights=gain**2) / frames
-    distance = np.concatenate([seen.links.distance_m for seen in found.seen])
+    distance = np.concatenate([frame.links.distance_m for frame in found.frames])
     deepest = np.full(len(key), np.inf)
     np.minimum.at(deepest, inverse, gain**2)
     noise_w = world.noise_w
@@ -153,20 +155,15 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
 
 
 def preview_fading(world: World, found: ChannelPreview) -> FadingPreview | None:
-    """Fading at close instants, of fresh models on streams of their own; None where nothing fades."""
-    fading = _fading(world)
-    if not fading:
+    """Fading at close instants, of copied models on streams of their own; None where nothing fades."""
+    if not world.fading.models:
         return None
     step_s = _step_s(world, found)
     time_s = np.asarray(step_s * np.arange(_INSTANTS), dtype=np.float64)
     air = [found.links.at(world.mobility.geometry(t)) for t in time_s]
-    chains = [Chain(_fading(world), world.streams, prefix=f"probe.{n}") for n in range(_REALISATIONS)]
+    chains = [world.fading.chain(f"probe.{n}") for n in range(_REALISATIONS)]
     rows = [np.concatenate([chain.gain(links, t).now for chain in chains]) for links, t in zip(air, time_s.tolist())]
-    return FadingPreview(time_s, np.stack(rows), found.links, *_theory(fading, found.links))
-
-
-def _fading(world: World) -> list[tuple[str, Any]]:
-    return [(name, model) for name, model in world.fresh_models() if getattr(model, "small_scale", False)]
+    return FadingPreview(time_s, np.stack(rows), found.links, *_theory(world.fading.models, found.links))
 
 
 def _theory(

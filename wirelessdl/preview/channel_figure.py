@@ -35,7 +35,7 @@ def draw_channel(
 
 
 def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
-    links, gain_db = found.links, to_db(found.seen[0].mean_gain ** 2)
+    links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
     lines = np.stack([position[links.tx], position[links.rx]], axis=1)[order]

@@ -25,10 +25,10 @@ def describe(world: World) -> dict[str, str]:
     degree, distance = links.degree, links.distance_m
     sizes = [len(client) for client in world.client_indices]
     privacy, learning = scenario.privacy, scenario.learning
-    q = world.sampling_rate
+    q = world.learning.sampler.rate
     chain = " + ".join(part.name for part in scenario.channel.models)
     radio = scenario.radio
-    echo = "" if world.self_interference == 0 else f", own emission cancelled by {radio.cancellation_db:g} dB"
+    interference = "" if world.self_interference == 0 else f", own emission cancelled by {radio.cancellation_db:g} dB"
     thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
     return {
         "network": (
@@ -38,7 +38,7 @@ def describe(world: World) -> dict[str, str]:
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
-        "radio": f"{scenario.radio.power_dbm:g} dBm, {scenario.radio.bandwidth_hz / 1e6:g} MHz, {thermal}{echo}",
+        "radio": f"{radio.power_dbm:g} dBm, {radio.bandwidth_hz / 1e6:g} MHz, {thermal}{interference}",
         "model": (
             f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "
             f"{_flops(gradient_flops(world.learning.learner))} for a sample's gradient"

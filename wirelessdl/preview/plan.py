@@ -6,7 +6,6 @@ reaches the clip and all agree. Their ratio says whether a round moves towards t
 mostly at random; both shrink with gamma alike, so it holds for the whole run.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,16 +13,14 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
-from wirelessdl.leakage import own_mu
+from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.privacy import total_epsilon, valid_accountants
-from wirelessdl.privacy.combinations import Accountant, Sampler
-from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.round.observe import Observer
-from wirelessdl.round.planning import Planner, heard_more
+from wirelessdl.run.forecast import forecast, forecast_terms
+from wirelessdl.run.wiring import make_observer, make_planner
 from wirelessdl.run.world import World
+from wirelessdl.scenario.schema import PrivacySection
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
@@ -32,7 +29,7 @@ _FRESH = 200  # realisations, none of them planned for, that a violation rate is
 
 
 @dataclass(frozen=True, eq=False)
-class Preview:
+class PlanPreview:
     """A plan and what to expect of it."""
 
     plan: PowerPlan
@@ -46,72 +43,44 @@ class Preview:
     verdict: tuple[str, ...]
 
 
-def preview(world: World) -> Preview:
+def preview_plan(world: World) -> PlanPreview:
     """The plan of the first frame, and a verdict; seconds, no training."""
-    seen = Observer(world).look(1, 0.0)
-    adaptive = world.scenario.power.schedule == "adaptive"
-    plan = Planner(world).first(seen)
+    power, privacy = world.scenario.power, world.scenario.privacy
+    channel = make_observer(world).observe(1, 0.0)
+    planner = make_planner(world)
+    plan = planner.first(channel)
+    adaptive = power.schedule == "adaptive"
     if adaptive:
-        heard = heard_more(seen, seen.slots[0].gain_est)
-        plan = world.plan(seen.links, seen.gain_est, None if plan.balance else plan.theta, heard=heard)
+        plan = planner.solve_frame(channel)
     gamma = world.schedule.rate(1)
-    ratio = noise_to_update(world, plan)
-    return Preview(
+    parameters = world.learning.learner.size
+    ratio = noise_to_update(plan, privacy.clip_norm, parameters)
+    violation_rate = None
+    if not adaptive and plan.problem.private:
+        fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
+        violation_rate = _violation_rate(plan, fresh)
+    divisor = float(world.learning.sampler.divisor.min())
+    return PlanPreview(
         plan=plan,
         noise_std=gamma * plan.noise_per_step,
-        node_noise_std=gamma * world.scenario.privacy.rho * np.sqrt(plan.beta / plan.alpha),
+        node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
-        forecast=forecast(world, plan),
-        first_frame_only=adaptive and world.scenario.power.objective != "own-noise",
-        violation_rate=None if adaptive or not plan.problem.private else _violation_rate(world, plan, seen),
-        verdict=tuple(_verdict(world, plan, ratio)),
+        forecast=forecast(forecast_terms(world), plan),
+        first_frame_only=adaptive and power.objective != "own-noise",
+        violation_rate=violation_rate,
+        verdict=tuple(_verdict(plan, ratio, privacy, world.allocator, parameters, divisor)),
     )
 
 
-def forecast(world: World, plan: PowerPlan) -> dict[str, float]:
-    """Own-noise total of the worst node after all rounds, under every accountant that may count it.
-
-    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks.
-    """
-    privacy, releases = world.scenario.privacy, world.scenario.scenario.rounds - 1
-    step = np.full(world.nodes, world.sensitivity * plan.theta)
-    mu = own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * privacy.rho**2, step)
-    if privacy.protocol == "paper":
-        rates = np.array([world.schedule.rate(round) for round in range(1, releases + 2)])
-        spread = float(np.sqrt(np.sum((rates[:-1] / rates[1:]) ** 2)))
-        return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, privacy.delta_total))}
-    sampler: Sampler = world.terms.sampler
-    names = valid_accountants(sampler, "replace-one", privacy.clipping)
-    if not np.isfinite(mu).all():
-        return dict.fromkeys(names, math.inf)
-    epochs = world.learning.sampler.epoch_rounds  # 1 unless shuffled, where epochs are charged
-    charged = [math.ceil(releases / rounds) for rounds in epochs.tolist()]
-    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, world.sampling_rate, charged)})
-
-    def total(name: Accountant, triple: tuple[float, float, int]) -> float:
-        return total_epsilon(
-            *triple, delta=privacy.delta_total, accountant=name, sampler=sampler, clipping=privacy.clipping
-        )
-
-    # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
-    slow = {"rdp", "pld"} if sampler == "poisson" else {"rdp"}
-    quick: list[Accountant] = [name for name in names if name not in slow]
-    tightest: Accountant = "pld" if "pld" in quick else quick[0]
-    worst = max(triples, key=lambda triple: total(tightest, triple))
-    return {name: total(name, worst) if name in slow else max(total(name, t) for t in triples) for name in names}
-
-
-def noise_to_update(world: World, plan: PowerPlan) -> float:
+def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:
     """Norm of a round's noise over the norm of its largest update, both of the network's model."""
-    update = world.nodes * world.scenario.privacy.clip_norm
-    return float(plan.noise_per_step * np.sqrt(world.learning.learner.size) / update)
+    return float(plan.noise_per_step * np.sqrt(parameters) / (len(plan.alpha) * clip_norm))
 
 
-def _violation_rate(world: World, plan: PowerPlan, seen: FrameChannel) -> float | None:
-    """Share of links above epsilon_max over fresh realisations; None without fading."""
-    fresh = world.sample_gains(seen.heard, seen.mean, _FRESH, offset=world.scenario.power.samples)
-    if len(fresh) == 1 or not len(seen.heard):
+def _violation_rate(plan: PowerPlan, fresh: FloatArray) -> float | None:
+    """Share of links above epsilon_max over fresh realisations `[N, links]`; None without fading."""
+    if len(fresh) == 1 or not fresh.shape[1]:
         return None
     over = slot_epsilon(
         replace(plan.problem, samples=fresh).mu(plan.alpha, plan.power_w, plan.theta), plan.problem.delta
@@ -119,8 +88,21 @@ def _violation_rate(world: World, plan: PowerPlan, seen: FrameChannel) -> float 
     return float(np.mean(over > plan.problem.epsilon_max * (1.0 + TOLERANCE)))
 
 
-def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
-    privacy, nodes = world.scenario.privacy, world.nodes
+def _verdict(
+    plan: PowerPlan,
+    ratio: float,
+    privacy: PrivacySection,
+    allocator: PowerAllocator,
+    parameters: int,
+    divisor: float,
+) -> Iterator[str]:
+    """divisor: what the smallest client's sum of gradients is divided by."""
+    nodes = len(plan.alpha)
+
+    def other_ratio(**changes: object) -> float | None:
+        other = _try(allocator, plan, **changes)
+        return None if other is None else noise_to_update(other, privacy.clip_norm, parameters)
+
     if not plan.problem.private:
         yield "no privacy noise: what limits training is the task and the air"
         return
@@ -132,14 +114,13 @@ def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
     else:
         yield f"{size}: this will not train"
     if privacy.clipping == "batch" and ratio > TRAINS:
-        per_sample = sensitivity("per-sample", privacy.clip_norm, float(world.learning.sampler.divisor.min()))
-        other = _try(world, plan, sensitivity=per_sample)
+        other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor))
         if other is not None:
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
-            yield f"per-sample clipping{hint} would give {noise_to_update(world, other):.3g}x"
+            yield f"per-sample clipping{hint} would give {other:.3g}x"
     if not plan.balance and plan.theta > 1.05 * nodes:
-        other = _try(world, plan, balance="receiver")
-        gain = "" if other is None else f", and the noise {noise_to_update(world, other):.3g}x the update"
+        other = other_ratio(balance="receiver")
+        gain = "" if other is None else f", and the noise {other:.3g}x the update"
         yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}{gain}"
     if plan.epsilon_own.max() > 10 * privacy.epsilon_max:
         node = int(np.argmax(plan.epsilon_own))
@@ -152,9 +133,9 @@ def _verdict(world: World, plan: PowerPlan, ratio: float) -> Iterator[str]:
     yield from plan.notes
 
 
-def _try(world: World, plan: PowerPlan, **changes: object) -> PowerPlan | None:
+def _try(allocator: PowerAllocator, plan: PowerPlan, **changes: object) -> PowerPlan | None:
     """The plan under other circumstances, where there is one."""
     try:
-        return world.allocator.allocate(replace(plan.problem, **changes), None)  # type: ignore[arg-type]
+        return allocator.allocate(replace(plan.problem, **changes), None)  # type: ignore[arg-type]
     except WirelessdlError:
         return None

@@ -7,10 +7,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
-from wirelessdl.preview.plan import Preview
+from wirelessdl.preview.plan import PlanPreview
 
 
-def draw_plan(preview: Preview, name: str, path: Path) -> None:
+def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
     """Four panels, IEEE text width."""
     plan = preview.plan
     with styled():
@@ -27,7 +27,7 @@ def draw_plan(preview: Preview, name: str, path: Path) -> None:
         save(figure, path)
 
 
-def _split(axis: Any, preview: Preview) -> None:
+def _split(axis: Any, preview: PlanPreview) -> None:
     plan, node = preview.plan, np.arange(len(preview.plan.alpha))
     axis.bar(node, plan.alpha, color=BLUE, label="model, alpha")
     axis.bar(node, plan.beta, bottom=plan.alpha, color=ORANGE, label="noise, beta")
@@ -38,7 +38,7 @@ def _split(axis: Any, preview: Preview) -> None:
     axis.legend(loc="upper left", ncols=2)
 
 
-def _heat(figure: Any, axis: Any, preview: Preview) -> None:
+def _heat(figure: Any, axis: Any, preview: PlanPreview) -> None:
     plan = preview.plan
     top = plan.problem.epsilon_max if plan.problem.private else 1.0
     shown = np.where(np.isinf(plan.epsilon), np.nan, plan.epsilon)
@@ -51,7 +51,7 @@ def _heat(figure: Any, axis: Any, preview: Preview) -> None:
         locator.set_params(integer=True)
 
 
-def _own(axis: Any, preview: Preview) -> None:
+def _own(axis: Any, preview: PlanPreview) -> None:
     plan = preview.plan
     epsilon = np.where(np.isfinite(plan.epsilon_own), plan.epsilon_own, np.nan)
     node = np.arange(len(epsilon))
@@ -68,7 +68,7 @@ def _own(axis: Any, preview: Preview) -> None:
     axis.margins(y=0.25)
 
 
-def _weight(axis: Any, preview: Preview) -> None:
+def _weight(axis: Any, preview: PlanPreview) -> None:
     plan = preview.plan
     nodes = len(plan.alpha)
     axis.bar(np.arange(nodes), plan.perron * nodes, color=BLUE)

@@ -5,13 +5,15 @@ payload that takes longer is cut into slots, each with pilots and gains of its o
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.network.mobility import Mobility
+from wirelessdl.links import Geometry
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
+
+GeometryAt = Callable[[float], Geometry]
 
 COHERENCE = 0.423  # of the largest Doppler shift's period
 STILL = 0.1  # of a coherence time over which a gain may be taken for constant
@@ -19,10 +21,10 @@ MOST_SLOTS = 64
 _INSTANTS = 100
 
 
-def coherence_s(models: Iterable[Any], mobility: Mobility, frequency_hz: float, horizon_s: float) -> float | None:
+def coherence_s(models: Iterable[Any], geometry: GeometryAt, frequency_hz: float, horizon_s: float) -> float | None:
     """Shortest coherence time of the fading; None where nothing fades or moves."""
     fading = [model for model in models if getattr(model, "small_scale", False)]
-    return min(_coherence_times(fading, mobility, frequency_hz, horizon_s), default=None)
+    return min(_coherence_times(fading, geometry, frequency_hz, horizon_s), default=None)
 
 
 def payload_slots(payload_s: float, coherence: float | None) -> int:
@@ -39,22 +41,22 @@ def payload_slots(payload_s: float, coherence: float | None) -> int:
     return slots
 
 
-def _coherence_times(fading: list[Any], mobility: Mobility, frequency_hz: float, horizon_s: float) -> Iterator[float]:
+def _coherence_times(fading: list[Any], geometry: GeometryAt, frequency_hz: float, horizon_s: float) -> Iterator[float]:
     for model in fading:
         blocks, clarke = getattr(model, "blocks", None), getattr(model, "clarke", None)
         if clarke is None and blocks is not None and blocks.coherence_s is not None:
             yield blocks.coherence_s
             continue
         fixed = None if clarke is None else clarke.speed_mps
-        both_mps = fastest_pair_mps(mobility, horizon_s) if fixed is None else 2.0 * fixed
+        both_mps = fastest_pair_mps(geometry, horizon_s) if fixed is None else 2.0 * fixed
         if both_mps > 0:
             yield COHERENCE * SPEED_OF_LIGHT_MPS / (both_mps * frequency_hz)
 
 
-def fastest_pair_mps(mobility: Mobility, horizon_s: float) -> float:
+def fastest_pair_mps(geometry: GeometryAt, horizon_s: float) -> float:
     """Largest sum of two nodes' speeds over instants of a run."""
     fastest = 0.0
     for time_s in np.linspace(0.0, horizon_s, _INSTANTS).tolist():
-        speed = np.linalg.norm(mobility.geometry(time_s).velocity_mps, axis=1)
+        speed = np.linalg.norm(geometry(time_s).velocity_mps, axis=1)
         fastest = max(fastest, float(np.sort(speed)[-2:].sum()))
     return fastest

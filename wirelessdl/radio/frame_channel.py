@@ -1,12 +1,10 @@
-"""What a frame sees, what models carry from one to the next, and a state to go on from."""
+"""The channel of one frame: gains, estimates and phase errors of everything that a receiver hears."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Links
@@ -14,7 +12,11 @@ from wirelessdl.links import Links
 
 @dataclass(frozen=True, eq=False)
 class SlotChannel:
-    """The air of one slot, per link that is heard: |h|, the receivers' estimate, and the error of the phase."""
+    """The channel of one payload slot, arrays over the links that are heard.
+
+    gain: [links] |h|; gain_est: [links] the receivers' estimate of it; phase_rad: [links] phase error, None
+    without any.
+    """
 
     gain: FloatArray
     gain_est: FloatArray
@@ -27,24 +29,25 @@ class SlotChannel:
 
 @dataclass(frozen=True, eq=False)
 class FrameChannel:
-    """The air of a frame.
+    """The channel of a frame, slot by slot.
 
-    `links` are the graph's, `heard` all that reach a receiver: the same, unless interference is physical;
-    then `inside` says which of them are links. `mean` is |h| over small-scale fading, per link that is heard.
-    `jam_w[K]` is what a jammer adds at receivers, None where nobody does.
+    links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
+    neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
+    small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
+    that a blockage takes away, None where nothing is.
     """
 
     links: Links
     heard: Links
-    inside: BoolArray | None
+    neighbour: BoolArray | None
     mean: FloatArray
     slots: tuple[SlotChannel, ...]
-    jam_w: FloatArray | None = None
-    blocked: BoolArray | None = None  # of all that is heard, what faults take away; None: nothing
+    jammer_w: FloatArray | None = None
+    blocked: BoolArray | None = None
 
     def of_links(self, values: FloatArray) -> FloatArray:
-        """Only the graph's links of values for all that is heard."""
-        return values if self.inside is None else values[self.inside]
+        """Values of the graph's links, out of values for everything that is heard."""
+        return values if self.neighbour is None else values[self.neighbour]
 
     @cached_property
     def gain(self) -> FloatArray:
@@ -59,62 +62,51 @@ class FrameChannel:
 
     @cached_property
     def mean_gain(self) -> FloatArray:
-        """|h| of the graph's links over small-scale fading."""
+        """|h| of the graph's links, root mean square over small-scale fading."""
         return self.of_links(self.mean)
 
-    def among(self, on_air: BoolArray, present: BoolArray | None = None) -> "FrameChannel":
-        """Only what is heard of the senders on air, by receivers who are there."""
-        keep = on_air[self.heard.tx]
-        if present is not None:
-            keep = keep & present[self.heard.rx]
-        return self.only(keep)
+    @property
+    def is_neighbour(self) -> BoolArray:
+        """[heard] whether each link that is heard is one of the graph's."""
+        return np.ones(len(self.heard), dtype=bool) if self.neighbour is None else self.neighbour
 
-    def across(self, classes: BoolArray) -> "FrameChannel":
-        """Only links from one class of nodes to the other."""
-        return self.only(classes[self.heard.rx] != classes[self.heard.tx])
+    def strangers(self, gain: FloatArray) -> tuple[Links, FloatArray] | None:
+        """Everything that is heard, with its gains, where that is more than the graph's links."""
+        return None if self.neighbour is None else (self.heard, gain)
 
-    def unblocked(self, *, silent: bool) -> "FrameChannel":
-        """Without blocked links: nothing of them is heard, or, unless `silent`, they are only no neighbours'."""
+    def among(self, senders: BoolArray, receivers: BoolArray) -> "FrameChannel":
+        """Only links from these senders to these receivers, both `[K]`."""
+        return self.only(senders[self.heard.tx] & receivers[self.heard.rx])
+
+    def across(self, side: BoolArray) -> "FrameChannel":
+        """Only links between nodes on different sides, `[K]`."""
+        return self.only(side[self.heard.rx] != side[self.heard.tx])
+
+    def unblocked(self, *, still_heard: bool) -> "FrameChannel":
+        """Without blocked links. still_heard: under physical interference they are heard on as strangers."""
         if self.blocked is None or not self.blocked.any():
             return self
-        if silent or self.inside is None:
+        if not still_heard or self.neighbour is None:
             return self.only(~self.blocked)
-        inside = self.inside & ~self.blocked
-        return replace(self, links=self.heard.where(inside), inside=inside)
+        neighbour = self.neighbour & ~self.blocked
+        return replace(self, links=self.heard.where(neighbour), neighbour=neighbour)
 
     def only(self, keep: BoolArray) -> "FrameChannel":
-        """Only some of what is heard."""
+        """Only some of what is heard, `[heard]`."""
         if keep.all():
             return self
         heard = self.heard.where(keep)
         return replace(
             self,
-            links=heard if self.inside is None else self.links.where(keep[self.inside]),
+            links=heard if self.neighbour is None else self.links.where(keep[self.neighbour]),
             heard=heard,
-            inside=None if self.inside is None else self.inside[keep],
+            neighbour=None if self.neighbour is None else self.neighbour[keep],
             mean=self.mean[keep],
             slots=tuple(slot.where(keep) for slot in self.slots),
             blocked=None if self.blocked is None else self.blocked[keep],
         )
 
 
-def root_mean_square(slots: list[FloatArray]) -> FloatArray:
-    """Over the slots of a frame; of one, itself."""
+def root_mean_square(slots: Sequence[FloatArray]) -> FloatArray:
+    """Over the slots of a frame; of one slot, itself."""
     return slots[0] if len(slots) == 1 else np.sqrt(np.mean(np.square(slots), axis=0))
-
-
-@dataclass
-class Carried:
-    """The gradient each node's model carries but has not sent: its rate and multiplier, 0 for none."""
-
-    gamma: FloatArray
-    multiplier: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """A state to go on from: what `Engine.state` and `Engine.checksums` gave after a round."""
-
-    round: int
-    arrays: Mapping[str, NDArray[Any]]
-    checksums: Mapping[str, int]

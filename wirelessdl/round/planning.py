@@ -1,26 +1,93 @@
-"""Step 4 of a round: the power plan, static or for this frame alone."""
+"""Step 4 of a round: the power plan, static or for this frame."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Links
-from wirelessdl.power.allocate import hide_unheard
-from wirelessdl.power.problem import PowerPlan, PowerProblem
+from wirelessdl.power.allocate import PowerAllocator, hide_unheard
+from wirelessdl.power.problem import Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.run.world import World
 
-Tell = Callable[[str], None]
+Samples = Callable[[Links, FloatArray, int], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class PowerTerms:
+    """What a power problem is stated under, but for links and gains.
+
+    power_w: [K] budgets. thermal_w: credited thermal noise over max gamma^2; 0 where none is credited.
+    """
+
+    power_w: FloatArray
+    rho: float
+    sensitivity: float
+    delta: float
+    epsilon_max: float
+    balance: Balance
+    thermal_w: float
+    alpha_min: float
+    beta_min: float
+    margin_db: float
+
+    def problem(
+        self,
+        links: Links,
+        gain: FloatArray,
+        *,
+        samples: FloatArray | None = None,
+        heard: tuple[Links, FloatArray] | None = None,
+        power_w: FloatArray | None = None,
+    ) -> PowerProblem:
+        """The problem of these gains `[links]`, to hold for `samples` `[N, links]` too, and for all that is `heard`."""
+        return PowerProblem(
+            links=links,
+            gain=gain,
+            power_w=self.power_w if power_w is None else power_w,
+            rho=self.rho,
+            sensitivity=self.sensitivity,
+            delta=self.delta,
+            epsilon_max=self.epsilon_max,
+            balance=self.balance,
+            thermal_w=self.thermal_w,
+            alpha_min=self.alpha_min,
+            beta_min=self.beta_min,
+            margin_db=self.margin_db,
+            samples=samples,
+            heard=None if heard is None else heard[0],
+            heard_gain=None if heard is None else heard[1],
+        )
+
+
+@dataclass(frozen=True)
+class PlanSchedule:
+    """When plans are made, and from which gains the first one is."""
+
+    kind: Literal["static", "adaptive", "robust"]
+    reference: Literal["mean", "first"]
+    samples: int  # realisations that a robust plan must hold for
 
 
 class Planner:
     """Plans. The first, for the whole graph, gives theta and serves for good unless plans are adaptive."""
 
-    def __init__(self, world: World, tell: Tell = lambda _: None):
-        self._world, self._tell = world, tell
-        self._adaptive = world.scenario.power.schedule == "adaptive"
+    def __init__(
+        self,
+        terms: PowerTerms,
+        allocator: PowerAllocator,
+        schedule: PlanSchedule,
+        *,
+        samples: Samples,
+        origin: str,
+    ):
+        """samples: draws realisations of the gains (`FadingSamples.gains`); origin: the scenario's name in messages."""
+        self._terms, self._allocator, self._schedule = terms, allocator, schedule
+        self._samples, self._origin = samples, origin
+        self.on_note: Callable[[str], None] = lambda _: None  # hears what a plan did otherwise than asked
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
 
@@ -31,72 +98,85 @@ class Planner:
         assert plan is not None
         return plan
 
-    def first(self, seen: FrameChannel) -> PowerPlan:
+    def first(self, channel: FrameChannel) -> PowerPlan:
         """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
         if self._first is None:
-            power = self._world.scenario.power
-            every = seen.slots[0].gain_est if power.reference == "first" else seen.mean
-            robust = power.schedule == "robust"
-            samples = self._world.sample_gains(seen.heard, seen.mean, power.samples) if robust else None
-            heard = heard_more(seen, every)
-            self._first = self._world.plan(seen.links, seen.of_links(every), samples=samples, heard=heard)
+            schedule = self._schedule
+            every = channel.slots[0].gain_est if schedule.reference == "first" else channel.mean
+            robust = schedule.kind == "robust"
+            samples = self._samples(channel.heard, channel.mean, schedule.samples) if robust else None
+            problem = self._terms.problem(
+                channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
+            )
+            self._first = self._solve(problem)
         return self._first
 
-    def plan(self, seen: FrameChannel, sigma: FloatArray) -> PowerPlan:
-        """The plan of a frame in which this is heard, once the first is made. Adaptive: from its estimates.
+    def plan(self, channel: FrameChannel, sigma: FloatArray) -> PowerPlan:
+        """The plan of a frame with this channel, once the first is made. Adaptive: from its estimates.
 
         After silence a node carries an older gradient, and with it more noise, than its neighbours: sigma_k varies.
         Shift and noise of a sender grow alike, so the program is the one of powers P_k sigma_k^2.
         """
         first = self._first
         assert first is not None
-        if not self._adaptive:
+        if self._schedule.kind != "adaptive":
             return first
-        if not len(seen.heard):  # no link binds anyone; whoever listens all the same meets each one's own noise
-            nobody = replace(first.problem, links=seen.links, heard=None)
+        if not len(channel.heard):  # no link binds anyone; an eavesdropper still meets each sender's own noise
+            nobody = replace(first.problem, links=channel.links, heard=None)
             return replace(first, alpha=hide_unheard(nobody, first.alpha, first.theta))
-        loudness = _loudness(seen, sigma)
+        relative = _relative_noise(channel, sigma)
         if self._last is not None:
             plan, before = self._last
-            if _unchanged(plan.problem, seen) and np.array_equal(before, loudness):
+            if _unchanged(plan.problem, channel) and np.array_equal(before, relative):
                 self._say(plan)
                 return plan
-        world = self._world
-        theta = None if world.scenario.power.balance else first.theta
-        heard = heard_more(seen, seen.slots[0].gain_est)
-        uneven = bool((loudness != 1.0).any())
-        power_w = world.power_w * loudness if uneven else None
-        plan = world.plan(seen.links, seen.gain_est, theta, heard=heard, power_w=power_w)
-        if uneven:
-            plan = replace(plan, problem=replace(plan.problem, power_w=world.power_w), power_w=world.power_w)
+        plan = self.solve_frame(channel, relative)
         self._say(plan)
-        self._last = (plan, loudness)
+        self._last = (plan, relative)
         return plan
+
+    def solve_frame(self, channel: FrameChannel, relative_noise: FloatArray | None = None) -> PowerPlan:
+        """The plan for one frame's estimates. relative_noise: [K] sigma_k^2 over the largest; None where all alike."""
+        first = self._first
+        assert first is not None
+        budgets_w = self._terms.power_w
+        uneven = None if relative_noise is None or (relative_noise == 1.0).all() else relative_noise
+        problem = self._terms.problem(
+            channel.links,
+            channel.gain_est,
+            heard=channel.strangers(channel.slots[0].gain_est),
+            power_w=None if uneven is None else budgets_w * uneven,
+        )
+        plan = self._solve(problem, None if self._terms.balance else first.theta)
+        if uneven is not None:
+            plan = replace(plan, problem=replace(plan.problem, power_w=budgets_w), power_w=budgets_w)
+        return plan
+
+    def _solve(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
+        try:
+            return self._allocator.allocate(problem, theta)
+        except InfeasiblePowerError as error:
+            raise InfeasiblePowerError(f"{self._origin}: {error}") from error
 
     def _say(self, plan: PowerPlan) -> None:
         """What was done otherwise than in the first plan; said every time, so that it depends on no memory."""
         assert self._first is not None
         if plan.notes and plan.notes != self._first.notes:
-            self._tell("; ".join(plan.notes))
+            self.on_note("; ".join(plan.notes))
 
 
-def heard_more(seen: FrameChannel, gain: FloatArray) -> tuple[Links, FloatArray] | None:
-    """All that is heard, where that is more than the graph's links."""
-    return None if seen.inside is None else (seen.heard, gain)
-
-
-def _loudness(seen: FrameChannel, sigma: FloatArray) -> FloatArray:
-    """sigma^2 of each sender over the largest of any that is heard."""
-    heard: BoolArray = np.bincount(seen.heard.tx, minlength=len(sigma)) > 0
+def _relative_noise(channel: FrameChannel, sigma: FloatArray) -> FloatArray:
+    """sigma^2 of each sender over the largest of any that is heard, `[K]`."""
+    heard: BoolArray = np.bincount(channel.heard.tx, minlength=len(sigma)) > 0
     if not heard.any():
         return np.ones_like(sigma)
     return np.where(heard, (sigma / sigma[heard].max()) ** 2, 1.0)
 
 
-def _unchanged(problem: PowerProblem, seen: FrameChannel) -> bool:
-    """Whether a plan is for what is seen now."""
-    same = _alike(problem.audible, seen.heard) and _alike(problem.links, seen.links)
-    return same and np.array_equal(problem.gains[0], seen.slots[0].gain_est)
+def _unchanged(problem: PowerProblem, channel: FrameChannel) -> bool:
+    """Whether a plan is for this very channel."""
+    same = _alike(problem.audible, channel.heard) and _alike(problem.links, channel.links)
+    return same and np.array_equal(problem.gains[0], channel.slots[0].gain_est)
 
 
 def _alike(one: Links, other: Links) -> bool:

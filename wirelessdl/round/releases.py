@@ -1,4 +1,7 @@
-"""Step 5 of a round: what a frame will leak, by the gradients that models carry."""
+"""Step 5 of a round: what a frame will leak, by the gradients that are pending."""
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -6,34 +9,52 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.radio.frame_channel import Carried, FrameChannel
-from wirelessdl.run.world import World
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.round.pending import PendingGradients
+
+
+@dataclass(frozen=True)
+class ReleaseTerms:
+    """What releases are computed under.
+
+    credited_thermal_w: receiver noise that hides senders on links, 0 where none is credited. full_power_radius:
+    projection radius per coordinate where transmissions are scaled up to the full budget, None where they are not.
+    """
+
+    protocol: Literal["hardened", "paper"]
+    rho: float
+    sensitivity: float
+    credited_thermal_w: float
+    orthogonal: bool
+    full_power_radius: float | None
+
+    @property
+    def hardened(self) -> bool:
+        return self.protocol == "hardened"
 
 
 class Releases:
     """Turns a decided frame into what leaves the antennas."""
 
-    def __init__(self, world: World):
-        self._world = world
-        self._hardened = world.scenario.privacy.protocol == "hardened"
+    def __init__(self, terms: ReleaseTerms, pending: PendingGradients):
+        self._terms, self._pending = terms, pending
 
-    def sigma(self, gamma: float, carried: Carried) -> FloatArray:
-        """Deviation of eta: aligned with the gradient carried (hardened), or as printed, rho gamma_t."""
-        rho = self._world.scenario.privacy.rho
-        if not self._hardened:
-            return np.full(self._world.nodes, rho * gamma)
-        return rho * np.where(carried.gamma > 0, carried.gamma, gamma)
+    def sigma(self, gamma: float) -> FloatArray:
+        """Deviation of eta, `[K]`: aligned with the pending gradient (hardened), or as printed, rho gamma_t."""
+        rho, pending = self._terms.rho, self._pending.gamma
+        if not self._terms.hardened:
+            return np.full(len(pending), rho * gamma)
+        return rho * np.where(pending > 0, pending, gamma)
 
-    def own_mu(self, plan: PowerPlan, sigma: FloatArray, carried: Carried) -> FloatArray:
-        """What each transmission would leak behind its own noise, by the gradient it carries."""
-        shift = self._world.sensitivity * carried.gamma * carried.multiplier
-        return own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * sigma**2, shift)
+    def own_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
+        """What each transmission would leak behind its own noise, by the pending gradient, `[K]`."""
+        return own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * sigma**2, self._shift)
 
     def budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
-        """Power that amplitudes are measured against: the plan's, or scaled up to use all of it."""
-        if not self._world.scenario.radio.use_full_power:
+        """Power that amplitudes are measured against, `[K]`: the plan's, or scaled up to use all of it."""
+        radius = self._terms.full_power_radius
+        if radius is None:
             return plan.power_w
-        radius = self._world.scenario.learning.projection_radius
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
         return plan.power_w / peak
 
@@ -41,43 +62,48 @@ class Releases:
         self,
         round: int,
         on_air: BoolArray,
-        seen: FrameChannel,
+        channel: FrameChannel,
         plan: PowerPlan,
         budget_w: FloatArray,
         sigma: FloatArray,
         gamma: float,
-        carried: Carried,
     ) -> FrameRelease:
-        """What this frame will leak: by the gradients carried, or on links as the paper prints it.
+        """What this frame will leak: by the pending gradients, or on links as the paper prints it.
 
         Slots carry disjoint coordinates, so a sample's shift is shared among them and the worst slot bounds all.
         A jammer's noise hides nothing: it is never counted.
         """
-        world = self._world
+        terms = self._terms
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
-        shift = world.sensitivity * carried.gamma * carried.multiplier
-        printed = np.full(world.nodes, world.sensitivity * gamma * plan.theta)
+        shift = self._shift
+        printed = np.full(len(on_air), terms.sensitivity * gamma * plan.theta)
         on_links = [
-            self._on_links(seen, slot.gain, model_w, noise_w, shift if self._hardened else printed)
-            for slot in seen.slots
+            self._on_links(channel, slot.gain, model_w, noise_w, shift if terms.hardened else printed)
+            for slot in channel.slots
         ]
         return FrameRelease(
             round=round,
             on_air=on_air,
-            gamma=carried.gamma,
-            multiplier=carried.multiplier,
+            gamma=self._pending.gamma,
+            multiplier=self._pending.multiplier,
             own_mu=np.where(on_air, own_mu(model_w, noise_w, shift), 0.0),
-            link_rx=seen.heard.rx,
-            link_tx=seen.heard.tx,
+            link_rx=channel.heard.rx,
+            link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
         )
 
+    @property
+    def _shift(self) -> FloatArray:
+        """How far one replaced sample moves what each node sends, `[K]`."""
+        return self._terms.sensitivity * self._pending.gamma * self._pending.multiplier
+
     def _on_links(
-        self, seen: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
+        self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        world = self._world
-        thermal_w = world.thermal_w if world.scenario.privacy.credit_thermal else 0.0
-        if world.orthogonal:  # nobody else sends when a sender is heard
-            tx = seen.heard.tx
+        thermal_w = self._terms.credited_thermal_w
+        if self._terms.orthogonal:  # nobody else sends when a sender is heard
+            tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])
-        return link_mu(seen.heard, gain, model_w=model_w, noise_w=noise_w, step_sensitivity=shift, thermal_w=thermal_w)
+        return link_mu(
+            channel.heard, gain, model_w=model_w, noise_w=noise_w, step_sensitivity=shift, thermal_w=thermal_w
+        )

@@ -1,47 +1,54 @@
-"""What a decided frame tells the trace sources, as far as anybody listens."""
+"""What a decided frame says to the trace events, as far as anybody listens."""
 
 import numpy as np
 
-from wirelessdl.run.recorder import Slot
+from wirelessdl.round.records import FrameDecision
 from wirelessdl.trace.events import TraceEvents
 
 
-def fire_frame(trace: TraceEvents, time_ns: int, slot: Slot) -> None:
+def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:
     """Everything that is known when a frame opens, causes first."""
-    seen, geometry = slot.seen, slot.seen.links.geometry
+    channel, geometry, plan = decision.channel, decision.channel.links.geometry, decision.plan
+    first = channel.slots[0]
     if trace.wanted("mobility.move"):
         trace.fire(
             "mobility.move", time_ns, position_m=geometry.position_m.copy(), velocity_mps=geometry.velocity_mps.copy()
         )
     if trace.wanted("channel.gain"):
-        first = seen.slots[0]
-        trace.fire(
-            "channel.gain", time_ns, rx=seen.heard.rx, tx=seen.heard.tx, gain=first.gain, gain_est=first.gain_est
-        )
+        links = channel.heard
+        trace.fire("channel.gain", time_ns, rx=links.rx, tx=links.tx, gain=first.gain, gain_est=first.gain_est)
     if trace.wanted("power.plan"):
-        trace.fire("power.plan", time_ns, alpha=slot.alpha, power_w=slot.plan.power_w, theta=slot.plan.theta)
+        trace.fire("power.plan", time_ns, alpha=plan.alpha, power_w=plan.power_w, theta=plan.theta)
     if trace.wanted("privacy.release"):
-        release = slot.release
-        names = ("round", "on_air", "own_mu", "link_rx", "link_tx", "link_mu")
-        trace.fire("privacy.release", time_ns, **{name: getattr(release, name) for name in names})
+        release = decision.release
+        trace.fire(
+            "privacy.release",
+            time_ns,
+            round=release.round,
+            on_air=release.on_air,
+            own_mu=release.own_mu,
+            link_rx=release.link_rx,
+            link_tx=release.link_tx,
+            link_mu=release.link_mu,
+        )
     if trace.wanted("phy.tx"):
-        sender = np.flatnonzero(slot.on_air)
+        sender = np.flatnonzero(decision.on_air)
         trace.fire(
             "phy.tx",
             time_ns,
-            round=slot.round,
+            round=decision.round,
             node=sender,
-            alpha=slot.alpha[sender],
-            noise_std=slot.sigma[sender],
+            alpha=plan.alpha[sender],
+            noise_std=decision.sigma[sender],
         )
     if trace.wanted("phy.rx"):
         trace.fire(
             "phy.rx",
             time_ns,
-            round=slot.round,
-            rx=seen.heard.rx,
-            tx=seen.heard.tx,
-            gain=seen.slots[0].gain,
-            weight=slot.weights.actual.link,
-            epsilon=slot.link_epsilon,
+            round=decision.round,
+            rx=channel.heard.rx,
+            tx=channel.heard.tx,
+            gain=first.gain,
+            weight=decision.weights.actual.link,
+            epsilon=decision.link_epsilon,
         )

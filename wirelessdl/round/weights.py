@@ -1,4 +1,4 @@
-"""What the air makes of a frame: the mixing that receivers believe in, and the one that happens."""
+"""Step 4 of a round: mixing weights, as receivers believe them to be and as the channel makes them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,29 +58,31 @@ class Weigher:
         self._orthogonal = orthogonal  # each neighbour is heard in a turn of its own
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
-    def weigh(self, seen: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray) -> FrameWeights:
+    def weigh(
+        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+    ) -> FrameWeights:
         """Weights of a frame from its gains, normalised by the receivers' estimates.
 
-        listening: who takes the mean of what it hears, and nothing of its own.
+        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear.
         """
         basis = (
-            seen.links.rx,
-            seen.links.tx,
+            channel.links.rx,
+            channel.links.tx,
             amplitude,
             listening,
-            *(values for s in seen.slots for values in _values(s)),
+            *(values for s in channel.slots for values in _values(s)),
         )
         if self._last is not None and _same(basis, self._last[0]):
             return self._last[1]
-        weights = FrameWeights(tuple(self._slot(seen, slot, plan, amplitude, listening) for slot in seen.slots))
+        weights = FrameWeights(tuple(self._slot(channel, slot, plan, amplitude, listening) for slot in channel.slots))
         self._last = (basis, weights)
         return weights
 
     def _slot(
-        self, seen: FrameChannel, slot: SlotChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+        self, channel: FrameChannel, slot: SlotChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
     ) -> SlotWeights:
-        links, heard = seen.links, seen.heard
-        gain_est = seen.of_links(slot.gain_est)
+        links, heard = channel.links, channel.heard
+        gain_est = channel.of_links(slot.gain_est)
         perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links
         if self._orthogonal:
             known = metropolis(links, gain_est, amplitude, listening)
@@ -89,7 +91,7 @@ class Weigher:
         else:
             air = uniform_air(links)
             if plan.balance == "receiver":
-                air = balanced_air(links, gain_est if self._from_block else seen.mean_gain, amplitude)
+                air = balanced_air(links, gain_est if self._from_block else channel.mean_gain, amplitude)
             known = mix(links, gain_est, amplitude, air=np.where(listening, 1.0, air))
             reaching = known.link if perfect else known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
         if perfect:

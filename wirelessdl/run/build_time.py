@@ -1,27 +1,57 @@
-"""Time's parts from a scenario: how long, who waits, what fails, what batteries hold."""
+"""Time of a scenario: the frame, how long nodes compute, who waits, what fails, what batteries hold."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from wirelessdl.channel.model import Chain
+from wirelessdl.channel.replay import shorter
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.flops import gradient_flops
+from wirelessdl.links import Links
+from wirelessdl.radio.access import coloring
+from wirelessdl.radio.coherence import coherence_s, payload_slots
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
+from wirelessdl.round.multiplier import rule_for
+from wirelessdl.run.build_network import BuiltNetwork
 from wirelessdl.run.registry import Builder
 from wirelessdl.sim.compute import per_node
 from wirelessdl.sim.policy import Clocked
-from wirelessdl.sim.simulation import EventSimulation
+from wirelessdl.sim.simulation import EventSimulation, LastFrame
 from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, to_s
 
+_FEW = 20  # rounds from which the length of a run is estimated
 
-def build_simulation(builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine) -> EventSimulation:
-    """Everything that decides when things happen, checked against each other."""
+
+def build_time(
+    builder: Builder, network: BuiltNetwork, learning: LearningEngine, pilots: int, streams: Streams
+) -> tuple[EventSimulation, float | None]:
+    """Everything that decides when things happen, checked against each other, and the channel's coherence time in s.
+
+    The coherence time cuts a payload into slots, and depends on how far nodes get in the run's time; that is estimated
+    with a frame of one slot. pilots: pilot symbols of each sender.
+    """
+    parameters, links = learning.learner.size, network.links
+    simulation = _simulation(builder, _frame(builder, parameters, pilots, links, None), streams, learning)
+    coherence = _coherence_s(builder, network, simulation)
+    if coherence is not None:
+        simulation = replace(simulation, frame=_frame(builder, parameters, pilots, links, coherence))
+    _check_period(builder, simulation.policy, simulation.frame)
+    _check_battery(builder, simulation)
+    _check_balance(builder, simulation)
+    _check_recordings(builder, network.channel, simulation)
+    return simulation, coherence
+
+
+def _simulation(builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine) -> EventSimulation:
     scenario = builder.scenario
     nodes, faults = scenario.network.nodes, scenario.faults
     needs_flops = scenario.time.compute.name == "flops" or scenario.time.compute.is_user_class
-    simulation = EventSimulation(
+    return EventSimulation(
         nodes=nodes,
         frame=frame,
         parallel=scenario.privacy.protocol == "paper",
@@ -43,10 +73,73 @@ def build_simulation(builder: Builder, frame: Frame, streams: Streams, learning:
         rejoin=faults.rejoin,
         streams=streams,
     )
-    _check_period(builder, simulation.policy, frame)
-    _check_battery(builder, simulation)
-    _check_balance(builder, simulation)
-    return simulation
+
+
+def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coherence: float | None) -> Frame:
+    """The frame, in as many slots as the channel's coherence asks for."""
+    scenario = builder.scenario
+    radio, nodes = scenario.radio, scenario.network.nodes
+    exchanged = rule_for(scenario) != "balanced"
+    extra = nodes if exchanged and radio.z_exchange == "air" else 0
+    payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
+    try:
+        slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
+    except ValueError as error:
+        raise builder.fail(f"radio.{error}") from error
+    number_s = radio.control_bits / radio.control_bps  # of one number on the control channel
+    turns, senders = 1, nodes
+    if radio.duplex == "half":
+        turns, senders = 2, (nodes + 1) // 2
+    if radio.access == "tdma":
+        turns, senders = int(coloring(links).max()) + 1, 1
+    return Frame.of(
+        parameters=parameters,
+        nodes=nodes,
+        pilots=pilots,
+        bandwidth_hz=radio.bandwidth_hz,
+        guard_s=radio.guard_s,
+        slots=slots,
+        turns=turns,
+        senders=senders,
+        extra=extra,
+        # receivers report the gains they hear; senders learn alpha, receivers their weight
+        feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
+        exchange_s=nodes**2 * number_s if exchanged and not extra else 0.0,
+    )
+
+
+def _coherence_s(builder: Builder, network: BuiltNetwork, simulation: EventSimulation) -> float | None:
+    """Shortest coherence time of the run; how long it will last is estimated from its first rounds."""
+    scenario, rounds = builder.scenario, builder.scenario.scenario.rounds
+    horizon_s = 0.0
+    if scenario.network.mobility.name != "static":
+        last, few = LastFrame(), min(rounds, _FEW)
+        simulation.run(few, last)
+        horizon_s = (last.time_s + to_s(simulation.frame.airtime_ns)) * rounds / few
+    models = [named.model for named in network.channel.models]
+    return coherence_s(models, network.mobility.geometry, scenario.channel.frequency_hz, horizon_s)
+
+
+def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulation) -> None:
+    """A recorded channel must last as long as the run, as far as that is known beforehand."""
+    scenario = builder.scenario
+    recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(_ends_s(named.model))]
+    parts = (scenario.time.compute, scenario.time.policy, scenario.faults.crashes, scenario.faults.stragglers)
+    if not recorded or any(part.is_user_class for part in parts):
+        return
+    last = LastFrame()
+    simulation.run(scenario.scenario.rounds, last)
+    frame = simulation.frame
+    needed_s = last.time_s + to_s(frame.opens_ns(frame.slots - 1))
+    for n, named in recorded:
+        ends_s = _ends_s(named.model)
+        if needed_s > ends_s + 1e-12:
+            file = scenario.channel.models[n].parameters.get("file", named.name)
+            raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(needed_s)}")
+
+
+def _ends_s(model: object) -> float:
+    return float(getattr(model, "ends_s", math.inf))
 
 
 def _energy(builder: Builder) -> EnergyModel:

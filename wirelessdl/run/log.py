@@ -1,6 +1,6 @@
 """A log on the standard error, simulation time in front: `--log sim=debug,channel=info`.
 
-One more subscriber of the trace sources. `info` is a line for what happens now and then, `debug` a line per
+One more listener of the trace events. `info` is a line for what happens now and then, `debug` a line per
 frame and node with figures.
 """
 
@@ -34,7 +34,7 @@ def parse_log(text: str) -> dict[str, int]:
 
 
 def connect_log(trace: TraceEvents, levels: dict[str, int]) -> None:
-    """Write what is told at the levels asked for."""
+    """Write events at the levels asked for."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(sim_s)15.9f s  %(name)s  %(message)s"))
     for component, least in levels.items():
@@ -95,7 +95,7 @@ def _rx(event: Event) -> tuple[int, str]:
 
 
 def _update(event: Event) -> tuple[int, str]:
-    return logging.INFO, f"round {event.round}: {int(event.entry.stepped.sum())} gradient steps"
+    return logging.INFO, f"round {event.round}: {int(event.record.stepped.sum())} gradient steps"
 
 
 _WORDS: dict[str, dict[str, Words]] = {

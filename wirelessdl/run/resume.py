@@ -1,16 +1,22 @@
-"""What a resumed run will be: which scenario, from which round, to which."""
+"""Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wirelessdl.errors import TraceError
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import checkpoint_round
+from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, open_run
+
+_FREE = ("scenario.rounds",)
+# what only touches tracing, or the last bits: may pass with force
+_HARMLESS = ("scenario.description", "trace.", "learning.eval_every", "device", "threads", "packages.", "wirelessdl")
 
 
 @dataclass(frozen=True)
@@ -64,3 +70,40 @@ def require_whole(run: Run, done: int) -> None:
         if parts.last_round < done:
             missing = f"{run.path / name}: rounds {parts.last_round + 1} to {done} are missing"
             raise TraceError(f"{missing}; the run cannot go on without them")
+
+
+def refuse_changes(
+    folder: Path,
+    scenario: Mapping[str, Any],
+    origin: Mapping[str, Any],
+    resolved: Scenario,
+    now: Mapping[str, Any],
+    *,
+    spans_run: bool,
+    force: bool,
+) -> None:
+    """Raise with the differing keys, unless they are harmless and forced.
+
+    scenario, origin: as they were kept; resolved, now: as they are. spans_run: learning rates are stretched over all
+    rounds, so with another number of rounds they would have been others from the first round on.
+    """
+    # both through JSON's eyes: infinities are texts there
+    kept = {**dict(leaves(plain(dict(scenario)))), **dict(leaves(_circumstances(origin)))}
+    wanted = {**dict(leaves(plain(resolved.to_table()))), **dict(leaves(_circumstances(now)))}
+    free = () if spans_run else _FREE
+    changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
+    serious = [key for key in changed if not key.startswith(_HARMLESS)]
+    if not changed or (force and not serious):
+        return
+    shown = "; ".join(f"{key} was {_show(kept.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
+    remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
+    raise TraceError(f"{folder}: cannot go on as it was: {shown}; {remedy}")
+
+
+def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: origin[key] for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
+
+
+def _show(value: Any) -> str:
+    text = "absent" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."

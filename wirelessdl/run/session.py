@@ -9,21 +9,21 @@ from typing import Any
 
 from wirelessdl.errors import RunInterrupted, WirelessdlError
 from wirelessdl.learning.runtime.device import threads
-from wirelessdl.preview.plan import forecast
-from wirelessdl.preview.warnings import scenario_warnings
-from wirelessdl.radio.frame_channel import Replay
-from wirelessdl.round.engine import Engine
+from wirelessdl.round.engine import Engine, Hooks, Replay
+from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
-from wirelessdl.run.changes import refuse_changes
-from wirelessdl.run.clients import client_columns
+from wirelessdl.run.columns import client_columns
+from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.log import connect_log, parse_log
-from wirelessdl.run.recorder import Progress, Recorder
-from wirelessdl.run.resume import require_whole, resumption
+from wirelessdl.run.recorder import progress
+from wirelessdl.run.resume import refuse_changes, require_whole, resumption
 from wirelessdl.run.stopping import Enough, Plateau
+from wirelessdl.run.warnings import scenario_warnings
+from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
-from wirelessdl.trace.events import Callback
+from wirelessdl.trace.events import Listener
 from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import now, provenance
@@ -33,13 +33,13 @@ from wirelessdl.units import to_s
 
 
 @dataclass(frozen=True)
-class Hooks:
-    """Who hears of what: every round's number, evaluations, whether to stop, trace sources, and a log."""
+class Callbacks:
+    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log."""
 
     on_round: Callable[[int], None] | None = None
     on_evaluation: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
-    connect: Mapping[str, Callback] | None = None
+    connect: Mapping[str, Listener] | None = None
     log: str = ""
 
 
@@ -51,19 +51,19 @@ def simulate(
     on_round: Callable[[int], None] | None = None,
     on_evaluation: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    connect: Mapping[str, Callback] | None = None,
+    connect: Mapping[str, Listener] | None = None,
     log: str = "",
 ) -> Run:
     """Run a scenario into a new directory under `out`.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When
     should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
-    connect: functions that trace sources call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
+    connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
     """
     world = build(scenario, device=device)
     section = scenario.scenario
     name = f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
     session.run(lambda: create_run_folder(Path(out), name))
     return session.result()
 
@@ -79,7 +79,7 @@ def resume(
     on_round: Callable[[int], None] | None = None,
     on_evaluation: Callable[[Progress], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    connect: Mapping[str, Callback] | None = None,
+    connect: Mapping[str, Listener] | None = None,
     log: str = "",
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
@@ -96,11 +96,19 @@ def resume(
         kept = load_checkpoint(folder)
         require_whole(run, kept.round if kept is not None else 0)
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
-    session = _Session(world, Hooks(on_round, on_evaluation, should_stop, connect, log))
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
     session.anew = bool(run.summary.get("stopped"))
     before = run.provenance
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
-    refuse_changes(folder, facts["scenario"], facts["origin"], world, session.origin, force=force)
+    refuse_changes(
+        folder,
+        facts["scenario"],
+        facts["origin"],
+        world.resolved,
+        session.origin,
+        spans_run=bool(getattr(world.schedule, "spans_run", False)),
+        force=force,
+    )
     for key in ("started", "command", "folder"):  # where the run comes from does not change
         session.origin[key] = before.get(key, session.origin[key])
     session.run(lambda: folder, kept, resumed=[*before.get("resumed", []), now()])
@@ -110,8 +118,9 @@ def resume(
 class _Session:
     """One process's share of a run."""
 
-    def __init__(self, world: World, hooks: Hooks):
-        self.world, self.hooks = world, hooks
+    def __init__(self, world: World, callbacks: Callbacks):
+        self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
+        self.callbacks = callbacks
         self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
@@ -120,30 +129,24 @@ class _Session:
             user_files={file.name: file.sha256 for file in world.user_files},
             folder=world.scenario.folder,
         )
-        trace = world.scenario.trace
-        self.recorder = Recorder(
-            energy=world.simulation.energy,
-            thermal_w=world.thermal_w,
-            self_interference=world.self_interference,
-            links=trace.links,
-            flush_every=trace.flush_every,
-        )
-        self.engine = Engine(
-            world,
-            self.recorder,
-            on_start=self._start,
-            on_round=self._after_round,
-            on_evaluation=self._evaluated,
-        )
+        self.recorder = make_recorder(world)
+        self.engine = make_engine(world, self.recorder, Hooks(self._start, self._recorded))
+        self._simulation = world.simulation
         learning = world.scenario.learning
         self._plateau = Plateau(learning.stop_after, learning.stop_within)
         self._stopped: int | None = None
         self._evaluated_round = 0
         self.anew = False  # whether a run that had come to rest is being extended
-        for source, callback in (hooks.connect or {}).items():
-            self.engine.trace.connect(source, callback)
-        connect_log(self.engine.trace, parse_log(hooks.log))
+        for source, listener in (callbacks.connect or {}).items():
+            self.engine.trace.connect(source, listener)
+        connect_log(self.engine.trace, parse_log(callbacks.log))
         self._saved_round, self._saved_at = 0, time.monotonic()
+        # worked out while the world is at hand: it is not kept
+        self._forecast_terms = forecast_terms(world)
+        self._warnings = scenario_warnings(world)
+        self._clients = client_columns(
+            world.data, world.client_indices, world.learning.sampler, world.learning.sensitivity
+        )
 
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
@@ -155,8 +158,10 @@ class _Session:
             self.origin["resumed"] = resumed
         self._lock: RunLock | None = None
         try:
+            if kept is not None:
+                self.engine.replay(Replay(kept.round, kept.arrays, kept.facts["checksums"]))
             with suppress(Enough):
-                self.engine.run(None if kept is None else Replay(kept.round, kept.arrays, kept.facts["checksums"]))
+                self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")
         except RunInterrupted:
             self._finish("interrupted")
@@ -184,10 +189,10 @@ class _Session:
         self._saved_round = 0 if self._kept is None else self._kept.round
         writer.discard_after(self._saved_round)
         rested = self._seen_before(folder)
-        writer.scenario(self.world.resolved.to_table())
+        writer.scenario(self._resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
-        writer.snapshot("clients", client_columns(self.world))
-        for file in self.world.user_files:
+        writer.snapshot("clients", self._clients)
+        for file in self._user_files:
             writer.user_file(file.name, file.path.read_bytes())
         if rested:  # it had come to rest when it was killed
             self._rest(self._saved_round)
@@ -210,14 +215,20 @@ class _Session:
         self._checkpoint(round, exact=True)
         raise Enough
 
+    def _recorded(self, record: RoundRecord) -> None:
+        """A round is over and its record kept: tell, evaluate, save, stop."""
+        if record.result.accuracy is not None:
+            self._evaluated(progress(record, self.scenario.scenario.rounds))
+        self._after_round(record.decision.round)
+
     def _after_round(self, round: int) -> None:
-        trace = self.world.scenario.trace
-        if self.hooks.on_round is not None:
-            self.hooks.on_round(round)
-        stop = self.hooks.should_stop is not None and self.hooks.should_stop()
+        trace = self.scenario.trace
+        if self.callbacks.on_round is not None:
+            self.callbacks.on_round(round)
+        stop = self.callbacks.should_stop is not None and self.callbacks.should_stop()
         waited_s = time.monotonic() - self._saved_at
         due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
-        last = round == self.world.scenario.scenario.rounds
+        last = round == self.scenario.scenario.rounds
         if self._plateau.reached and self._evaluated_round == round and not last:
             self._rest(round)
         if stop or due or last:
@@ -228,18 +239,18 @@ class _Session:
     def _evaluated(self, progress: Progress) -> None:
         self._plateau.add(progress.accuracy_mean)
         self._evaluated_round = progress.round
-        if self.hooks.on_evaluation is not None:
-            self.hooks.on_evaluation(progress)
+        if self.callbacks.on_evaluation is not None:
+            self.callbacks.on_evaluation(progress)
 
     def _checkpoint(self, round: int, *, exact: bool = False) -> None:
         """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
         if round == self._saved_round and not exact:
             return
         self.recorder.flush()
-        exact = exact or round == self.world.scenario.scenario.rounds
-        self.recorder.privacy(self.engine.ledger, exact=exact)
+        exact = exact or round == self.scenario.scenario.rounds
+        self.recorder.privacy(self.engine.stages.ledger, exact=exact)
         facts = {
-            "scenario": self.world.resolved.to_table(),
+            "scenario": self._resolved.to_table(),
             "origin": self.origin,
             "checksums": self.engine.checksums(),
             "wall_s": self._wall_s(),
@@ -253,7 +264,7 @@ class _Session:
         wall_s = self._wall_s()
         writer = self.recorder.writer
         if state == "done":
-            figures = summarise(self.engine, open_run(writer.folder), wall_s)
+            figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, self._warnings)
             if self._plateau.wanted:
                 declared = self._declared(figures["epsilon_own_total"])
                 figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
@@ -262,10 +273,10 @@ class _Session:
 
     def _declared(self, odometer: float) -> float:
         """Own total at the declared number of rounds; infinite where later plans could have been anything."""
-        power, privacy = self.world.scenario.power, self.world.scenario.privacy
+        power, privacy = self.scenario.power, self.scenario.privacy
         if power.schedule == "adaptive" and power.objective != "own-noise":
             return min(privacy.budget_total, float("inf"))
-        promised = min(forecast(self.world, self.engine.planner.latest).values())
+        promised = min(forecast(self._forecast_terms, self.engine.stages.planner.latest).values())
         return min(max(odometer, promised), privacy.budget_total)
 
     def _wall_s(self) -> float:
@@ -284,17 +295,17 @@ class _Session:
             pass
 
 
-def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
+def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warnings: list[str]) -> dict[str, Any]:
     """Final figures of a run."""
-    world, last = engine.world, run.rounds.iloc[-1]
-    section, privacy = world.scenario.scenario, world.scenario.privacy
-    proven, claim = (statement.epsilon_total.max(initial=0.0) for statement in engine.ledger.statements())
+    last, ledger = run.rounds.iloc[-1], engine.stages.ledger
+    section, privacy = scenario.scenario, scenario.privacy
+    own, link = (statement.epsilon_total.max(initial=0.0) for statement in ledger.statements())
     return {
         "scenario": section.name,
         "seed": section.seed,
         "run": section.run,
         "rounds": int(last["round"]),
-        "nodes": world.nodes,
+        "nodes": scenario.network.nodes,
         "accuracy_mean": float(last["accuracy_mean"]),
         "accuracy_min": float(last["accuracy_min"]),
         "accuracy_max": float(last["accuracy_max"]),
@@ -303,14 +314,14 @@ def summarise(engine: Engine, run: Run, wall_s: float) -> dict[str, Any]:
         "delta": privacy.delta,
         "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()),
         "violations": engine.violations,
-        "epsilon_own_total": float(proven),
-        "epsilon_link_total": float(claim),
+        "epsilon_own_total": float(own),
+        "epsilon_link_total": float(link),
         "delta_total": privacy.delta_total,
         "time_s": to_s(engine.time_ns),
         "airtime_s": float(run.rounds["airtime_s"].sum()),
         "energy_j": float(run.rounds["energy_j"].sum()),
         "wall_s": wall_s,
-        "connectivity": engine.observer.connectivity.formatted(),
-        "warnings": scenario_warnings(world),
-        "epsilon_own_conditions": world.terms.conditions,
+        "connectivity": engine.stages.observer.connectivity.formatted(),
+        "warnings": warnings,
+        "epsilon_own_conditions": ledger.terms.conditions,
     }

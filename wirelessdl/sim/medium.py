@@ -15,14 +15,15 @@ import simpy
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
-from wirelessdl.sim.node_states import NodeStates, Participation, Transmissions
+from wirelessdl.radio.participation import Participation, Transmissions
+from wirelessdl.sim.node_states import NodeStates
 from wirelessdl.sim.policy import Policy
 
 
 class Frames(Protocol):
     """What happens at the two ends of a frame."""
 
-    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:
+    def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:
         """Who sends; None: everyone who takes part and does not only listen."""
         ...
 
@@ -40,30 +41,30 @@ class Medium:
         *,
         frame: Frame,
         policy: Policy,
-        roster: NodeStates,
+        states: NodeStates,
         duration_ns: Callable[[int, int], int],
         energy: EnergyModel,
         note: Callable[[int, int, str, str], None],
     ):
-        self.env, self.roster = env, roster
+        self.env, self.states = env, states
         self._frame, self._policy, self._duration_ns = frame, policy, duration_ns
         self._energy, self._note = energy, note
         self._battery_j: FloatArray = energy.battery_j.copy()
         self._drains = energy.finite
         self._whole: simpy.Event | None = None
         self._opened, self._received = env.event(), env.event()
-        self.compute_ns: IntArray = np.zeros(roster.nodes, dtype=np.int64)  # of this frame's gradients; 0 for none
+        self.compute_ns: IntArray = np.zeros(states.nodes, dtype=np.int64)  # of this frame's gradients; 0 for none
         self.end: Callable[[int], None] = lambda _: None  # ends a node for good
 
     def ready(self, node: int) -> tuple[simpy.Event, simpy.Event]:
         """A node waits for the next frame: the events of its opening and of its end."""
-        self.roster.wait(node)
+        self.states.wait(node)
         self.changed()
         return self._opened, self._received
 
     def changed(self) -> None:
         """Somebody came, went or is done: a policy may wait for just that."""
-        if self._whole is not None and not self._whole.triggered and self.roster.complete:
+        if self._whole is not None and not self._whole.triggered and self.states.complete:
             self._whole.succeed()
 
     def all_ready(self) -> simpy.Event:
@@ -77,14 +78,14 @@ class Medium:
         for round in range(1, rounds + 1):
             yield from self._policy.wait(self)
             now = int(env.now)
-            cast = self._cast(round, now)
-            aired = frames.open_frame(round, now, cast) or Transmissions(
-                cast.ready & ~cast.listening, self._frame.turns
+            participation = self._opening(round, now)
+            transmissions = frames.open_frame(round, now, participation) or Transmissions(
+                participation.willing, self._frame.turns
             )
-            for node in np.flatnonzero(cast.up & ~cast.ready).tolist():
+            for node in np.flatnonzero(participation.up & ~participation.ready).tolist():
                 self._note(now, node, "late", f"round {round}")
-            frame = self._frame.taking(aired.turns)
-            self._open(frame, cast, aired.on_air)
+            frame = self._frame.taking(transmissions.turns)
+            self._open(frame, participation, transmissions.on_air)
             opened, received = self._opened, self._received
             self._opened, self._received = env.event(), env.event()
             opened.succeed()
@@ -94,30 +95,30 @@ class Medium:
                     before = frame.guard_ns if not first else frame.feedback_ns
                     yield env.timeout(before + frame.pilot_ns + frame.guard_ns)
                     yield env.timeout(frame.payload_ns)
-            frames.close_frame(round, int(env.now), self.roster.fallen.copy())
-            self.roster.close(cast)
+            frames.close_frame(round, int(env.now), self.states.fallen.copy())
+            self.states.close(participation)
             yield env.timeout(frame.guard_ns + frame.exchange_ns)
             received.succeed()
 
-    def _cast(self, round: int, now_ns: int) -> Participation:
+    def _opening(self, round: int, now_ns: int) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""
-        roster = self.roster
+        states = self.states
         self.compute_ns[:] = 0
-        ready = np.flatnonzero(roster.ready)
+        ready = np.flatnonzero(states.ready)
         self.compute_ns[ready] = [self._duration_ns(node, round) for node in ready.tolist()]
         if self._drains:
-            costs_j = self._costs_j(self._frame, roster.ready, roster.ready & ~roster.listening)
-            for node in np.flatnonzero(roster.ready & (costs_j > self._battery_j)).tolist():
+            costs_j = self._costs_j(self._frame, states.ready, states.ready & ~states.listening)
+            for node in np.flatnonzero(states.ready & (costs_j > self._battery_j)).tolist():
                 self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)
-        return roster.cast(self.compute_ns / 1e9, self._battery_j)
+        return states.participation(self.compute_ns / 1e9, self._battery_j)
 
-    def _open(self, frame: Frame, cast: Participation, on_air: BoolArray) -> None:
+    def _open(self, frame: Frame, participation: Participation, on_air: BoolArray) -> None:
         """Who sends has a gradient to compute; batteries pay for what follows."""
         self.compute_ns *= on_air
         if self._drains:
-            self._battery_j = self._battery_j - self._costs_j(frame, cast.ready, on_air)
-        self.roster.opened(on_air)
+            self._battery_j = self._battery_j - self._costs_j(frame, participation.ready, on_air)
+        self.states.opened(on_air)
 
     def _costs_j(self, frame: Frame, ready: BoolArray, sends: BoolArray) -> FloatArray:
         compute_s = sends * self.compute_ns / 1e9

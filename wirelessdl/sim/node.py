@@ -34,9 +34,9 @@ def _rounds(env: simpy.Environment, node: int, medium: Medium, parallel: bool, n
         opened, received = medium.ready(node)
         yield opened if parallel else received
         duration_ns = int(medium.compute_ns[node])
-        if medium.roster.due(node):
+        if medium.states.due(node):
             yield env.timeout(duration_ns)
-            medium.roster.computed(node)
+            medium.states.computed(node)
             note(int(env.now), node, "computed", "")
         if parallel:
             yield received  # may lie in the past: SimPy goes on at once
@@ -55,16 +55,16 @@ def crash_process(
         wait_ns = to_ns(start_s) - int(env.now)
         if wait_ns > 0:
             yield env.timeout(wait_ns)
-        if medium.roster.ended[node]:
+        if medium.states.ended[node]:
             return
         returns = length_s != float("inf")
         back = env.event()
         note(int(env.now), node, "crash", f"for {length_s:g} s" if returns else "for good")
-        medium.roster.crash(node, returns=returns)
+        medium.states.crash(node, returns=returns)
         process.interrupt(back)
         medium.changed()
         if not returns:
             return
         yield env.timeout(to_ns(length_s))
-        medium.roster.rejoin(node)
+        medium.states.rejoin(node)
         back.succeed()

@@ -1,48 +1,15 @@
-"""Who takes part in a frame, and the roster that keeps account of it as time passes."""
-
-from dataclasses import dataclass
+"""The states of all nodes as time passes: running, ready, listening, computing, down."""
 
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Participation:
-    """Who is there when a frame opens, `[K]` each.
-
-    ready: runs, and is done with its gradient, so it takes part. listening: of these, who came back and takes
-    what it hears, if anything, for its model, without sending. lost: whose gradient a crash took since the last
-    frame.
-    compute_s: how long the gradient of this round will take. battery_j: what is left, inf without a battery.
-    """
-
-    up: BoolArray
-    ready: BoolArray
-    listening: BoolArray
-    lost: BoolArray
-    compute_s: FloatArray
-    battery_j: FloatArray
-
-    @staticmethod
-    def everyone(nodes: int) -> "Participation":
-        """A frame in which nothing is wrong."""
-        yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
-        return Participation(yes, yes, no, no, np.zeros(nodes), np.full(nodes, np.inf))
-
-
-@dataclass(frozen=True, eq=False)
-class Transmissions:
-    """What became of a frame's cast: who sends, and in how many turns."""
-
-    on_air: BoolArray
-    turns: int = 1
+from wirelessdl.radio.participation import Participation
 
 
 class NodeStates:
     """Node states between events. A node that crashes while its gradient is due loses it.
 
-    Slots are whole: what was decided when a frame opened happens, and a crash within it takes effect at its end.
+    Frames are whole: what was decided when a frame opened happens, and a crash within it takes effect at its end.
     """
 
     def __init__(self, nodes: int, rejoin: str):
@@ -94,14 +61,16 @@ class NodeStates:
         self.returning -= 1
         self.listening[node] = self._listens
 
-    def cast(self, compute_s: FloatArray, battery_j: FloatArray) -> Participation:
-        """The frame opens now: whoever waits takes part."""
+    def participation(self, compute_s: FloatArray, battery_j: FloatArray) -> Participation:
+        """The frame opens now: every node that waits takes part."""
         listening = self.listening & self.ready
-        cast = Participation(self.up.copy(), self.ready.copy(), listening, self.lost.copy(), compute_s, battery_j)
+        participation = Participation(
+            self.up.copy(), self.ready.copy(), listening, self.lost.copy(), compute_s, battery_j
+        )
         self.lost[:] = False
         self.fallen[:] = False
         self._open = True
-        return cast
+        return participation
 
     def opened(self, computing: BoolArray) -> None:
         """Who took part waits no more; some have a gradient to compute."""
@@ -109,7 +78,7 @@ class NodeStates:
         self.ready[:] = False
         self._waiting = 0
 
-    def close(self, cast: Participation) -> None:
+    def close(self, participation: Participation) -> None:
         """The payload is over, and who listened for one frame has done so, whether it heard anybody or not."""
         self._open = False
-        self.listening &= ~cast.listening
+        self.listening &= ~participation.listening

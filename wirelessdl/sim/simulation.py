@@ -11,12 +11,13 @@ from wirelessdl.arrays import BoolArray
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.scenario.part import formatted
 from wirelessdl.sim.compute import ComputeTime
 from wirelessdl.sim.crashes import Crashes
 from wirelessdl.sim.medium import Frames, Medium
 from wirelessdl.sim.node import Note, crash_process, node_process
-from wirelessdl.sim.node_states import NodeStates, Participation, Transmissions
+from wirelessdl.sim.node_states import NodeStates
 from wirelessdl.sim.policy import Policy
 from wirelessdl.sim.stragglers import Stragglers
 from wirelessdl.streams import Streams
@@ -50,12 +51,12 @@ class EventSimulation:
     def run(self, rounds: int, frames: Frames, note: Note = lambda *_: None) -> None:
         """Let time pass from zero to the end of the last round and call `frames` at both ends of each frame."""
         env = simpy.Environment()
-        roster = NodeStates(self.nodes, self.rejoin)
+        states = NodeStates(self.nodes, self.rejoin)
         medium = Medium(
             env,
             frame=self.frame,
             policy=self.policy,
-            roster=roster,
+            states=states,
             duration_ns=self.duration_ns,
             energy=self.energy,
             note=note,
@@ -69,8 +70,8 @@ class EventSimulation:
             env.process(crash_process(env, node, medium, self._outages(node, rng), process, note))
 
         def end(node: int) -> None:
-            roster.ended[node] = True
-            roster.crash(node, returns=False)
+            states.ended[node] = True
+            states.crash(node, returns=False)
             nodes[node].interrupt(env.event())
 
         medium.end = end
@@ -96,12 +97,12 @@ def _asked(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> 
         raise ContractError(f"faults.crashes: {name}.outages raised {formatted(error)}") from error
 
 
-class Last:
+class LastFrame:
     """Remembers when the last frame opened."""
 
     time_s = 0.0
 
-    def open_frame(self, round: int, now_ns: int, cast: Participation) -> Transmissions | None:  # noqa: ARG002
+    def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:  # noqa: ARG002
         self.time_s = to_s(now_ns)
         return None
 

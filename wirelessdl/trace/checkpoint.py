@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.files import plain, write_whole
 
-VERSION = 1
+VERSION = 2
 _FOLDER, _KEPT, _FACTS = "checkpoint", 2, "facts"
 
 

@@ -6,7 +6,10 @@ placed, `[K, 3]`), `rng` and `find_file`. Answers must not depend on which times
 
 from typing import Protocol
 
+import numpy as np
+
 from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.track import Track
 from wirelessdl.network.mobility.walk import GaussMarkov, RandomWalk
@@ -36,3 +39,24 @@ MOBILITIES = {
     "track": Track,
     "waypoints": Waypoints,
 }
+
+
+def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> Geometry:
+    """What a mobility of this name answered at time_s, checked: finite `[K, 3]`, antennas above ground."""
+    if not isinstance(geometry, Geometry):
+        raise ContractError(
+            f"network.mobility: {name} returned {type(geometry).__name__}, expected a wirelessdl.Geometry"
+        )
+    for what, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
+        if np.shape(value) != (nodes, 3) or not np.isfinite(value).all():
+            raise ContractError(
+                f"network.mobility: {name} gave {what} of shape {np.shape(value)} at {time_s:g} s, expected finite "
+                f"numbers of shape {(nodes, 3)}"
+            )
+    if (geometry.position_m[:, 2] <= 0).any():
+        node = int(np.argmax(geometry.position_m[:, 2] <= 0))
+        raise ContractError(
+            f"network.mobility: {name} puts node {node} at a height of {geometry.position_m[node, 2]:g} m at "
+            f"{time_s:g} s; antennas must be above ground"
+        )
+    return geometry

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
 from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, SnrDb, Star
 from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
 
-__all__ = ["TOPOLOGIES", "SnrDb", "Topology", "require_connected"]
+__all__ = ["TOPOLOGIES", "SnrDb", "Topology", "require_connected", "require_links"]
 
 
 class Topology(Protocol):
@@ -34,6 +35,15 @@ TOPOLOGIES = {
     "edge-list": EdgeList,
     "graph-file": GraphFile,
 }
+
+
+def require_links(links: object, nodes: int) -> Links:
+    """What a topology answered, held to its contract."""
+    if not isinstance(links, Links) or links.nodes != nodes:
+        raise ContractError(
+            f"network.topology: links() returned {type(links).__name__}, expected a wirelessdl.Links of {nodes} nodes"
+        )
+    return links
 
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:

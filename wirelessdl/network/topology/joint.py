@@ -4,6 +4,7 @@ Joint strong connectivity over every window of B rounds is what convergence proo
 ask for: the union of the links of any B rounds in a row must be strongly connected.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,3 +89,38 @@ class _Edges:
                 found.append(now)
                 last = union
         return np.array(found, dtype=np.int64)
+
+
+class Connectivity:
+    """Whether models can reach everyone within a window of frames, as links come and go."""
+
+    def __init__(self, window: int):
+        self.window = window
+        self.frames = self.apart = self.windows = self.gaps = 0
+        self._recent: deque[tuple[IntArray, bool]] = deque(maxlen=window)
+
+    def add(self, links: Links) -> None:
+        """One more frame."""
+        connected = links.strongly_connected()
+        self.frames += 1
+        self.apart += not connected
+        self._recent.append((links.rx * links.nodes + links.tx, connected))
+        if len(self._recent) < self.window:
+            return
+        self.windows += 1
+        if not any(whole for _, whole in self._recent):
+            union = np.unique(np.concatenate([number for number, _ in self._recent]))
+            self.gaps += not Links(*np.divmod(union, links.nodes), links.geometry).strongly_connected()
+
+    def formatted(self) -> str | None:
+        """In words; None where links never change."""
+        if not self.frames:
+            return None
+        if not self.apart:
+            return f"connected in each of {self.frames} frames"
+        if not self.windows:
+            return f"in parts in {self.apart} of {self.frames} frames, fewer than a window of {self.window}"
+        return (
+            f"in parts in {self.apart} of {self.frames} frames, and over {self.window} frames together in "
+            f"{self.gaps} of {self.windows} windows"
+        )

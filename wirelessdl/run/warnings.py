@@ -40,7 +40,11 @@ def _plans(world: World) -> Iterator[str]:
             f'power.schedule is "{power.schedule}" while nodes move; the plan is made for where they start, and later '
             'links may exceed epsilon_max by far: use schedule = "adaptive", or objective = "own-noise"'
         )
-    whole = world.complete and world.scenario.faults.blockage.name == "none" and world.scenario.radio.duplex == "full"
+    whole = (
+        world.always_complete
+        and world.scenario.faults.blockage.name == "none"
+        and world.scenario.radio.duplex == "full"
+    )
     if masked and power.schedule != "adaptive" and not whole:
         yield (
             f'power.schedule is "{power.schedule}" while nodes or links fall silent: a link whose maskers are away '

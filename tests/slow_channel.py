@@ -1,0 +1,148 @@
+"""Steps 1, 2 and 4 of a round in plain loops: where nodes are, who hears whom, gains, and the first power plan.
+
+It asks the parts themselves (mobility, topology, channel models, CSI) with streams keyed as the design says, and
+shares no code with the observer, the planner or the allocator. Matrices are dense, [rx][tx].
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from wirelessdl import counter_rng
+from wirelessdl.links import Links
+
+
+@dataclass
+class SlowSlot:
+    gain: np.ndarray
+    est: np.ndarray
+    phase: np.ndarray
+
+
+@dataclass
+class SlowFrame:
+    neighbours: list[list[int]]  # of each receiver, by the graph
+    heard: list[list[int]]  # of each receiver, by the air
+    mean: np.ndarray
+    slots: list[SlowSlot]
+    jammer_w: np.ndarray
+
+
+class SlowChannel:
+    def __init__(self, world):
+        self.world, self.scenario, self.K = world, world.scenario, world.nodes
+        self.calls = 0
+
+    def frame(self, t, time_s):
+        world, K = self.world, self.K
+        geometry = world.mobility.geometry(time_s)
+        graph = [[False] * K for _ in range(K)]
+        links = world.links
+        if getattr(world.topology, "follows_motion", False):
+            links = world.topology.links(geometry, world.snr_db, world.streams.world("network.topology"))
+        for i, j in zip(links.rx.tolist(), links.tx.tolist()):
+            graph[i][j] = True
+        physical = self.scenario.radio.interference == "physical"
+        audible = np.array([[i != j and (physical or graph[i][j]) for j in range(K)] for i in range(K)])
+        jammer_w = world.jammer.noise_w(geometry, time_s)
+        slots, mean = [], None
+        for n in range(world.frame.slots):
+            key = (t,) if n == 0 else (t, n)
+            when_s = time_s + self._opens_ns(n) / 1e9
+            here = Links.from_mask(audible, world.mobility.geometry(when_s))
+            now, rms = self._gains(here, when_s)
+            mean = here.matrix(rms) if mean is None else mean
+            noise_w = np.array([world.thermal_w + jammer_w[i] for i in here.rx.tolist()])
+            est = world.csi.estimate(here, now, world.power_w, noise_w, world.streams.draws("radio.csi", *key))
+            slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key)))
+        neighbours = [[j for j in range(K) if graph[i][j]] for i in range(K)]
+        heard = [[j for j in range(K) if audible[i][j]] for i in range(K)]
+        return SlowFrame(neighbours, heard, mean, slots, jammer_w)
+
+    def _opens_ns(self, slot):
+        """Slots follow each other in all their turns; the plan's feedback comes before the first payload."""
+        frame = self.world.frame
+        turn_ns = frame.pilot_ns + frame.guard_ns + frame.payload_ns + frame.guard_ns
+        return slot * frame.turns * turn_ns + (frame.feedback_ns if slot > 0 else 0)
+
+    def _gains(self, links, time_s):
+        """Amplitudes multiply; the mean leaves small-scale fading out."""
+        self.calls += 1
+        now, mean = [1.0] * len(links), [1.0] * len(links)
+        for named in self.world.channel.models:
+            factor = named.model.gain(links, time_s, self.world.streams.draws(named.stream, self.calls))
+            for n, value in enumerate(factor.tolist()):
+                now[n] *= value
+                if not getattr(named.model, "small_scale", False):
+                    mean[n] *= value
+        return np.array(now), np.array(mean)
+
+    def _phases(self, links, key):
+        deviation, K = self.scenario.radio.phase_error_rad, self.K
+        if deviation == 0:
+            return np.zeros((K, K))
+        word = counter_rng.key(self.world.streams.draws("radio.phase", *key))
+        number = np.array([i * K + j for i, j in zip(links.rx.tolist(), links.tx.tolist())])
+        return links.matrix(deviation * counter_rng.normal(word, number))
+
+
+class SlowPlan:
+    """alpha and theta for the mean gains: MATH section 3, one row per link that is heard."""
+
+    def __init__(self, world, frame):
+        self.world, self.frame, self.K = world, frame, world.nodes
+        self.power, self.privacy = world.scenario.power, world.scenario.privacy
+        balanced = bool(self.power.balance)
+        if not math.isfinite(self.privacy.epsilon_max):
+            self.alpha = np.ones(self.K)
+            self.theta = float(self.K) if balanced else self._peak(self.alpha)
+            return
+        theta = float(self.K)
+        for _ in range(50):
+            alpha = self._split(theta)
+            found = theta if balanced else self._peak(alpha)
+            if abs(found - theta) <= 1e-9 * theta:
+                break
+            theta = found
+        self.alpha, self.theta = alpha, theta
+
+    def _split(self, theta):
+        K, P, rho = self.K, self.world.power_w, self.privacy.rho
+        # sensitivity of a batch mean clipped as a whole, or sample by sample
+        learning = self.world.scenario.learning
+        per_sample = self.privacy.clipping == "per-sample"
+        sens = 2 * self.privacy.clip_norm / (learning.batch_size if per_sample else 1)
+        nu = math.sqrt(2 * math.log(1.25 / self.privacy.delta)) / self.privacy.epsilon_max
+        low, high = self.power.alpha_min, 1 - self.power.beta_min
+        if self.power.objective == "own-noise":
+            return np.full(K, min(1 / (1 + (sens * theta * nu / rho) ** 2), high))
+        assert self.power.objective == "sum"
+        rows, most = [], []
+        for i in range(K):
+            masking = sum(self.frame.mean[i][k] ** 2 * P[k] * rho**2 for k in self.frame.heard[i])
+            for j in self.frame.heard[i]:
+                row = [0.0] * K
+                row[j] += (sens * theta * nu) ** 2 * self.frame.mean[i][j] ** 2 * P[j]
+                for k in self.frame.heard[i]:
+                    row[k] += self.frame.mean[i][k] ** 2 * P[k] * rho**2
+                rows.append([value / masking for value in row])
+                most.append(1.0)
+        return linprog([-1.0] * K, A_ub=rows, b_ub=most, bounds=[(low, high)] * K).x
+
+    def _peak(self, alpha):
+        """Largest 1 / z_ii of Z_t = A Z_{t-1} on its way to its limit."""
+        K, P = self.K, self.world.power_w
+        A = np.zeros((K, K))
+        for i in range(K):
+            heard = {j: self.frame.mean[i][j] * math.sqrt(alpha[j] * P[j]) for j in self.frame.neighbours[i]}
+            d, c = len(heard), sum(heard.values()) / len(heard)
+            A[i][i] = 1 / (d + 1)
+            for j, amplitude in heard.items():
+                A[i][j] = amplitude / (c * (d + 1))
+        Z, peak = np.eye(K), 1.0
+        for _ in range(5000):
+            Z = A @ Z
+            peak = max(peak, max(1 / Z[i][i] for i in range(K)))
+        return peak

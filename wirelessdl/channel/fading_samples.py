@@ -1,0 +1,47 @@
+"""Realisations of the small-scale fading that a run will not see: for robust plans and for previews.
+
+Fading models may remember (a Clarke process keeps its phases), so samples come from copies of the models as they were
+built, on streams of another name. Copies, not new objects: a user's class is constructed once per run.
+"""
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.los import ChannelCondition
+from wirelessdl.channel.model import Chain, ChannelModel
+from wirelessdl.errors import ContractError
+from wirelessdl.links import Links
+from wirelessdl.streams import Streams
+
+
+class FadingSamples:
+    """Chains of the small-scale models among `models`, which must not have been asked for any gain yet."""
+
+    def __init__(self, models: Sequence[tuple[str, ChannelModel]], condition: ChannelCondition, streams: Streams):
+        self._condition, self._streams = condition, streams
+        fading = [(name, model) for name, model in models if getattr(model, "small_scale", False)]
+        self.models = [(name, self._copied(name, model)) for name, model in fading]
+
+    def chain(self, prefix: str) -> Chain:
+        """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run."""
+        return Chain([(name, self._copied(name, model)) for name, model in self.models], self._streams, prefix=prefix)
+
+    def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
+        """Realisations of the gains around their mean, `[count, links]`; without small-scale fading only the one."""
+        if not self.models:
+            return mean_gain[None]
+        numbers = range(offset, offset + count)
+        return np.stack([mean_gain * self.chain(f"robust.{number}").gain(links, 0.0).now for number in numbers])
+
+    def _copied(self, name: str, model: ChannelModel) -> ChannelModel:
+        try:
+            # every copy asks the run's own line of sight
+            return copy.deepcopy(model, {id(self._condition): self._condition})
+        except Exception as error:
+            raise ContractError(
+                f"{name} cannot be copied ({type(error).__name__}: {error}); a fading model is copied for robust "
+                "plans and previews: give it a __deepcopy__, or keep open files and locks out of it"
+            ) from error

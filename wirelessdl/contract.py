@@ -1,0 +1,181 @@
+"""The contract between the simulator and the parts that a scenario names, built in or the user's.
+
+A part is any object with the method by which it is used (`gain`, `links`, `geometry`, ...); it needs no base class.
+Beyond that method a part may have **capabilities**: attributes and methods that the simulator uses where they exist.
+`CAPABILITIES` declares all of them. A part without one gets the default; a part that has one of the wrong type is
+refused with the name of its class.
+
+    class Fade:
+        small_scale = True          # a capability of channel models
+
+        def gain(self, links, time_s, rng):
+            return rng.rayleigh(size=len(links))
+
+Code of the user's may raise anything, at any time. `Guard` turns what it raises into one line that names the class,
+the error and the line in the user's file. A `ValueError` of a built-in part is a value that the scenario chose; it
+names its key. Anything else that a built-in raises is a defect of wirelessdl and keeps its traceback.
+"""
+
+import math
+import numbers
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.errors import ContractError, WirelessdlError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of capability: its words in messages, and what brings a value into its form (None: it does not fit)."""
+
+    words: str
+    convert: Callable[[Any], Any]
+
+
+def _flag(value: Any) -> bool | None:
+    return bool(value) if isinstance(value, bool | np.bool_) else None
+
+
+def _number(value: Any) -> float | None:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return None if not real or math.isnan(value) else float(value)
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if whole and value >= 0 else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _method(value: Any) -> Any:
+    return value if callable(value) else None
+
+
+def _shapes(value: Any) -> list[tuple[int, ...]] | None:
+    try:
+        return [tuple(int(size) for size in shape) for shape in value]
+    except (TypeError, ValueError):
+        return None
+
+
+FLAG = Kind("True or False", _flag)
+NUMBER = Kind("a number", _number)
+COUNT = Kind("a whole number >= 0", _count)
+TEXT = Kind("a text", _text)
+METHOD = Kind("a method", _method)
+SHAPES = Kind("a list of shapes", _shapes)
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What a part may have besides the method by which it is used."""
+
+    name: str
+    part: str  # the scenario's key
+    kind: Kind
+    default: Any  # of parts without it; where it is None, a part may also say None
+    meaning: str
+
+
+# by the scenario's key of the part: name, type, default, meaning
+_DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
+    "channel.models": (
+        ("small_scale", FLAG, False, "adds small-scale fading of unit mean power and nothing else"),
+        ("loss_db", METHOD, None, "loss_db(links): path loss, [links] dB, by which the snr topology decides"),
+        ("warning", METHOD, None, "warning(links): a text where links leave its validity range, else None"),
+        ("ends_s", NUMBER, math.inf, "time after which it has no gains, s: the end of a recording"),
+        ("coherence_s", NUMBER, None, "time over which its fading is constant, s; None: derived from Doppler"),
+        ("doppler_speed_mps", NUMBER, None, "speed of both ends in its Doppler, m/s; None: the nodes' own"),
+        ("cdf", METHOD, None, "cdf(amplitude, links): P(|h| <= amplitude), for channel previews"),
+        ("power_correlation", METHOD, None, "power_correlation(links, lag_s): of |h|^2, [lags, links], for previews"),
+    ),
+    "network.topology": (
+        ("follows_motion", FLAG, False, "its links are worked out again as nodes move"),
+        ("remedy", METHOD, None, "remedy(links, snr_db): what leaves the graph in parts and what would join it, texts"),
+    ),
+    "faults.blockage": (
+        ("still_heard", FLAG, False, "a blocked link still interferes where radio.interference is physical"),
+    ),
+    "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
+    "learning.learning_rate": (("spans_run", FLAG, False, "its rates depend on how many rounds the run has"),),
+    "learning.model": (
+        ("name", TEXT, None, "its name in messages; None: that of its class, in lower case"),
+        ("task", TEXT, "classification", "what its labels are for: classification or regression"),
+        ("bias_column", FLAG, True, "its samples are flat rows that end in a one"),
+        ("gradient", METHOD, None, "gradient(...): clipped gradients in closed form"),
+        ("forward", METHOD, None, "forward(parameters, features): scores that autograd can follow"),
+        ("shapes", SHAPES, None, "shapes of its parameters, in the order they lie in x"),
+        ("activations", COUNT, None, "how many numbers one sample leaves in the layers; None: from its shapes"),
+        ("batch_norm", TEXT, None, "name of a layer through which samples of a batch see each other"),
+        ("penalty", NUMBER, None, "factor of a penalty on the weights, which clipping does not bound"),
+        ("objective", METHOD, None, "objective(...): the loss of all nodes together, whose optimum is known"),
+    ),
+}
+CAPABILITIES = {name: Capability(name, part, *rest) for part, declared in _DECLARED.items() for name, *rest in declared}
+
+
+def capability(part: object, name: str) -> Any:
+    """A capability of a part: its value, of the declared type, or the declared default where it has none."""
+    declared = CAPABILITIES[name]
+    label = f"{type(part).__name__}.{name}"
+    try:
+        value = getattr(part, name)
+    except WirelessdlError:
+        raise
+    except Exception as error:
+        if isinstance(error, AttributeError) and not hasattr(type(part), name):
+            return declared.default
+        raise ContractError(f"{label} raised {formatted(error)}") from error  # a property that fails
+    if value is None and declared.default is None:
+        return None
+    converted = declared.kind.convert(value)
+    if converted is None:
+        raise ContractError(f"{label} is {value!r}, expected {declared.kind.words}: {declared.meaning}")
+    return converted
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Stands around each call of a part: `with Guard("radio.csi: my.py:Mine", is_user_class=True): ...`.
+
+    name: what was called, as messages name it. detail: what a message says after the error.
+    built_in: how a message begins where a built-in part raises a ValueError; None leaves it alone.
+    """
+
+    name: str
+    is_user_class: bool = True
+    error: type[WirelessdlError] = ContractError
+    built_in: str | None = None
+    built_in_error: type[WirelessdlError] = ContractError
+    detail: str = ""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _frames: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        if self.is_user_class:
+            raise self.error(f"{self.name} raised {formatted(error)}{self.detail}") from error
+        if self.built_in is not None and isinstance(error, ValueError):
+            raise self.built_in_error(f"{self.built_in}{error}") from error
+
+
+def formatted(error: BaseException) -> str:
+    """An error of the user's code in half a line: type, words, and the line it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}{where}" if words else f"{type(error).__name__}{where}"

@@ -1,0 +1,43 @@
+"""Who takes part in a frame: what time decides when it opens, and what the round answers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Participation:
+    """Node states when a frame opens, `[K]` each.
+
+    up: runs. ready: runs and has computed its gradient, so it takes part. listening: ready, but came back from a
+    crash and takes the mean of what it hears for its model, without sending. lost: a crash took its gradient since
+    the last frame. compute_s: duration of this round's gradient. battery_j: what is left, inf without a battery.
+    """
+
+    up: BoolArray
+    ready: BoolArray
+    listening: BoolArray
+    lost: BoolArray
+    compute_s: FloatArray
+    battery_j: FloatArray
+
+    @property
+    def willing(self) -> BoolArray:
+        """Nodes that send unless a budget keeps them silent, `[K]`."""
+        return self.ready & ~self.listening
+
+    @staticmethod
+    def everyone(nodes: int) -> "Participation":
+        """A frame in which nothing is wrong."""
+        yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+        return Participation(yes, yes, no, no, np.zeros(nodes), np.full(nodes, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Transmissions:
+    """What a round makes of it: who sends `[K]`, and in how many turns."""
+
+    on_air: BoolArray
+    turns: int = 1

@@ -1,0 +1,69 @@
+"""A round as it was decided and as it came out: frozen records that stages hand on and the recorder writes."""
+
+from dataclasses import dataclass
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.engine import RoundResult
+from wirelessdl.power.problem import PowerPlan
+from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.participation import Participation
+from wirelessdl.round.weights import FrameWeights
+
+
+@dataclass(frozen=True, eq=False)
+class FrameDecision:
+    """A frame as it was decided, before learning: arrays over nodes `[K]`, or over the links that are heard."""
+
+    round: int
+    opened_ns: int
+    frame: Frame
+    turn: IntArray  # in which each node sends
+    participation: Participation
+    channel: FrameChannel
+    plan: PowerPlan
+    release: FrameRelease
+    weights: FrameWeights
+    on_air: BoolArray
+    budget_w: FloatArray  # power that amplitudes are measured against
+    violations: int
+    sigma: FloatArray
+    learning_rate: float
+    multiplier: FloatArray
+    spectral_gap: float
+    link_epsilon: FloatArray
+    own_epsilon: FloatArray
+    own_bound: FloatArray  # of each sender over the rounds so far
+
+    @property
+    def absent(self) -> BoolArray:
+        """Nodes that hold what they held: not ready, or listeners that heard nobody, `[K]`.
+
+        A listener that heard nobody still holds an un-noised model: it must not be shown, nor mixed.
+        """
+        return ~self.participation.ready | (self.participation.listening & ~self.weights.heard)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """A frame, when its payload ended, what learning made of it, and who took a gradient step, `[K]`."""
+
+    decision: FrameDecision
+    time_ns: int
+    result: RoundResult
+    stepped: BoolArray
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the run is, at an evaluation."""
+
+    round: int
+    rounds: int
+    time_s: float
+    accuracy_mean: float
+    accuracy_min: float
+    accuracy_max: float
+    loss_mean: float
+    epsilon_own_total: float

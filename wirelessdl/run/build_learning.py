@@ -1,0 +1,134 @@
+"""What learns, from which data, split how: checked against each other before anything is allocated."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.arrays import IntArray
+from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.engine import LearningEngine, Settings
+from wirelessdl.learning.models.module import adapt, seeded
+from wirelessdl.learning.partition import deal
+from wirelessdl.learning.schedule import Schedule
+from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.streams import Streams
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltLearning:
+    """Data, how it is split, what learns from it, and the learning rates."""
+
+    data: Dataset
+    client_indices: list[IntArray]
+    engine: LearningEngine
+    schedule: Schedule
+
+
+def build_learning(builder: Builder, streams: Streams, device: str) -> BuiltLearning:
+    """Learning rates, data, partition, learner, engine."""
+    scenario = builder.scenario
+    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
+    _check_rates(builder, schedule)
+    data = _data(builder)
+    client_indices = _client_indices(builder, data, streams)
+    engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device)
+    return BuiltLearning(data, client_indices, engine, schedule)
+
+
+def _check_rates(builder: Builder, schedule: Schedule) -> None:
+    """Learning rates must be positive numbers, and rho times the largest must leave noise within the budget."""
+    rounds, rho = builder.scenario.scenario.rounds, builder.scenario.privacy.rho
+    part = builder.scenario.learning.learning_rate
+    rates = builder.ask(
+        "learning.learning_rate", part, lambda: [float(schedule.rate(round)) for round in range(1, rounds + 1)]
+    )
+    for round, rate in enumerate(rates, start=1):
+        if not (math.isfinite(rate) and rate > 0):
+            raise builder.fail(f"learning.learning_rate is {rate} in round {round}; must be a finite number > 0")
+    largest = max(rates)
+    if rho * largest > 1.0 + 1e-12:
+        raise builder.fail(
+            f"privacy.rho is {rho:g}; rho times the largest learning rate is {rho * largest:.3g}, must be <= 1 so "
+            f"that noise stays within the power budget: lower rho to {1 / largest:.4g}, or the learning rate"
+        )
+
+
+def _data(builder: Builder) -> Dataset:
+    part = builder.scenario.learning.dataset
+    source = builder.part("learning.dataset", part, folders=builder.catalog.folders)
+
+    def load() -> Dataset:
+        loaded = source.load()
+        if not isinstance(loaded, Dataset):
+            raise TypeError(f"load() returned {type(loaded).__name__}, expected a wirelessdl.learning.data.Dataset")
+        return loaded
+
+    data: Dataset = builder.ask("learning.dataset", part, load)
+    return data
+
+
+def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:
+    """The samples of each node: each sample there once, and enough for a batch."""
+    learning, nodes = builder.scenario.learning, builder.scenario.network.nodes
+    partition = builder.part("learning.partition", learning.partition, folders=builder.catalog.folders)
+    clients: list[IntArray] = builder.ask(
+        "learning.partition",
+        learning.partition,
+        lambda: [
+            np.asarray(client, dtype=np.int64)
+            for client in deal(partition, data, nodes, streams.world("learning.partition"))
+        ],
+    )
+    if len(clients) != nodes:
+        raise builder.fail(f"learning.partition gave {len(clients)} clients, expected one for each of {nodes} nodes")
+    for node, client in enumerate(clients):
+        inside = len(client) == 0 or (client.min() >= 0 and client.max() < len(data.train_y))
+        if not inside or len(np.unique(client)) < len(client):
+            raise builder.fail(
+                f"learning.partition gave node {node} a sample twice or one that does not exist; "
+                "epsilon protects samples, so each must be there once"
+            )
+    fewest = min(range(nodes), key=lambda node: len(clients[node]))
+    if len(clients[fewest]) < (1 if learning.sampling == "full" else learning.batch_size):
+        raise builder.fail(
+            f"learning.batch_size is {learning.batch_size}; node {fewest} has only {len(clients[fewest])} samples: "
+            "lower batch_size, use fewer nodes, or a more even partition"
+        )
+    return clients
+
+
+def _learner(builder: Builder, data: Dataset, streams: Streams) -> Any:
+    """What learns: a class with gradients of its own, or any torch module."""
+    where, part = "learning.model", builder.scenario.learning.model
+    shape = sample_shape(data)
+    with seeded(streams.world("learning.initial")):
+        built = builder.construct(where, part, features=data.features, input_shape=shape, classes=data.classes)
+    learner = builder.ask(where, part, lambda: adapt(built, shape, data.classes))
+    builder.require(where, part, learner, PARTS[where].method if learner is built else "forward")
+    return learner
+
+
+def _engine(
+    builder: Builder, learner: Any, data: Dataset, client_indices: list[IntArray], streams: Streams, device: str
+) -> LearningEngine:
+    learning, privacy = builder.scenario.learning, builder.scenario.privacy
+    settings = Settings(
+        batch_size=learning.batch_size,
+        clipping=privacy.clipping,
+        clip_norm=privacy.clip_norm,
+        projection_radius=learning.projection_radius,
+        gradient_at="mixed" if privacy.protocol == "hardened" else "own",
+        dtype=learning.dtype,
+        device=device,
+        sampling=learning.sampling,
+        strategy=learning.strategy,
+        augment=learning.augment,
+        regret=learning.regret,
+    )
+    try:
+        return LearningEngine(learner, data, client_indices, streams, settings)
+    except ValueError as error:
+        raise builder.fail(error) from error

@@ -1,0 +1,104 @@
+"""The network of a scenario: places, motion, channel and graph, each asked once and held to its contract."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from wirelessdl.channel.fading_samples import FadingSamples
+from wirelessdl.channel.los import ChannelCondition
+from wirelessdl.channel.model import Chain
+from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.links import Links
+from wirelessdl.network.mobility import Mobility, require_geometry
+from wirelessdl.network.placement import require_apart, require_positions
+from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
+from wirelessdl.run.registry import Builder
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.streams import Streams
+from wirelessdl.units import thermal_noise_w, w_to_dbm
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltNetwork:
+    """Where nodes are, what lies between them, and who hears whom at the start."""
+
+    mobility: Mobility
+    topology: Topology
+    links: Links
+    channel: Chain
+    fading: FadingSamples
+    condition: ChannelCondition
+    snr_db: SnrDb
+
+
+def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
+    """Places, motion, channel, graph."""
+    network, nodes = builder.scenario.network, builder.scenario.network.nodes
+    find_file = builder.catalog.find_file
+    placement = builder.part("network.placement", network.placement, find_file=find_file)
+    answer = builder.ask(
+        "network.placement",
+        network.placement,
+        lambda: placement.positions(nodes, streams.world("network.placement")),
+    )
+    start_m = builder.check("network.placement", lambda: require_positions(answer, nodes, network.placement.name))
+    mobility = builder.part(
+        "network.mobility",
+        network.mobility,
+        start_m=start_m,
+        rng=streams.draws("network.mobility"),
+        find_file=find_file,
+    )
+    found = builder.ask("network.mobility", network.mobility, lambda: mobility.geometry(0.0))
+    geometry = builder.check("network.mobility", lambda: require_geometry(found, nodes, 0.0, network.mobility.name))
+    builder.check("network.mobility", lambda: require_apart(geometry.position_m))
+
+    condition = channel_condition(builder.scenario, streams)
+    models = _channel_models(builder, condition)
+    channel, fading = Chain(models, streams), FadingSamples(models, condition, streams)
+    snr_db = mean_snr_db(builder.scenario, channel)
+    topology = builder.part("network.topology", network.topology, find_file=find_file)
+    drawn = builder.ask(
+        "network.topology",
+        network.topology,
+        lambda: topology.links(geometry, snr_db, streams.world("network.topology")),
+    )
+    links = builder.check("network.topology", lambda: require_links(drawn, nodes))
+    if not _changes(builder.scenario, topology):
+        builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
+    return BuiltNetwork(mobility, topology, links, channel, fading, condition, snr_db)
+
+
+def channel_condition(scenario: Scenario, streams: Streams) -> ChannelCondition:
+    """Line of sight by the rule of the scenario, or by the probability that belongs to its loss model."""
+    channel = scenario.channel
+    standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
+    return ChannelCondition(channel.condition, standard, streams)
+
+
+def mean_snr_db(scenario: Scenario, channel: Chain) -> SnrDb:
+    """Mean SNR of candidate links at full power, by the loss models."""
+    radio = scenario.radio
+    noise_dbm = w_to_dbm(thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k))
+    return lambda candidates: radio.power_dbm - noise_dbm - channel.loss_db(candidates)
+
+
+def _channel_models(builder: Builder, condition: ChannelCondition) -> list[tuple[str, Any]]:
+    channel = builder.scenario.channel
+    return [
+        (
+            part.name,
+            builder.part(
+                f"channel.models[{n}]",
+                part,
+                frequency_hz=channel.frequency_hz,
+                condition=condition,
+                find_file=builder.catalog.find_file,
+            ),
+        )
+        for n, part in enumerate(channel.models)
+    ]
+
+
+def _changes(scenario: Scenario, topology: Topology) -> bool:
+    """Whether links come and go: then staying connected is a matter of many frames, watched as they pass."""
+    return bool(getattr(topology, "follows_motion", False)) and scenario.network.mobility.name != "static"

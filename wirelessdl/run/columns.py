@@ -1,0 +1,226 @@
+"""Columns of the tables, from the records of rounds: pure functions, one per table."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.partition import class_histogram
+from wirelessdl.learning.runtime.device import fetch
+from wirelessdl.learning.sampling import Sampler
+from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.radio.energy import EnergyModel
+from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
+from wirelessdl.round.records import FrameDecision, RoundRecord
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.units import to_db, to_s
+
+Columns = dict[str, Any]
+
+
+def node_columns(
+    records: Sequence[RoundRecord], loss: FloatArray, energy: EnergyModel, self_interference: float
+) -> Columns:
+    """One row per round and node. loss: [rounds, K]; self_interference: share of its own emission that a node hears."""
+    decisions = [record.decision for record in records]
+    count = len(decisions[0].on_air)
+
+    def flat(get: Callable[[FrameDecision], Any]) -> Any:
+        return np.concatenate([get(decision) for decision in decisions])
+
+    sent_power = fetch([record.result.sent_power for record in records]).ravel()
+    alpha, budget_w, on_air = flat(lambda d: d.plan.alpha), flat(lambda d: d.budget_w), flat(lambda d: d.on_air)
+    sigma = flat(lambda d: d.sigma)
+    power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
+    spent = [
+        energy.spent(
+            decision.frame,
+            power_w=power,
+            sends=decision.on_air,
+            hears=decision.participation.ready,
+            compute_s=decision.on_air * decision.participation.compute_s,
+        )
+        for decision, power in zip(decisions, power_w.reshape(len(decisions), -1))
+    ]
+    stepped = np.concatenate([record.stepped for record in records])
+    return {
+        "round": np.repeat([decision.round for decision in decisions], count),
+        "node": np.tile(np.arange(count), len(decisions)),
+        "time_s": np.repeat([to_s(record.time_ns) for record in records], count),
+        "x_m": flat(lambda d: d.channel.links.geometry.position_m[:, 0]),
+        "y_m": flat(lambda d: d.channel.links.geometry.position_m[:, 1]),
+        "height_m": flat(lambda d: d.channel.links.geometry.position_m[:, 2]),
+        "up": flat(lambda d: d.participation.up),
+        "present": flat(lambda d: d.participation.ready),
+        "transmitted": on_air,
+        "turn": np.ma.masked_array(flat(lambda d: d.turn), ~on_air),
+        "accuracy": _accuracy(records, count),
+        "loss": np.ma.masked_array(loss.ravel(), ~stepped),
+        "grad_norm": np.ma.masked_array(fetch([record.result.grad_norm for record in records]).ravel(), ~stepped),
+        "excess_loss": _excess(records, count),
+        "alpha": alpha,
+        "beta": 1.0 - alpha,
+        "power_w": power_w,
+        "backoff_db": flat(lambda d: d.plan.backoff_db),
+        "self_interference_w": _self_interference_w(records, self_interference * (on_air * alpha * budget_w)),
+        "multiplier": flat(lambda d: d.multiplier),
+        "sent_multiplier": flat(lambda d: d.on_air * d.release.multiplier),
+        "row_sum": flat(lambda d: d.weights.actual.row_sum),
+        "energy_tx_j": np.concatenate([one.transmit_j for one in spent]),
+        "energy_pilot_j": np.concatenate([one.pilot_j for one in spent]),
+        "energy_rx_j": np.concatenate([one.receive_j for one in spent]),
+        "energy_compute_j": np.concatenate([one.compute_j for one in spent]),
+        "energy_j": np.concatenate([one.total_j for one in spent]),
+        "battery_j": np.ma.masked_invalid(flat(lambda d: d.participation.battery_j)),
+    }
+
+
+def link_columns(records: Sequence[RoundRecord], power_w: FloatArray, thermal_w: float) -> Columns:
+    """One row per round and link that is heard. power_w: [rounds, K] radiated power."""
+    decisions = [record.decision for record in records]
+    if not decisions:
+        return {name: [] for name in TABLES["links"].names}
+
+    def flat(get: Callable[[FrameDecision], Any]) -> Any:
+        return np.concatenate([get(decision) for decision in decisions])
+
+    gain = flat(lambda d: root_mean_square([slot.gain for slot in d.channel.slots]))
+    radiated = np.concatenate([power[decision.channel.heard.tx] for power, decision in zip(power_w, decisions)])
+    return {
+        "round": np.repeat(
+            [decision.round for decision in decisions], [len(decision.channel.heard) for decision in decisions]
+        ),
+        "tx": flat(lambda d: d.channel.heard.tx),
+        "rx": flat(lambda d: d.channel.heard.rx),
+        "neighbour": flat(lambda d: d.channel.is_neighbour),
+        "distance_m": flat(lambda d: d.channel.heard.distance_m),
+        "gain": gain,
+        "gain_est": flat(lambda d: root_mean_square([slot.gain_est for slot in d.channel.slots])),
+        "phase_rad": np.ma.masked_invalid(flat(lambda d: _phase_rad(d.channel))),
+        "weight": flat(lambda d: d.weights.actual.link),
+        "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
+        "epsilon": flat(lambda d: d.link_epsilon),
+    }
+
+
+def round_columns(records: Sequence[RoundRecord], nodes: Columns) -> Columns:
+    """One row per round. nodes: the columns of the nodes table."""
+    decisions, count = [record.decision for record in records], len(records)
+
+    def each(get: Callable[[FrameDecision], Any]) -> Any:
+        return np.array([get(decision) for decision in decisions])
+
+    accuracy = nodes["accuracy"].reshape(count, -1)
+    return {
+        "round": each(lambda d: d.round),
+        "time_s": np.array([to_s(record.time_ns) for record in records]),
+        "accuracy_mean": accuracy.mean(axis=1),
+        "accuracy_min": accuracy.min(axis=1),
+        "accuracy_max": accuracy.max(axis=1),
+        "loss_mean": nodes["loss"].reshape(count, -1).mean(axis=1),
+        "consensus_distance": fetch([record.result.consensus_distance for record in records]),
+        "learning_rate": each(lambda d: d.learning_rate),
+        "noise_std": each(lambda d: d.sigma.max()),
+        "epsilon_link_max": each(lambda d: d.link_epsilon.max(initial=0.0)),
+        "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
+        "epsilon_total_max": each(lambda d: d.own_bound.max()),
+        "violations": each(lambda d: d.violations),
+        "active_nodes": each(lambda d: int(d.on_air.sum())),
+        "up_nodes": each(lambda d: int(d.participation.up.sum())),
+        "spectral_gap": np.ma.masked_invalid(each(lambda d: d.spectral_gap)),
+        "slots": each(lambda d: d.frame.slots * d.frame.turns),
+        "opened_s": each(lambda d: to_s(d.opened_ns)),
+        "payload_slots": each(lambda d: d.frame.slots),
+        "turns": each(lambda d: d.frame.turns),
+        "pilot_s": each(lambda d: to_s(d.frame.pilot_ns)),
+        "node_pilot_s": each(lambda d: to_s(d.frame.own_pilot_ns)),
+        "payload_s": each(lambda d: to_s(d.frame.payload_ns)),
+        "guard_s": each(lambda d: to_s(d.frame.guard_ns)),
+        "feedback_s": each(lambda d: to_s(d.frame.feedback_ns)),
+        "exchange_s": each(lambda d: to_s(d.frame.exchange_ns)),
+        "airtime_s": each(lambda d: to_s(d.frame.airtime_ns)),
+        "energy_j": nodes["energy_j"].reshape(count, -1).sum(axis=1),
+    }
+
+
+def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
+    """One row per event: time in ns, node or -1, kind, detail."""
+    time_ns, node, kind, detail = zip(*events) if events else ((), (), (), ())
+    return {
+        "time_s": np.array([to_s(ns) for ns in time_ns]),
+        "node": np.ma.masked_less(np.array(node, dtype=np.int64), 0),
+        "kind": list(kind),
+        "detail": list(detail),
+    }
+
+
+def client_columns(data: Dataset, client_indices: Sequence[IntArray], sampler: Sampler, sensitivity: float) -> Columns:
+    """One row per node: all that analysis needs of the data. client_indices: the samples of each node."""
+    samples = np.array([len(client) for client in client_indices])
+    counts = samples[:, None]
+    if data.task == "classification":
+        counts = class_histogram(data.train_y, list(client_indices), data.classes)
+    return {
+        "node": np.arange(len(samples)),
+        "samples": samples,
+        "sampling_rate": sampler.rate,
+        "sensitivity": np.full(len(samples), sensitivity),
+        "epoch_rounds": sampler.epoch_rounds,
+        "class_counts": counts.tolist(),
+    }
+
+
+def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
+    """The ledger's totals: one row per sender, and per link that was heard."""
+    statements, terms = ledger.statements(exact=exact), ledger.terms
+    sizes = [len(statement.tx) for statement in statements]
+    rx = np.concatenate([statement.rx for statement in statements])
+
+    def label(values: list[str]) -> list[str]:
+        return [value for value, size in zip(values, sizes) for _ in range(size)]
+
+    return {
+        "tx": np.concatenate([statement.tx for statement in statements]),
+        "rx": np.ma.masked_less(rx, 0),
+        "view": label([statement.view for statement in statements]),
+        "status": label([statement.status for statement in statements]),
+        "accountant": label([statement.accountant for statement in statements]),
+        "adjacency": [terms.adjacency] * len(rx),
+        "sampler": [terms.sampler] * len(rx),
+        "clipping": [terms.clipping] * len(rx),
+        "delta": np.full(len(rx), terms.delta),
+        "rounds": np.concatenate([statement.rounds for statement in statements]),
+        "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
+    }
+
+
+def _accuracy(records: Sequence[RoundRecord], count: int) -> Any:
+    """Accuracy per node and round, masked where no evaluation took place."""
+    values = np.ma.masked_invalid(np.full((len(records), count), np.nan))
+    evaluated = [n for n, record in enumerate(records) if record.result.accuracy is not None]
+    if evaluated:
+        values[evaluated] = fetch([a for n in evaluated if (a := records[n].result.accuracy) is not None])
+    return values.ravel()
+
+
+def _excess(records: Sequence[RoundRecord], count: int) -> Any:
+    found = [excess for record in records if (excess := record.result.excess) is not None]
+    return fetch(found).ravel() if found else _nulls(count * len(records))
+
+
+def _self_interference_w(records: Sequence[RoundRecord], scale_w: FloatArray) -> Any:
+    """What each node heard of its own emission, as far as models and noise were really sent."""
+    powers = [power for record in records if (power := record.result.self_interference_power) is not None]
+    return scale_w * fetch(powers).ravel() if powers else _nulls(len(scale_w))
+
+
+def _phase_rad(channel: FrameChannel) -> FloatArray:
+    """Of the first slot; NaN without phase errors."""
+    phase = channel.slots[0].phase_rad
+    return np.full(len(channel.heard), np.nan) if phase is None else phase
+
+
+def _nulls(count: int) -> Any:
+    return np.ma.masked_invalid(np.full(count, np.nan))

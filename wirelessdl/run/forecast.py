@@ -1,0 +1,73 @@
+"""The own total that a plan leads to, if it holds for the whole run."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.leakage import own_mu
+from wirelessdl.power.problem import PowerPlan
+from wirelessdl.privacy import total_epsilon, valid_accountants
+from wirelessdl.privacy.combinations import Accountant
+from wirelessdl.privacy.ledger import Terms
+from wirelessdl.run.world import World
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastTerms:
+    """What the releases of a run depend on besides its plan.
+
+    rates: [rounds] gamma_t. sampling_rate, epoch_rounds: [K]. terms: what totals are stated under.
+    """
+
+    rates: FloatArray
+    rho: float
+    sensitivity: float
+    sampling_rate: FloatArray
+    epoch_rounds: IntArray
+    terms: Terms
+
+
+def forecast_terms(world: World) -> ForecastTerms:
+    """Of a built world."""
+    rounds = world.scenario.scenario.rounds
+    return ForecastTerms(
+        rates=np.array([world.schedule.rate(round) for round in range(1, rounds + 1)]),
+        rho=world.scenario.privacy.rho,
+        sensitivity=world.learning.sensitivity,
+        sampling_rate=world.learning.sampler.rate,
+        epoch_rounds=world.learning.sampler.epoch_rounds,
+        terms=world.terms,
+    )
+
+
+def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
+    """Own-noise total of the worst node after all rounds, under every accountant that may count it.
+
+    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks.
+    """
+    terms, releases = given.terms, len(given.rates) - 1
+    step = np.full(len(plan.alpha), given.sensitivity * plan.theta)
+    mu = own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * given.rho**2, step)
+    if terms.protocol == "paper":
+        spread = float(np.sqrt(np.sum((given.rates[:-1] / given.rates[1:]) ** 2)))
+        return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}
+    sampler = terms.sampler
+    names = valid_accountants(sampler, "replace-one", terms.clipping)
+    if not np.isfinite(mu).all():
+        return dict.fromkeys(names, math.inf)
+    # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
+    charged = [math.ceil(releases / rounds) for rounds in given.epoch_rounds.tolist()]
+    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, given.sampling_rate, charged)})
+
+    def total(name: Accountant, triple: tuple[float, float, int]) -> float:
+        return total_epsilon(*triple, delta=terms.delta, accountant=name, sampler=sampler, clipping=terms.clipping)
+
+    # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
+    slow = {"rdp", "pld"} if sampler == "poisson" else {"rdp"}
+    quick: list[Accountant] = [name for name in names if name not in slow]
+    tightest: Accountant = "pld" if "pld" in quick else quick[0]
+    worst = max(triples, key=lambda triple: total(tightest, triple))
+    return {name: total(name, worst) if name in slow else max(total(name, t) for t in triples) for name in names}

@@ -1,0 +1,147 @@
+"""From a built world to the stages of a round: each is handed its inputs, nothing more."""
+
+from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.radio.access import Access
+from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
+from wirelessdl.round.multiplier import make_multiplier, rule_for
+from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
+from wirelessdl.round.participation import BudgetGate
+from wirelessdl.round.pending import PendingGradients
+from wirelessdl.round.planning import Planner, PlanSchedule, PowerTerms
+from wirelessdl.round.releases import Releases, ReleaseTerms
+from wirelessdl.round.weights import Weigher
+from wirelessdl.run.recorder import Recorder
+from wirelessdl.run.world import World
+from wirelessdl.trace.events import TraceEvents
+
+
+def make_observer(world: World) -> Observer:
+    """Steps 1 and 2 of this world's rounds, from its start."""
+    scenario = world.scenario
+    faults = scenario.faults
+    surroundings = Surroundings(
+        mobility=world.mobility,
+        topology=world.topology,
+        links=world.links,
+        channel=world.channel,
+        csi=world.csi,
+        blockage=world.blockage if faults.blockage.name != "none" else None,
+        jammer=world.jammer if faults.jammer.name != "none" else None,
+        labels={
+            "network.mobility": scenario.network.mobility,
+            "network.topology": scenario.network.topology,
+            "radio.csi": scenario.radio.csi,
+        },
+    )
+    radio = RadioTerms(
+        power_w=world.power_w,
+        thermal_w=world.thermal_w,
+        noise_w=world.noise_w,
+        phase_error_rad=scenario.radio.phase_error_rad,
+        physical=scenario.radio.interference == "physical",
+    )
+    return Observer(
+        surroundings,
+        radio,
+        world.frame,
+        world.streams,
+        snr_db=world.snr_db,
+        joint_window=scenario.network.joint_window,
+    )
+
+
+def make_planner(world: World) -> Planner:
+    """Step 4: power plans."""
+    power, privacy = world.scenario.power, world.scenario.privacy
+    terms = PowerTerms(
+        power_w=world.power_w,
+        rho=privacy.rho,
+        sensitivity=world.learning.sensitivity,
+        delta=privacy.delta,
+        epsilon_max=privacy.epsilon_max,
+        balance=power.balance,
+        thermal_w=world.thermal_w / world.largest_rate**2 if privacy.credit_thermal else 0.0,
+        alpha_min=power.alpha_min,
+        beta_min=power.beta_min,
+        margin_db=power.csi_margin_db,
+    )
+    return Planner(
+        terms,
+        world.allocator,
+        PlanSchedule(power.schedule, power.reference, power.samples),
+        samples=world.fading.gains,
+        origin=world.scenario.origin,
+    )
+
+
+def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | None = None) -> Engine:
+    """The engine of a run. Its trace events reach the recorder, then the listeners that the scenario connects."""
+    trace = TraceEvents()
+    if recorder is not None:
+        recorder.listen(trace)
+    for source, listener in world.listeners:
+        trace.connect(source, listener)
+    return Engine(_stages(world, make_planner(world)), _round_terms(world), trace, hooks)
+
+
+def run_rounds(world: World, engine: Engine) -> None:
+    """Let time pass from zero to the end of the last round."""
+    world.simulation.run(world.scenario.scenario.rounds, engine, engine.node_state)
+
+
+def make_recorder(world: World) -> Recorder:
+    """What writes this world's tables."""
+    trace = world.scenario.trace
+    return Recorder(
+        energy=world.simulation.energy,
+        thermal_w=world.thermal_w,
+        self_interference=world.self_interference,
+        links=trace.links,
+        flush_every=trace.flush_every,
+    )
+
+
+def _stages(world: World, planner: Planner) -> Stages:
+    scenario, nodes = world.scenario, world.nodes
+    radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
+    orthogonal = radio.access == "tdma"
+    pending = PendingGradients(nodes)
+    terms = ReleaseTerms(
+        protocol=privacy.protocol,
+        rho=privacy.rho,
+        sensitivity=world.learning.sensitivity,
+        credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
+        orthogonal=orthogonal,
+        full_power_radius=learning.projection_radius if radio.use_full_power else None,
+    )
+    releases = Releases(terms, pending)
+    ledger = Ledger(world.terms, world.learning.sampler.rate)
+    return Stages(
+        observer=make_observer(world),
+        access=Access(nodes, world.streams, half_duplex=radio.duplex == "half", orthogonal=orthogonal),
+        planner=planner,
+        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
+        weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal),
+        multiplier=make_multiplier(rule_for(scenario), nodes),
+        releases=releases,
+        ledger=ledger,
+        pending=pending,
+        learning=world.learning,
+    )
+
+
+def _round_terms(world: World) -> RoundTerms:
+    scenario = world.scenario
+    return RoundTerms(
+        rounds=scenario.scenario.rounds,
+        eval_every=scenario.learning.eval_every,
+        schedule=world.schedule,
+        frame=world.frame,
+        delta=scenario.privacy.delta,
+        epsilon_max=scenario.privacy.epsilon_max,
+        thermal_w=world.thermal_w,
+        self_interference=world.self_interference,
+        blocked_heard=bool(getattr(world.blockage, "still_heard", False)),
+        z_over_air=scenario.radio.z_exchange == "air",
+        always_complete=world.always_complete,
+    )
