@@ -12,7 +12,7 @@ from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import load_scenario
 
 
-def test_a_listener_that_hears_nobody_keeps_what_it_held(tmp_path):
+def test_a_listener_that_hears_nobody_keeps_what_it_held():
     """Its model is un-noised: nothing shown may be taken from it."""
     scenario = tiny(
         scenario={"rounds": 4},
