@@ -8,11 +8,11 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray
+from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.scenario.part import formatted
 from wirelessdl.sim.compute import ComputeTime
 from wirelessdl.sim.crashes import Crashes
 from wirelessdl.sim.medium import Frames, Medium
@@ -80,7 +80,7 @@ class EventSimulation:
     def _outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
         """A node's outages in turn, held to their contract."""
         name, now_s = type(self.crashes).__name__, 0.0
-        for start_s, length_s in _asked(lambda: self.crashes.outages(node, rng), name):
+        for start_s, length_s in _guarded(lambda: self.crashes.outages(node, rng), name):
             if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
                 raise ContractError(
                     f"faults.crashes: {name}.outages gave node {node} an outage at {start_s} s for {length_s} s, "
@@ -90,11 +90,9 @@ class EventSimulation:
             now_s = start_s + length_s
 
 
-def _asked(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> Iterator[tuple[float, float]]:
-    try:
+def _guarded(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> Iterator[tuple[float, float]]:
+    with Guard(f"faults.crashes: {name}.outages"):
         yield from question()
-    except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError) as error:
-        raise ContractError(f"faults.crashes: {name}.outages raised {formatted(error)}") from error
 
 
 class LastFrame:
