@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.models.module import ModuleLearner
@@ -13,12 +14,12 @@ def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -
     """Raise a ValueError with what does not fit. at_own_model: gradients as the paper's protocol takes them."""
     _require_labels(data)
     _require_task(learner, data)
-    if at_own_model and hasattr(learner, "penalty"):
+    if at_own_model and capability(learner, "penalty") is not None:
         raise ValueError(
             f'learning.model is {type(learner).__name__.lower()} under privacy.protocol "paper"; its penalty is '
             'taken at the private model, which no clipping bounds: use protocol = "hardened"'
         )
-    if augment != "none" and (getattr(learner, "bias_column", True) or len(sample_shape(data)) != 3):
+    if augment != "none" and (capability(learner, "bias_column") or len(sample_shape(data)) != 3):
         raise ValueError(
             f'learning.augment is "{augment}"; it turns and shifts images: use a model that sees them, '
             'such as cnn, or augment = "none"'
@@ -29,7 +30,7 @@ def _require_task(learner: Any, data: Dataset) -> None:
     """A learner with a closed form has one kind of labels; a module takes what its outputs fit."""
     if isinstance(learner, ModuleLearner):
         return
-    wanted = getattr(learner, "task", "classification")
+    wanted = capability(learner, "task")
     if wanted != data.task:
         other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
         raise ValueError(
@@ -40,7 +41,7 @@ def _require_task(learner: Any, data: Dataset) -> None:
 
 def _require_labels(data: Dataset) -> None:
     """Labels are class numbers, 0 to classes - 1."""
-    if getattr(data, "task", "classification") != "classification":
+    if data.task != "classification":
         return
     for name, labels in (("train", data.train_y), ("test", data.test_y)):
         wrong = np.flatnonzero((labels < 0) | (labels >= data.classes))

@@ -21,6 +21,7 @@ from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.contract import capability
 from wirelessdl.learning.data.dataset import Dataset
 from wirelessdl.learning.partition_file import owners
 
@@ -36,7 +37,7 @@ class Partition(Protocol):
 
 def deal(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
     """The sample indices of each node. By content: the partition sees samples ordered by label, then by content."""
-    if not getattr(partition, "by_content", False):
+    if not capability(partition, "by_content"):
         return partition.split(data.train_y, nodes, rng)
     order = np.lexsort((data.keys(), data.train_y))
     return [np.sort(order[client]) for client in partition.split(data.train_y[order], nodes, rng)]

@@ -8,11 +8,11 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray
+from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.scenario.part import formatted
 from wirelessdl.sim.compute import ComputeTime
 from wirelessdl.sim.crashes import Crashes
 from wirelessdl.sim.medium import Frames, Medium
@@ -91,10 +91,8 @@ class EventSimulation:
 
 
 def _asked(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> Iterator[tuple[float, float]]:
-    try:
+    with Guard(f"faults.crashes: {name}.outages"):
         yield from question()
-    except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError) as error:
-        raise ContractError(f"faults.crashes: {name}.outages raised {formatted(error)}") from error
 
 
 class LastFrame:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 
@@ -10,6 +11,7 @@ from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 class Loop:
     name = "loop"
     chunk = workers = 1
+    weighs = True
 
     def __init__(self, job: Job):
         self._job = job
@@ -18,7 +20,7 @@ class Loop:
         clip_norm, per_sample = self._job.clip_norm, self._job.clipping == "per-sample"
         weights, losses = batch.weights(), torch.empty_like(batch.weights())
         # batch normalisation makes samples one: then there is no going one by one
-        together = getattr(self._job.learner, "batch_norm", None) is not None
+        together = capability(self._job.learner, "batch_norm") is not None
         for node in range(len(x)):
             total = torch.zeros_like(x[node])
             for place in [slice(None)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:

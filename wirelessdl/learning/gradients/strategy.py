@@ -33,6 +33,7 @@ class Strategy(Protocol):
     name: str
     chunk: int
     workers: int
+    weighs: bool  # whether batches may be padded with samples of weight zero
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Clipped gradient into `out[k, m]`; returns the mean loss, `[k]`."""

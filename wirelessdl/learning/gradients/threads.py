@@ -17,6 +17,7 @@ from wirelessdl.learning.models.module import judge, statistics
 
 class Threads:
     name = "threads"
+    weighs = True
     chunk = 1
 
     def __init__(self, job: Job, workers: int, fallback: Vectorised):

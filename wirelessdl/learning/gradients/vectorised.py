@@ -18,6 +18,7 @@ from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 
 class Vectorised:
     name = "vmap"
+    weighs = True
     workers = 1
 
     def __init__(self, job: Job, sample_numbers: int, batch: int, allowance: int):
