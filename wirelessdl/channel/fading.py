@@ -205,7 +205,7 @@ class Uniform(Composable):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         if self._word is None:
             self._word = counter_rng.key(rng)
-        level = counter_rng.uniform(self._word, links.rx * links.nodes + links.tx)[0]
+        level = counter_rng.uniform(self._word, links.number)[0]
         return np.asarray(self.low + (self.high - self.low) * level)
 
 
@@ -213,4 +213,4 @@ def _processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | sli
     """Numbers of the random processes, and which one each link follows."""
     if reciprocal:
         return links.pairs.number, links.pairs.of_link
-    return links.rx * links.nodes + links.tx, slice(None)
+    return links.number, slice(None)

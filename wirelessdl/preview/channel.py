@@ -134,7 +134,7 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
     """Statistics of all links that ever exist."""
     _, tx, rx, gain = found.rows()
-    number = rx * world.nodes + tx
+    number = np.concatenate([frame.links.number for frame in found.frames])
     key, first, inverse = np.unique(number, return_index=True, return_inverse=True)
     frames = np.bincount(inverse)
     power = np.bincount(inverse, weights=gain**2) / frames

@@ -128,7 +128,7 @@ class Ledger:
         for node, cell in zip(sender.tolist(), self._cells(release.own_mu[sender]).tolist()):
             if release.own_mu[node] > 0:
                 self.cells[node][cell] = self.cells[node].get(cell, 0) + 1
-        stream = self._streams(release.link_rx * self.nodes + release.link_tx)
+        stream = self._streams(release.link_number)
         self._charge(self.link, self.link_rounds, stream, release.link_mu)
 
     def own_bound(self) -> FloatArray:
