@@ -171,7 +171,7 @@ class Observer:
         if deviation == 0:
             return None
         word = counter_rng.key(self._streams.draws("radio.phase", *key))
-        return deviation * counter_rng.normal(word, links.rx * links.nodes + links.tx)
+        return deviation * counter_rng.normal(word, links.number)
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer
