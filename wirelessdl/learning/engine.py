@@ -18,19 +18,15 @@ from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
-from wirelessdl.learning.augment import Changes, apply_changes
-from wirelessdl.learning.batch import Batch, Buffer, Store, sample_shape
+from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, sample_shape
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.fit import require_fit
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models.convex import Objective
-from wirelessdl.learning.models.module import ModuleLearner
-from wirelessdl.learning.runtime.device import pick_device
-from wirelessdl.learning.runtime.draws import NodeDraws
-from wirelessdl.learning.runtime.memory import Need, available, format_size, most_nodes
-from wirelessdl.learning.runtime.workers import Workers, one_thread
+from wirelessdl.learning.models.module import ModuleLearner, require_fit
+from wirelessdl.learning.runtime import Need, Workers, available, format_size, most_nodes, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler, Sampling
 from wirelessdl.learning.superposition import Air, Segment, consensus_distance, project_, receiver_deviation
 from wirelessdl.streams import Streams

@@ -10,7 +10,7 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
 from wirelessdl.contract import capability
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.models.flops import gradient_flops
+from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.links import Links
 from wirelessdl.radio.access import coloring
 from wirelessdl.radio.coherence import coherence_s, payload_slots

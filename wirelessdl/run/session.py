@@ -9,7 +9,7 @@ from typing import Any
 
 from wirelessdl.contract import capability
 from wirelessdl.errors import RunInterrupted, WirelessdlError
-from wirelessdl.learning.runtime.device import threads
+from wirelessdl.learning.runtime import threads
 from wirelessdl.round.engine import Engine, Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build

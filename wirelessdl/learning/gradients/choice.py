@@ -14,11 +14,9 @@ import torch
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients.closed_form import ClosedForm
-from wirelessdl.learning.gradients.loop import Loop
-from wirelessdl.learning.gradients.strategy import Job, Strategy
+from wirelessdl.learning.gradients.batched import ClosedForm, Vectorised
+from wirelessdl.learning.gradients.strategy import Job, Loop, Strategy
 from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.gradients.vectorised import Vectorised
 from wirelessdl.learning.models.module import ModuleLearner
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]

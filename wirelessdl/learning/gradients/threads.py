@@ -9,9 +9,9 @@ from torch import Tensor
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_rows_
+from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.ghost import Ghost, supported
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
-from wirelessdl.learning.gradients.vectorised import Vectorised
 from wirelessdl.learning.models.module import judge, statistics
 
 
