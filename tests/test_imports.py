@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "wirelessdl"
-BASE = {"arrays", "counter_rng", "errors", "gaussian", "leakage", "links", "mixing", "streams", "units"}
+BASE = {"arrays", "contract", "counter_rng", "errors", "gaussian", "leakage", "links", "mixing", "streams", "units"}
 ROOMS = {"learning", "power", "privacy", "channel", "radio", "network", "trace"}
 # who may import whom, beyond itself and the base
 ALLOWED = {

@@ -156,3 +156,15 @@ def test_a_graph_broken_by_lost_links_is_still_doubly_stochastic():
     assert (np.diagonal(A) < 1).all()
     silence = np.zeros(len(links))
     np.testing.assert_array_equal(balanced_air(links, silence, np.ones(4)), 0.0)
+
+
+def test_a_link_keeps_its_number_wherever_the_nodes_are():
+    hears = np.array([[0, 1, 0], [1, 0, 1], [1, 0, 0]], dtype=bool)
+    links = Links.from_mask(hears, Geometry.at_rest(np.eye(3)))
+    assert links.number.tolist() == [1, 3, 5, 6]
+    assert links.reverse_number.tolist() == [3, 1, 7, 2]
+    moved = links.at(Geometry.at_rest(2 * np.eye(3)))
+    assert moved.number is links.number
+    again = Links.from_numbers(links.number, links.geometry)
+    np.testing.assert_array_equal(again.rx, links.rx)
+    np.testing.assert_array_equal(again.tx, links.tx)

@@ -45,7 +45,7 @@ class Pairs:
         return len(self.number)
 
 
-_TIMELESS = ("pair", "pairs", "degree", "component")  # of links, wherever the nodes are
+_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component")  # of links, wherever the nodes are
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,13 @@ class Links:
         """Links of listed pairs in any order; repeats count once, a node paired with itself not at all."""
         if both_ways:
             rx, tx = np.concatenate([rx, tx]), np.concatenate([tx, rx])
-        key = np.unique(np.asarray(rx, dtype=np.int64) * geometry.nodes + tx)
-        hears, sends = np.divmod(key, geometry.nodes)
-        apart = hears != sends
-        return Links(hears[apart], sends[apart], geometry)
+        links = Links.from_numbers(np.unique(np.asarray(rx, dtype=np.int64) * geometry.nodes + tx), geometry)
+        return links.where(links.rx != links.tx)
+
+    @staticmethod
+    def from_numbers(number: IntArray, geometry: Geometry) -> "Links":
+        """Links by their numbers rx * K + tx, which must rise."""
+        return Links(*np.divmod(number, geometry.nodes), geometry)
 
     @staticmethod
     def from_gain(gain: FloatArray) -> "Links":
@@ -98,6 +101,16 @@ class Links:
     @property
     def nodes(self) -> int:
         return self.geometry.nodes
+
+    @cached_property
+    def number(self) -> IntArray:
+        """Number rx * K + tx of each directed link: it rises, and is the same at every instant."""
+        return self.rx * self.nodes + self.tx
+
+    @cached_property
+    def reverse_number(self) -> IntArray:
+        """Number of the link that leads back, whether it exists or not."""
+        return self.tx * self.nodes + self.rx
 
     @cached_property
     def pair(self) -> IntArray:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wirelessdl.learning.augment import Changes, apply_changes, draw_changes
+from wirelessdl.learning.batch import Changes, apply_changes, draw_changes
 
 
 def loop(images, changes, padding, fill):

@@ -22,10 +22,9 @@ from wirelessdl.errors import DataError
 from wirelessdl.learning.data.cache import cached, read_cached
 from wirelessdl.learning.data.convert import Corrupt, cifar10_package, idx_array, mnist_package
 from wirelessdl.learning.data.download import Unreachable, download
-from wirelessdl.learning.data.fetch import fetch
+from wirelessdl.learning.data.fetch import fetch, import_torchvision
 from wirelessdl.learning.data.images import FACTS, Cifar10, Facts, Mnist, channel_moments, find_fault
 from wirelessdl.learning.data.packages import PACKAGES, Package
-from wirelessdl.learning.data.vision import import_torchvision
 
 
 def silent(*_):

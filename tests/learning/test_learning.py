@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.learning.draws import NodeDraws, _scramble
 from wirelessdl.learning.models.closed_form import Softmax
-from wirelessdl.learning.runtime.draws import NodeDraws, _scramble
 from wirelessdl.learning.superposition import consensus_distance, project_
 from wirelessdl.streams import Streams
 
@@ -127,7 +127,7 @@ def test_seeds_of_nodes_and_rounds_never_collide():
 def test_torchvision_imports_under_any_torch():
     """In a process of its own: a failed import would leave traces in this one."""
     code = """
-from wirelessdl.learning.data.vision import import_torchvision
+from wirelessdl.learning.data.fetch import import_torchvision
 torchvision = import_torchvision()
 import numpy as np, torch
 from torchvision.transforms.v2.functional import horizontal_flip

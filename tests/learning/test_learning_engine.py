@@ -12,13 +12,12 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError, TrainingError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
 from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, Settings
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
-from wirelessdl.learning.runtime.draws import NodeDraws
-from wirelessdl.learning.runtime.memory import Need, format_size, most_nodes
-from wirelessdl.learning.runtime.workers import Workers
+from wirelessdl.learning.runtime import Need, Workers, format_size, most_nodes
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.links import Geometry, Links
@@ -477,7 +476,7 @@ class Nearest:
 
 
 @pytest.fixture
-def is_user_class(tmp_path):
+def user_models(tmp_path):
     (tmp_path / "mine.py").write_text(USERS)
     return tmp_path
 
@@ -505,13 +504,13 @@ def with_model(folder, model, **sections):
         ({"model": "cnn", "channels": 4}, {"learning": {"sampling": "poisson"}}, "threads"),
     ],
 )
-def test_models_run_from_a_scenario(model, sections, strategy, yours):
-    run = wirelessdl.simulate(with_model(yours, model, **sections), out=yours / "out")
+def test_models_run_from_a_scenario(model, sections, strategy, user_models):
+    run = wirelessdl.simulate(with_model(user_models, model, **sections), out=user_models / "out")
     assert run.provenance["strategy"] == strategy
     assert np.isfinite(run.nodes["loss"]).all()
     assert run.rounds["accuracy_mean"].notna().sum() == 1
     assert run.scenario["learning"]["model"]["model"] == model["model"]
-    again = wirelessdl.simulate(with_model(yours, model, **sections), out=yours / "out")
+    again = wirelessdl.simulate(with_model(user_models, model, **sections), out=user_models / "out")
     assert again.nodes["loss"].tolist() == run.nodes["loss"].tolist()
 
 
@@ -524,16 +523,16 @@ def test_models_run_from_a_scenario(model, sections, strategy, yours):
         ("mine.py:Bare", "model is Bare, which has no parameters"),
     ],
 )
-def test_modules_that_cannot_run_are_refused_in_one_line(model, words, yours, wirelessdl_command):
-    with_model(yours, model)
+def test_modules_that_cannot_run_are_refused_in_one_line(model, words, user_models, wirelessdl_command):
+    with_model(user_models, model)
     result = wirelessdl_command("run", "x.toml")
     assert result.code == 2, result.err
     assert len(result.err.strip().splitlines()) == 1
     assert words in result.err
 
 
-def test_a_learner_that_cannot_weigh_samples_is_refused_where_batches_are_padded(yours):
-    scenario = with_model(yours, "mine.py:Nearest", learning={"sampling": "poisson"})
+def test_a_learner_that_cannot_weigh_samples_is_refused_where_batches_are_padded(user_models):
+    scenario = with_model(user_models, "mine.py:Nearest", learning={"sampling": "poisson"})
     with pytest.raises(ScenarioError, match=r'sampling is "poisson"; .* gradient\(...\) of Nearest takes no weight'):
         build(scenario, device="cpu")
 
@@ -543,19 +542,23 @@ def test_convolutions_on_plain_features_are_refused():
         Cnn((5,), 3)
 
 
-def test_a_loss_that_leaves_the_numbers_stops_with_node_round_and_cause(yours):
-    scenario = with_model(yours, "mine.py:Exploding", scenario={"rounds": 3}, learning={"strategy": "threads"})
+def test_a_loss_that_leaves_the_numbers_stops_with_node_round_and_cause(user_models):
+    scenario = with_model(user_models, "mine.py:Exploding", scenario={"rounds": 3}, learning={"strategy": "threads"})
     with pytest.raises(TrainingError, match=r"loss of node 0 is nan in round 1; .* likely too large: lower"):
-        wirelessdl.simulate(scenario, out=yours / "out")
-    run = wirelessdl.open_run(yours / "out" / "tiny-s3-r1")
+        wirelessdl.simulate(scenario, out=user_models / "out")
+    run = wirelessdl.open_run(user_models / "out" / "tiny-s3-r1")
     assert run.rounds["round"].tolist() == [1, 2, 3]
     assert run.provenance["state"] == "failed"
 
 
 def test_benchmarks_skip_what_is_not_installed_and_report_what_is_counted():
+    from importlib import import_module
+
     from wirelessdl.bench.suites import SUITES, Contest, measure
 
-    assert "engine" in SUITES
+    for target in SUITES.values():
+        module, _, function = target.partition(":")
+        assert callable(getattr(import_module(module), function))
     skipped = measure(Contest("peer", ours=list, other=list, at_least=8.0, skipped="not installed: peer"))
     assert (skipped.met, skipped.note, skipped.target) == (None, "not installed: peer", ">= 8x the speed")
     counted = measure(Contest("memory", ours=lambda: 0.5, other=lambda: 2.0, at_most=1.0, unit="GB", reported=True))

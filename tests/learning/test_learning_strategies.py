@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.ghost import supported
-from wirelessdl.learning.gradients.loop import Loop
-from wirelessdl.learning.gradients.vectorised import Vectorised
+from wirelessdl.learning.gradients.strategy import Loop
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn, ResNet20

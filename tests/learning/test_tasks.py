@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
 from wirelessdl.learning.data.synthetic import Synthetic
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.models.convex import Logistic, Ridge
-from wirelessdl.learning.runtime.draws import NodeDraws
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build

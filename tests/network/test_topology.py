@@ -14,7 +14,7 @@ from wirelessdl.network.mobility.walk import GaussMarkov
 from wirelessdl.network.mobility.waypoint import RandomWaypoint
 from wirelessdl.network.topology import TOPOLOGIES, physical, require_connected
 from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, Star
-from wirelessdl.network.topology.joint import joint_connectivity
+from wirelessdl.network.topology.joint import Connectivity, joint_connectivity
 from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited, connecting_range_m
 
 
@@ -337,3 +337,16 @@ def test_joint_connectivity_equals_a_loop_over_windows(seed, window):
     assert (report.windows, report.connected) == (len(expected), sum(expected))
     assert report.first_gap == (expected.index(False) + 1 if False in expected else None)
     assert report.enough == next((width for width in range(1, length + 1) if all(connected(width))), None)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 7))
+@settings(max_examples=60, deadline=None)
+def test_connectivity_watched_as_rounds_pass_equals_that_of_the_whole_run(seed, window):
+    generator, nodes = np.random.default_rng(seed), 5
+    rounds = [Links.from_mask(generator.random((nodes, nodes)) < 0.2, at_origin(nodes)) for _ in range(7)]
+    report, alone = joint_connectivity(rounds, window), joint_connectivity(rounds, 1)
+    watched = Connectivity(window)
+    for links in rounds:
+        watched.add(links)
+    assert (watched.frames, watched.apart) == (alone.windows, alone.windows - alone.connected)
+    assert (watched.windows, watched.gaps) == (report.windows, report.windows - report.connected)

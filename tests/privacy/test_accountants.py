@@ -169,7 +169,7 @@ def test_odd_arguments_are_refused_or_answered():
 
 
 def test_calibration_says_what_cannot_be():
-    with pytest.raises(UnsoundError, match=r"paper cannot prove epsilon 1 for 300 rounds at q=0.1: even a noise"):
+    with pytest.raises(UnsoundError, match=r"rdp-wang19 cannot prove epsilon 1 for 300 rounds at q=0.1: even a noise"):
         calibrate(1.0, q=0.1, delta=DELTA, accountant="rdp-wang19", rounds=300)
     assert calibrate(0.01, q=0.5, delta=DELTA, accountant="gdp", noise_multiplier=0.5) == 0
     with pytest.raises(ValueError, match="give rounds"):

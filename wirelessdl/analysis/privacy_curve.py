@@ -19,8 +19,8 @@ from wirelessdl.analysis.clients import Holdings, holdings
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.accountant import grid_nu
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
+from wirelessdl.privacy.counts import OWN_GRID
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.totals import total_epsilon
@@ -132,7 +132,7 @@ def _gdp(cells: dict[int, int], factor: float, delta: float) -> float:
     """mu adds in squares."""
     if -1 in cells:
         return math.inf
-    nu = factor * grid_nu(np.array(list(cells), dtype=np.int64))
+    nu = factor * OWN_GRID.nu(np.array(list(cells), dtype=np.int64))
     return float(analytic_epsilon(float(np.sqrt(np.sum(np.array(list(cells.values())) / nu**2))), delta))
 
 
@@ -142,7 +142,7 @@ def _rdp(cells: dict[int, int], q: float, held: Holdings) -> float:
     ((cell, rounds),) = cells.items()
     terms = held.terms
     return total_epsilon(
-        float(grid_nu(np.array([cell]))[0]),
+        float(OWN_GRID.nu(np.array([cell]))[0]),
         q,
         rounds,
         delta=terms.delta,

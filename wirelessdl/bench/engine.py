@@ -26,7 +26,7 @@ from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
-from wirelessdl.learning.runtime.workers import Workers
+from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, mix, uniform_air

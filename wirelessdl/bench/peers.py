@@ -16,7 +16,7 @@ from torch import nn
 
 from wirelessdl.bench.naive import per_channel
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.data.vision import import_torchvision
+from wirelessdl.learning.data.fetch import import_torchvision
 
 
 def gossipy_round(data: Dataset, nodes: int, batch: int) -> Callable[[], None]:

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 
@@ -79,67 +80,22 @@ def _time(run: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
+# modules are imported when their suite is asked for: some need packages that are not always installed
+SUITES = {
+    "channel": "wirelessdl.bench.channel:contests",
+    "network": "wirelessdl.bench.network:contests",
+    "engine": "wirelessdl.bench.engine:contests",
+    "power": "wirelessdl.bench.power:contests",
+    "privacy": "wirelessdl.bench.privacy:contests",
+    "report": "wirelessdl.bench.traces:reports",
+    "survival": "wirelessdl.bench.traces:checkpoints",
+    "time": "wirelessdl.bench.time:contests",
+}
+
+
 def run_suite(name: str) -> Iterator[Result]:
     """Results of a suite, as they come."""
-    for contest in SUITES[name]():
+    module, _, function = SUITES[name].partition(":")
+    contests: Callable[[], Iterator[Contest]] = getattr(import_module(module), function)
+    for contest in contests():
         yield measure(contest)
-
-
-def _channel() -> Iterator[Contest]:
-    from wirelessdl.bench.channel import contests
-
-    return contests()
-
-
-def _engine() -> Iterator[Contest]:
-    from wirelessdl.bench.engine import contests
-
-    return contests()
-
-
-def _survival() -> Iterator[Contest]:
-    from wirelessdl.bench.survival import contests
-
-    return contests()
-
-
-def _privacy() -> Iterator[Contest]:
-    from wirelessdl.bench.privacy import contests
-
-    return contests()
-
-
-def _network() -> Iterator[Contest]:
-    from wirelessdl.bench.network import contests
-
-    return contests()
-
-
-def _power() -> Iterator[Contest]:
-    from wirelessdl.bench.power import contests
-
-    return contests()
-
-
-def _time_and_tracing() -> Iterator[Contest]:
-    from wirelessdl.bench.time import contests
-
-    return contests()
-
-
-def _report() -> Iterator[Contest]:
-    from wirelessdl.bench.report import contests
-
-    return contests()
-
-
-SUITES: dict[str, Callable[[], Iterator[Contest]]] = {
-    "channel": _channel,
-    "network": _network,
-    "engine": _engine,
-    "power": _power,
-    "privacy": _privacy,
-    "report": _report,
-    "survival": _survival,
-    "time": _time_and_tracing,
-}

@@ -9,9 +9,33 @@ from wirelessdl.channel.model import Composite, compose
 from wirelessdl.channel.pathloss.distance import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
 from wirelessdl.channel.pathloss.lookup import los_probability, path_loss_db
 from wirelessdl.channel.pathloss.standard import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
+from wirelessdl.channel.replay import Replay
 from wirelessdl.channel.shadowing import Shadowing
 
+# by the name scenarios use
+CHANNELS = {
+    "friis": Friis,
+    "log-distance": LogDistance,
+    "matrix": Matrix,
+    "range": Range,
+    "three-log-distance": ThreeLogDistance,
+    "two-ray": TwoRay,
+    "inh-office": InhOffice,
+    "nakagami": Nakagami,
+    "rayleigh": Rayleigh,
+    "replay": Replay,
+    "rician": Rician,
+    "rma": Rma,
+    "shadowing": Shadowing,
+    "sidelink-highway": SidelinkHighway,
+    "sidelink-urban": SidelinkUrban,
+    "uma": Uma,
+    "umi-street-canyon": UmiStreetCanyon,
+    "uniform": Uniform,
+}
+
 __all__ = [
+    "CHANNELS",
     "ChannelCondition",
     "Composite",
     "Friis",
@@ -21,6 +45,7 @@ __all__ = [
     "Nakagami",
     "Range",
     "Rayleigh",
+    "Replay",
     "Rician",
     "Rma",
     "Shadowing",

@@ -50,7 +50,7 @@ class Clarke:
         if self.reciprocal:
             pairs = links.pairs
             return np.asarray(self._sum(pairs.number, pairs.low, pairs.high)[pairs.of_link])
-        return self._sum(links.rx * links.nodes + links.tx, links.tx, links.rx)
+        return self._sum(links.number, links.tx, links.rx)
 
     def speeds(self, links: Links) -> FloatArray:
         """What the Doppler of each node comes from."""

@@ -44,7 +44,7 @@ class Pilots:
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         deviation = np.sqrt(noise_w / (2.0 * pilot_w[links.tx] * self.symbols))
-        error = counter_rng.normal(counter_rng.key(rng), links.rx * links.nodes + links.tx)
+        error = counter_rng.normal(counter_rng.key(rng), links.number)
         return np.maximum(gain + deviation * error, 0.0)
 
 

@@ -72,6 +72,16 @@ class _Scattered(Composable):
         self.blocks = Blocks(coherence_s)
         self.clarke = Clarke(frequency_hz, paths or 16, speed_mps, reciprocal) if process == "clarke" else None
 
+    @property
+    def coherence_s(self) -> float | None:
+        """How long a draw is held, s; None where the Doppler of the nodes says."""
+        return self.blocks.coherence_s
+
+    @property
+    def doppler_speed_mps(self) -> float | None:
+        """Speed of both ends that the Doppler comes from, m/s; None: the nodes' own."""
+        return None if self.clarke is None else self.clarke.speed_mps
+
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         share = self.sight_share(links)
         scatter = self._scatter(links, time_s, rng)
@@ -171,7 +181,7 @@ class Nakagami(Composable):
         reciprocal: bool = True,
     ):
         self.m, self.reciprocal = m, reciprocal
-        self.blocks = Blocks(coherence_s)
+        self.coherence_s, self.blocks = coherence_s, Blocks(coherence_s)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         number, of_link = _processes(links, self.reciprocal)
@@ -195,7 +205,7 @@ class Uniform(Composable):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         if self._word is None:
             self._word = counter_rng.key(rng)
-        level = counter_rng.uniform(self._word, links.rx * links.nodes + links.tx)[0]
+        level = counter_rng.uniform(self._word, links.number)[0]
         return np.asarray(self.low + (self.high - self.low) * level)
 
 
@@ -203,4 +213,4 @@ def _processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | sli
     """Numbers of the random processes, and which one each link follows."""
     if reciprocal:
         return links.pairs.number, links.pairs.of_link
-    return links.rx * links.nodes + links.tx, slice(None)
+    return links.number, slice(None)

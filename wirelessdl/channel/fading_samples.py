@@ -12,6 +12,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
+from wirelessdl.contract import capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.streams import Streams
@@ -22,7 +23,7 @@ class FadingSamples:
 
     def __init__(self, models: Sequence[tuple[str, ChannelModel]], condition: ChannelCondition, streams: Streams):
         self._condition, self._streams = condition, streams
-        fading = [(name, model) for name, model in models if getattr(model, "small_scale", False)]
+        fading = [(name, model) for name, model in models if capability(model, "small_scale")]
         self.models = [(name, self._copied(name, model)) for name, model in fading]
 
     def chain(self, prefix: str) -> Chain:

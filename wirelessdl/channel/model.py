@@ -19,9 +19,9 @@ from zlib import crc32
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
-from wirelessdl.scenario.part import formatted
 from wirelessdl.streams import Streams
 
 
@@ -48,7 +48,7 @@ class Composite(Composable):
     @property
     def small_scale(self) -> bool:
         """Whether it is fading alone."""
-        return all(getattr(model, "small_scale", False) for model in self.models)
+        return all(capability(model, "small_scale") for model in self.models)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         product, met = np.ones(len(links)), Counter[str]()
@@ -80,8 +80,9 @@ def _child(rng: np.random.Generator, name: str, nth: int) -> np.random.Generator
 def _summed_loss_db(models: Iterable[object], links: Links) -> FloatArray:
     total = np.zeros(len(links))
     for model in models:
-        if hasattr(model, "loss_db"):
-            total = total + model.loss_db(links)
+        loss_db = capability(model, "loss_db")
+        if loss_db is not None:
+            total = total + loss_db(links)
     return total
 
 
@@ -125,7 +126,7 @@ class Chain:
             factor = _checked(named, _asked(named, links, time_s, rng), links)
             self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
             now = now * factor
-            if not getattr(named.model, "small_scale", False):
+            if not capability(named.model, "small_scale"):
                 mean = mean * factor
         return Air(now, mean)
 
@@ -135,14 +136,9 @@ class Chain:
 
 
 def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) -> object:
-    try:
+    # a built-in's ValueError: out of the model's range, and the message says which value
+    with Guard(f"{named.name}.gain", is_user_class=":" in named.name, built_in=f"channel model {named.name}: "):
         return named.model.gain(links, time_s, rng)
-    except Exception as error:
-        if ":" in named.name:
-            raise ContractError(f"{named.name}.gain raised {formatted(error)}") from error
-        if isinstance(error, ValueError):  # out of a model's range: the message says which value
-            raise ContractError(f"channel model {named.name}: {error}") from error
-        raise
 
 
 def _checked(named: Named, gain: object, links: Links) -> FloatArray:

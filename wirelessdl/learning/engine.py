@@ -17,19 +17,16 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.learning.augment import Changes, apply_changes
-from wirelessdl.learning.batch import Batch, Buffer, Store, sample_shape
+from wirelessdl.contract import capability
+from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, sample_shape
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.fit import require_fit
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models.convex import Objective
-from wirelessdl.learning.models.module import ModuleLearner
-from wirelessdl.learning.runtime.device import pick_device
-from wirelessdl.learning.runtime.draws import NodeDraws
-from wirelessdl.learning.runtime.memory import Need, available, format_size, most_nodes
-from wirelessdl.learning.runtime.workers import Workers, one_thread
+from wirelessdl.learning.models.module import ModuleLearner, require_fit
+from wirelessdl.learning.runtime import Need, Workers, available, format_size, most_nodes, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler, Sampling
 from wirelessdl.learning.superposition import Air, Segment, consensus_distance, project_, receiver_deviation
 from wirelessdl.streams import Streams
@@ -132,7 +129,7 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
-        if settings.sampling in ("poisson", "full") and not getattr(self.strategy, "weighs", True):
+        if settings.sampling in ("poisson", "full") and not self.strategy.weighs:
             raise ValueError(
                 f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
                 f'{type(learner).__name__} takes no weight: add it, or use "without-replacement"'
@@ -148,7 +145,7 @@ class LearningEngine:
         count = max(self._workers.count, self._gradients.count)
         self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in range(count)]
         self.draws = self._draws[0]
-        bias_column = getattr(learner, "bias_column", True)
+        bias_column = capability(learner, "bias_column")
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._divisor = self.sampler.divisor
@@ -261,8 +258,8 @@ class LearningEngine:
         features = math.prod(self._shape) + 1
         strategy, batch = self.strategy, self.sampler.width
         at_once = min(nodes, strategy.chunk) * strategy.workers
-        numbers = getattr(self.learner, "activations", 0) or sum(
-            shape[0] for shape in getattr(self.learner, "shapes", [(self._classes,)])
+        numbers = capability(self.learner, "activations") or sum(
+            shape[0] for shape in capability(self.learner, "shapes") or [(self._classes,)]
         )
         module = isinstance(self.learner, ModuleLearner)
         evaluated = min(tests, 500) * numbers * strategy.workers if module else 0
@@ -327,7 +324,7 @@ class LearningEngine:
 
     def _known_optimum(self) -> Objective:
         learner, store = self.learner, self._store
-        if not hasattr(learner, "objective"):
+        if capability(learner, "objective") is None:
             raise ValueError(
                 f"learning.regret is true; the optimum of {type(learner).__name__} is not known: use ridge or logistic"
             )

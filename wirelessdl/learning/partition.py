@@ -6,23 +6,28 @@ dirichlet   class proportions ~ Dirichlet(concentration); the smaller, the more 
             class proportions (the paper), client_indices are equal.
 shards      sorted by class, cut into equal shards, a few to each node (McMahan et al. 2017)
 quantity    classes alike, sizes ~ Dirichlet or a power law
-file        as a file of yours says
+file        the node of each sample, from a file: .npz (one array, or one of that name), .json (a list, or an object
+            with a list of that name) or .csv (a column of that name, one row per sample)
 
 All are exact covers (`file`: unless it says otherwise), and no node is left with fewer than min_samples.
 A built-in that declares `by_content` depends on what the samples are, not on their order in a file.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.contract import capability
+from wirelessdl.errors import nearest
 from wirelessdl.learning.data.dataset import Dataset
-from wirelessdl.learning.partition_file import owners
+from wirelessdl.learning.data.files import find_file
 
 _TRIES = 100  # draws before sizes are repaired
 
@@ -36,7 +41,7 @@ class Partition(Protocol):
 
 def deal(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
     """The sample indices of each node. By content: the partition sees samples ordered by label, then by content."""
-    if not getattr(partition, "by_content", False):
+    if not capability(partition, "by_content"):
         return partition.split(data.train_y, nodes, rng)
     order = np.lexsort((data.keys(), data.train_y))
     return [np.sort(order[client]) for client in partition.split(data.train_y[order], nodes, rng)]
@@ -243,6 +248,49 @@ def _mend(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generato
     given = [rng.permutation(np.flatnonzero(owner == giver))[keep:] for giver, keep in zip(givers, keeps, strict=True)]
     owner[rng.permutation(np.concatenate(given))] = np.repeat(np.arange(nodes), lacks)
     return owner
+
+
+def owners(path: str, column: str, folders: Sequence[Path]) -> IntArray:
+    """Node numbers, one per sample. A ValueError tells what is wrong with the file."""
+    place = find_file("path", path, folders)
+    readers = {".npz": _npz, ".json": _json, ".csv": _csv}
+    if place.suffix.lower() not in readers:
+        raise ValueError(f'path is "{path}"; must be an .npz, .json or .csv file')
+    try:
+        found = readers[place.suffix.lower()](place, column)
+        values = np.asarray(found)
+    except KeyError as error:
+        raise ValueError(f'column is "{column}"; {place.name} has none of that name{error.args[0]}') from None
+    except (OSError, BadZipFile, EOFError, ValueError) as error:
+        raise ValueError(f'path is "{path}"; cannot be read: {str(error).splitlines()[0]}') from None
+    if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values):
+        raise ValueError(f'path is "{path}"; must hold one whole number for each sample: the node that gets it')
+    return values.astype(np.int64)
+
+
+def _npz(place: Path, column: str) -> Any:
+    with np.load(place, allow_pickle=False) as arrays:
+        if column not in arrays and len(arrays.files) == 1:
+            return arrays[arrays.files[0]]
+        return arrays[_known(column, arrays.files)]
+
+
+def _json(place: Path, column: str) -> Any:
+    content = json.loads(place.read_text(encoding="utf-8"))
+    return content[_known(column, content)] if isinstance(content, dict) else content
+
+
+def _csv(place: Path, column: str) -> Any:
+    from pyarrow import csv
+
+    table = csv.read_csv(place)  # pyarrow's errors are ValueErrors
+    return table.column(_known(column, table.column_names)).to_numpy()
+
+
+def _known(column: str, names: Sequence[str] | dict[str, Any]) -> str:
+    if column not in names:
+        raise KeyError(nearest(column, names))
+    return column
 
 
 PARTITIONS = {"iid": Iid, "dirichlet": Dirichlet, "shards": Shards, "quantity": Quantity, "file": FromFile}

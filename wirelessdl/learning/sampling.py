@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.runtime.draws import NodeDraws
+from wirelessdl.learning.draws import NodeDraws
 
 Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffled"]
 

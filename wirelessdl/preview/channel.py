@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.contract import capability
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
 from wirelessdl.radio.coherence import STILL
@@ -122,7 +123,7 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
     watch = _Watch(make_observer(world), on_frame)
     world.simulation.run(scenario.scenario.rounds, watch)
     los = world.condition.los(watch.frames[0].links)
-    follows = getattr(world.topology, "follows_motion", False)
+    follows = capability(world.topology, "follows_motion")
     joint = (
         joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
     )
@@ -133,7 +134,7 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
     """Statistics of all links that ever exist."""
     _, tx, rx, gain = found.rows()
-    number = rx * world.nodes + tx
+    number = np.concatenate([frame.links.number for frame in found.frames])
     key, first, inverse = np.unique(number, return_index=True, return_inverse=True)
     frames = np.bincount(inverse)
     power = np.bincount(inverse, weights=gain**2) / frames
@@ -173,7 +174,7 @@ def _theory(
     model = fading[0][1]
     if len(fading) > 1:
         return None, None
-    cdf, correlation = getattr(model, "cdf", None), getattr(model, "power_correlation", None)
+    cdf, correlation = capability(model, "cdf"), capability(model, "power_correlation")
     return (
         None if cdf is None else lambda amplitude: cdf(amplitude, links),
         None if correlation is None else lambda lag_s: correlation(links, lag_s).mean(axis=1),

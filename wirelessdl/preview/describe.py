@@ -1,6 +1,6 @@
 """A built world in words, for people who want to know before they wait."""
 
-from wirelessdl.learning.models.flops import gradient_flops
+from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.run.world import World
 from wirelessdl.units import to_s, w_to_dbm

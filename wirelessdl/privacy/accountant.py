@@ -1,34 +1,22 @@
 """Accountants: how releases add up. Each keeps many streams at once (senders, or links).
 
-`AmplifiedAccountant` (name `paper`): Theorem 9 over a sparse set of orders. A valid bound for the
-own-noise view of the hardened protocol; on the paper's link view it is the paper's claim.
+`AmplifiedAccountant` (name `rdp-wang19`): Theorem 9 over a sparse set of orders, as running totals. A valid bound for
+the own-noise view of the hardened protocol.
+`LinkAccountant` (name `rdp-wang19`): the same theorem over counted releases, added up when asked for. On the paper's
+link view it is the paper's claim, not a proof.
 `GaussianAccountant` (name `gdp`): no amplification, mu adds in squares, exact for Gaussian releases.
+`EpochAccountant` (name `gdp`): no amplification, shuffled epochs.
 """
 
-import math
 from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy.counts import LINK_GRID, OWN_GRID, ReleaseCounts
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
-
-# Table of rdp on a grid of nu, rounded down, so what is read is never below the truth.
-_GRID = math.log(1.01)
-_NU_MIN, _CELLS = 1e-3, 1621  # up to 1e4
-
-
-def grid_cell(nu: FloatArray) -> IntArray:
-    """Cell of the grid that a noise multiplier is rounded down to; -1: less noise than the grid holds."""
-    with np.errstate(divide="ignore"):
-        cell = np.floor(np.log(nu / _NU_MIN) / _GRID)
-    return np.clip(cell, -1, _CELLS - 1).astype(np.int64)
-
-
-def grid_nu(cell: IntArray) -> FloatArray:
-    """Noise multiplier of a cell, its lower end."""
-    return np.asarray(_NU_MIN * np.exp(cell * _GRID))
 
 
 class Accountant(Protocol):
@@ -58,7 +46,7 @@ class AmplifiedAccountant:
     def __init__(self, q: FloatArray):
         self.rates, self._rate = np.unique(q, return_inverse=True)
         self.total = np.zeros((len(q), len(SPARSE_ORDERS)))
-        self._row = np.full(len(self.rates) * _CELLS, -1, dtype=np.int64)
+        self._row = np.full(len(self.rates) * OWN_GRID.cells, -1, dtype=np.int64)
         self._table = np.empty((0, len(SPARSE_ORDERS)))
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
@@ -77,12 +65,13 @@ class AmplifiedAccountant:
         return convert(self.total, delta)
 
     def _costs(self, rate: IntArray, nu: FloatArray) -> FloatArray:
-        cell = grid_cell(nu)
+        cell, cells = OWN_GRID.cell(nu), OWN_GRID.cells
         known = np.maximum(cell, 0)
-        key = rate * _CELLS + known
+        key = rate * cells + known
         missing = np.unique(key[self._row[key] < 0])
         if len(missing):
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), self.rates[missing // _CELLS], grid_nu(missing % _CELLS))
+            nu = OWN_GRID.nu(missing % cells)
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), self.rates[missing // cells], nu)
             self._row[missing] = len(self._table) + np.arange(len(missing))
             self._table = np.concatenate([self._table, rows])
         costs: FloatArray = self._table[self._row[key]]
@@ -149,3 +138,43 @@ class GaussianAccountant:
 
     def epsilon(self, delta: float) -> FloatArray:
         return analytic_epsilon(np.sqrt(self.total), delta)
+
+
+class LinkAccountant:
+    """Theorem 9 for streams whose sampling rates are given when totals are asked for.
+
+    There is one stream per link, each fading by itself. Looking Renyi parameters up in every slot would cost more
+    than the learning; counting costs a few array operations.
+    """
+
+    name = "rdp-wang19"
+
+    def __init__(self) -> None:
+        self.counts = ReleaseCounts(LINK_GRID)
+        self._rows: dict[tuple[float, int], FloatArray] = {}
+
+    def record(self, stream: IntArray, mu: FloatArray) -> None:
+        self.counts.record(stream, mu)
+
+    def totals(self, q: FloatArray, delta: float) -> FloatArray:
+        """Epsilon of every stream so far, `[streams]`; q: `[streams]`."""
+        stream, cell, count = self.counts.entries()
+        rates, rate = np.unique(q, return_inverse=True)
+        # many streams share a (rate, cell): look each up once, then one sparse product
+        width = LINK_GRID.cells + 1
+        pair, place = np.unique(rate[stream] * width + cell + 1, return_inverse=True)
+        table = self._look_up(rates[pair // width], pair % width - 1)
+        counts = csr_array((count.astype(np.float64), (stream, place)), shape=(len(q), len(pair)))
+        with np.errstate(invalid="ignore"):
+            total = np.asarray(counts @ table)
+        return convert(total, delta)
+
+    def _look_up(self, q: FloatArray, cell: IntArray) -> FloatArray:
+        """Renyi parameters of pairs, `[pairs, orders]`; those not met before are worked out together."""
+        pairs = list(zip(q.tolist(), cell.tolist()))
+        missing = [pair for pair in pairs if pair not in self._rows]
+        if missing:
+            rate, number = (np.array(values) for values in zip(*missing))
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, LINK_GRID.nu(number))
+            self._rows.update(zip(missing, rows))
+        return np.array([self._rows[pair] for pair in pairs]).reshape(len(pairs), len(SPARSE_ORDERS))

@@ -8,8 +8,8 @@ Two views, two words:
 - `link`, status `unproven`: the paper's sum over slots of what one receiver hears in each. It is right for
   a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
 
-Noise multipliers are rounded down to a grid of 1% and counted per cell, so that totals can be composed
-exactly at the end, whatever fading, outage or changing plans did to them.
+Releases are counted by noise (`wirelessdl.privacy.counts`), so that totals can be composed at the end, whatever
+fading, outage or changing plans did to them.
 """
 
 import math
@@ -27,14 +27,13 @@ from wirelessdl.privacy.accountant import (
     AmplifiedAccountant,
     EpochAccountant,
     GaussianAccountant,
-    grid_cell,
-    grid_nu,
+    LinkAccountant,
 )
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, noise_factor
+from wirelessdl.privacy.counts import OWN_GRID, ReleaseCounts
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.privacy.tally import Tally
 from wirelessdl.privacy.totals import poisson_pld
 
 _MOST = 10**7  # releases beyond which a budget is no limit
@@ -109,14 +108,12 @@ class Ledger:
             self.own = EpochAccountant(np.array(terms.epoch_rounds))
         else:
             self.own = GaussianAccountant(self.nodes)
-        self.own_rounds = np.zeros(self.nodes, dtype=np.int64)
-        self.cells: list[dict[int, int]] = [{} for _ in range(self.nodes)]  # releases per grid cell of nu
+        self._own_counts = ReleaseCounts(OWN_GRID)
         self._room: dict[tuple[float, int, float], int] = {}
         self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
         # links come and go: a pair becomes a stream when it is first heard
-        self.link = Tally()
-        self.link_pair = np.zeros(0, dtype=np.int64)
-        self.link_rounds = np.zeros(0, dtype=np.int64)
+        self.link = LinkAccountant()
+        self.link_number = np.zeros(0, dtype=np.int64)  # rx * K + tx of each stream
         self._stream = np.full(self.nodes**2, -1, dtype=np.int32)
 
     def record(self, release: FrameRelease) -> None:
@@ -124,12 +121,19 @@ class Ledger:
         sender = np.flatnonzero(release.on_air)
         if isinstance(self.own, EpochAccountant):
             self.own.round = release.round
-        self._charge(self.own, self.own_rounds, sender, release.own_mu[sender])
-        for node, cell in zip(sender.tolist(), self._cells(release.own_mu[sender]).tolist()):
-            if release.own_mu[node] > 0:
-                self.cells[node][cell] = self.cells[node].get(cell, 0) + 1
-        stream = self._streams(release.link_rx * self.nodes + release.link_tx)
-        self._charge(self.link, self.link_rounds, stream, release.link_mu)
+        self.own.record(sender, release.own_mu[sender])
+        self._own_counts.record(sender, release.own_mu[sender])
+        self.link.record(self._streams(release.link_number), release.link_mu)
+
+    @property
+    def cells(self) -> list[dict[int, int]]:
+        """Releases of each sender so far, by cell of `OWN_GRID`."""
+        return self._own_counts.by_stream(self.nodes)
+
+    @property
+    def own_rounds(self) -> IntArray:
+        """Slots in which each sender was charged, `[K]`."""
+        return self._own_counts.rounds(self.nodes)
 
     def own_bound(self) -> FloatArray:
         """Proven total of every sender so far, `[K]`: cheap, and loose when amplified."""
@@ -147,7 +151,7 @@ class Ledger:
         over = self.own.after(own_mu, self.terms.delta) > budget
         if self.terms.amplified and not self._poisson:  # whose exact totals take too long to ask in every round
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
-                cell = int(self._cells(own_mu[node : node + 1])[0])
+                cell = int(OWN_GRID.cell(1.0 / own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
         return np.asarray(over)
 
@@ -176,7 +180,7 @@ class Ledger:
             return bound
         key = (float(self._q[node]), tuple(sorted(cells.items())))
         if key not in self._exact:
-            nu = grid_nu(np.array(list(cells)))
+            nu = OWN_GRID.nu(np.array(list(cells)))
             counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
@@ -200,34 +204,21 @@ class Ledger:
             kinds[(q, factor * nu)] = sum(counts[(rate, value)] for rate, value in group.tolist())
         return poisson_pld(kinds, delta, replace=True)
 
-    @staticmethod
-    def _cells(mu: FloatArray) -> IntArray:
-        with np.errstate(divide="ignore"):
-            return grid_cell(np.where(mu > 0, 1.0 / np.where(mu > 0, mu, 1.0), np.inf))
-
     def state(self) -> dict[str, NDArray[Any]]:
         """All the ledger remembers, as arrays."""
         return {
             "own_total": self.own.total,
-            "own_rounds": self.own_rounds,
-            "own_cells": np.array(
-                [(node, cell, n) for node, held in enumerate(self.cells) for cell, n in held.items()], dtype=np.int64
-            ).reshape(-1, 3),
-            "link_pair": self.link_pair,
-            "link_tally": self.link.state(),
-            "link_rounds": self.link_rounds,
+            "own_counts": self._own_counts.state(),
+            "link_number": self.link_number,
+            "link_counts": self.link.counts.state(),
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to a remembered state."""
         self.own.total[:] = state["own_total"]
-        self.own_rounds[:] = state["own_rounds"]
-        self.cells = [{} for _ in range(self.nodes)]
-        for node, cell, count in state["own_cells"].tolist():
-            self.cells[node][cell] = count
-        self._streams(state["link_pair"])
-        self.link.restore(state["link_tally"])
-        self.link_rounds[:] = state["link_rounds"]
+        self._own_counts.restore(state["own_counts"])
+        self._streams(state["link_number"])
+        self.link.counts.restore(state["link_counts"])
 
     def statements(self, *, exact: bool = True) -> list[Statement]:
         """The privacy table: one row per sender, then one per link that was ever heard.
@@ -247,22 +238,17 @@ class Ledger:
         )
         if not exact:
             return [own]
-        order = np.argsort(self.link_pair)
-        rx, tx = np.divmod(self.link_pair[order], self.nodes)
-        total = self.link.totals(self._q[self.link_pair % self.nodes], self.terms.delta)[order]
-        link = Statement("link", "unproven", self.link.name, tx, rx, self.link_rounds[order], total)
+        order = np.argsort(self.link_number)
+        rx, tx = np.divmod(self.link_number[order], self.nodes)
+        total = self.link.totals(self._q[self.link_number % self.nodes], self.terms.delta)[order]
+        rounds = self.link.counts.rounds(len(order))[order]
+        link = Statement("link", "unproven", self.link.name, tx, rx, rounds, total)
         return [own, link]
 
-    def _streams(self, pair: IntArray) -> IntArray:
-        """Stream of each ordered pair, new ones added."""
-        new = pair[self._stream[pair] < 0]
+    def _streams(self, number: IntArray) -> IntArray:
+        """Stream of each link by its number, new ones added."""
+        new = number[self._stream[number] < 0]
         if len(new):
-            self._stream[new] = len(self.link_pair) + np.arange(len(new))
-            self.link_pair = np.concatenate([self.link_pair, new])
-            self.link_rounds = np.concatenate([self.link_rounds, np.zeros_like(new)])
-        return self._stream[pair].astype(np.int64)
-
-    @staticmethod
-    def _charge(accountant: Accountant | Tally, rounds: IntArray, stream: IntArray, mu: FloatArray) -> None:
-        accountant.record(stream, mu)
-        rounds[stream] += mu > 0
+            self._stream[new] = len(self.link_number) + np.arange(len(new))
+            self.link_number = np.concatenate([self.link_number, new])
+        return self._stream[number].astype(np.int64)

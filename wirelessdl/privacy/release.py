@@ -26,3 +26,8 @@ class FrameRelease:
     link_rx: IntArray
     link_tx: IntArray
     link_mu: FloatArray
+
+    @property
+    def link_number(self) -> IntArray:
+        """Number rx * K + tx of each link."""
+        return self.link_rx * len(self.on_air) + self.link_tx

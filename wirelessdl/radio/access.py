@@ -80,9 +80,10 @@ def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listen
     noise comes in through every link alone: `scale` is the root of the sum of its squares. Who is listening takes
     the mean of all it hears.
     """
-    number, back = links.rx * links.nodes + links.tx, links.tx * links.nodes + links.rx
     audible = (gain_est > 0) & (amplitude[links.tx] > 0)
-    use = audible & np.isin(back, number[audible])  # a link that is not answered would tip the balance
+    use = audible & np.isin(
+        links.reverse_number, links.number[audible]
+    )  # a link that is not answered would tip the balance
     degree = np.bincount(links.rx[use], minlength=links.nodes)
     weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
     takes = audible & listening[links.rx]

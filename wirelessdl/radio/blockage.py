@@ -53,13 +53,13 @@ class ScheduledBlockage:
                 )
 
     def blocked(self, links: Links, time_s: float, snr_db: FloatArray) -> BoolArray:  # noqa: ARG002
-        number, found = links.rx * links.nodes + links.tx, []
+        found = []
         for event in self._events:
             if event["from_s"] <= time_s < event["until_s"]:
                 found.append(event["rx"] * links.nodes + event["tx"])
                 if event["both_ways"]:
                     found.append(event["tx"] * links.nodes + event["rx"])
-        return np.isin(number, found)
+        return np.isin(links.number, found)
 
 
 BLOCKAGES = {"none": NoBlockage, "snr": SnrBlockage, "schedule": ScheduledBlockage}

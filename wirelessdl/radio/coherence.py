@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.links import Geometry
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
@@ -23,7 +24,7 @@ _INSTANTS = 100
 
 def coherence_s(models: Iterable[Any], geometry: GeometryAt, frequency_hz: float, horizon_s: float) -> float | None:
     """Shortest coherence time of the fading; None where nothing fades or moves."""
-    fading = [model for model in models if getattr(model, "small_scale", False)]
+    fading = [model for model in models if capability(model, "small_scale")]
     return min(_coherence_times(fading, geometry, frequency_hz, horizon_s), default=None)
 
 
@@ -43,11 +44,10 @@ def payload_slots(payload_s: float, coherence: float | None) -> int:
 
 def _coherence_times(fading: list[Any], geometry: GeometryAt, frequency_hz: float, horizon_s: float) -> Iterator[float]:
     for model in fading:
-        blocks, clarke = getattr(model, "blocks", None), getattr(model, "clarke", None)
-        if clarke is None and blocks is not None and blocks.coherence_s is not None:
-            yield blocks.coherence_s
+        block_s, fixed = capability(model, "coherence_s"), capability(model, "doppler_speed_mps")
+        if block_s is not None:
+            yield block_s
             continue
-        fixed = None if clarke is None else clarke.speed_mps
         both_mps = fastest_pair_mps(geometry, horizon_s) if fixed is None else 2.0 * fixed
         if both_mps > 0:
             yield COHERENCE * SPEED_OF_LIGHT_MPS / (both_mps * frequency_hz)

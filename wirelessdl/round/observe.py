@@ -12,7 +12,7 @@ from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.model import Chain
-from wirelessdl.contract import Guard
+from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
@@ -72,7 +72,7 @@ class Observer:
         self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
         links = surroundings.links
         self._nodes = links.nodes
-        self._follows = bool(getattr(surroundings.topology, "follows_motion", False))
+        self._follows = capability(surroundings.topology, "follows_motion")
         self._everyone = links
         if radio.physical:
             self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry)
@@ -171,7 +171,7 @@ class Observer:
         if deviation == 0:
             return None
         word = counter_rng.key(self._streams.draws("radio.phase", *key))
-        return deviation * counter_rng.normal(word, links.rx * links.nodes + links.tx)
+        return deviation * counter_rng.normal(word, links.number)
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer

@@ -7,6 +7,7 @@ from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.contract import capability
 from wirelessdl.links import Links
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
@@ -101,4 +102,4 @@ def _channel_models(builder: Builder, condition: ChannelCondition) -> list[tuple
 
 def _changes(scenario: Scenario, topology: Topology) -> bool:
     """Whether links come and go: then staying connected is a matter of many frames, watched as they pass."""
-    return bool(getattr(topology, "follows_motion", False)) and scenario.network.mobility.name != "static"
+    return capability(topology, "follows_motion") and scenario.network.mobility.name != "static"

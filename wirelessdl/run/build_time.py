@@ -8,8 +8,9 @@ import numpy as np
 
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
+from wirelessdl.contract import capability
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.models.flops import gradient_flops
+from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.links import Links
 from wirelessdl.radio.access import coloring
 from wirelessdl.radio.coherence import coherence_s, payload_slots
@@ -123,7 +124,7 @@ def _coherence_s(builder: Builder, network: BuiltNetwork, simulation: EventSimul
 def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulation) -> None:
     """A recorded channel must last as long as the run, as far as that is known beforehand."""
     scenario = builder.scenario
-    recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(_ends_s(named.model))]
+    recorded = [(n, named) for n, named in enumerate(channel.models) if np.isfinite(capability(named.model, "ends_s"))]
     parts = (scenario.time.compute, scenario.time.policy, scenario.faults.crashes, scenario.faults.stragglers)
     if not recorded or any(part.is_user_class for part in parts):
         return
@@ -132,14 +133,10 @@ def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulat
     frame = simulation.frame
     needed_s = last.time_s + to_s(frame.opens_ns(frame.slots - 1))
     for n, named in recorded:
-        ends_s = _ends_s(named.model)
+        ends_s = capability(named.model, "ends_s")
         if needed_s > ends_s + 1e-12:
             file = scenario.channel.models[n].parameters.get("file", named.name)
             raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(needed_s)}")
-
-
-def _ends_s(model: object) -> float:
-    return float(getattr(model, "ends_s", math.inf))
 
 
 def _energy(builder: Builder) -> EnergyModel:

@@ -8,7 +8,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
-from wirelessdl.learning.runtime.device import fetch
+from wirelessdl.learning.runtime import fetch
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel

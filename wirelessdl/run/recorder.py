@@ -10,7 +10,7 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TrainingError
-from wirelessdl.learning.runtime.device import fetch
+from wirelessdl.learning.runtime import fetch
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord

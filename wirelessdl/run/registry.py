@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.channel.catalog import CHANNELS
+from wirelessdl.channel import CHANNELS
 from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wirelessdl.contract import capability
 from wirelessdl.errors import RunInterrupted, WirelessdlError
-from wirelessdl.learning.runtime.device import threads
+from wirelessdl.learning.runtime import threads
 from wirelessdl.round.engine import Engine, Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
@@ -106,7 +107,7 @@ def resume(
         facts["origin"],
         world.resolved,
         session.origin,
-        spans_run=bool(getattr(world.schedule, "spans_run", False)),
+        spans_run=capability(world.schedule, "spans_run"),
         force=force,
     )
     for key in ("started", "command", "folder"):  # where the run comes from does not change

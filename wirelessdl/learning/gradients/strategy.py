@@ -1,4 +1,7 @@
-"""What every gradient strategy is asked for."""
+"""What every gradient strategy is asked for.
+
+`Loop` is the slow twin that defines it: one node, one sample, one backward pass at a time.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import Clipping
 
@@ -33,6 +37,7 @@ class Strategy(Protocol):
     name: str
     chunk: int
     workers: int
+    weighs: bool  # whether batches may be padded with samples of weight zero
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Clipped gradient into `out[k, m]`; returns the mean loss, `[k]`."""
@@ -54,3 +59,48 @@ def layers(learner: Any, x: Tensor) -> list[Tensor]:
     """Parameters of k models, `[k, *shape]` each, as views of their vectors."""
     parts = torch.split(x, [math.prod(shape) for shape in learner.shapes], dim=1)
     return [part.view(len(x), *shape) for part, shape in zip(parts, learner.shapes)]
+
+
+class Loop:
+    name = "loop"
+    chunk = workers = 1
+    weighs = True
+
+    def __init__(self, job: Job):
+        self._job = job
+
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+        clip_norm, per_sample = self._job.clip_norm, self._job.clipping == "per-sample"
+        weights, losses = batch.weights(), torch.empty_like(batch.weights())
+        # batch normalisation makes samples one: then there is no going one by one
+        together = capability(self._job.learner, "batch_norm") is not None
+        for node in range(len(x)):
+            total = torch.zeros_like(x[node])
+            for place in [slice(None)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
+                gradient, losses[node, place] = self._one(
+                    x[node], batch.features[node, place], batch.labels[node, place], weights[node, place]
+                )
+                if per_sample and weights[node, place].item() > 0:
+                    norm = gradient.norm().item() / weights[node, place].item()
+                    gradient = gradient * min(1.0, clip_norm / norm) if norm > 0 else gradient
+                total += gradient
+            if not per_sample and total.norm() > clip_norm:
+                total *= clip_norm / total.norm()
+            out[node] = total
+        return batch.mean(losses)
+
+    def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
+        with torch.no_grad():
+            return torch.stack([self._forward(row, features) for row in x])
+
+    def _one(self, row: Tensor, features: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradient of a weighed sum of losses, and the losses."""
+        with torch.enable_grad():
+            point = row.detach().clone().requires_grad_()
+            losses = sample_losses(self._forward(point, features), labels)
+            (gradient,) = torch.autograd.grad((losses * weight).sum(), point)
+        return gradient, losses.detach()
+
+    def _forward(self, row: Tensor, features: Tensor) -> Tensor:
+        parameters = [part[0] for part in layers(self._job.learner, row.unsqueeze(0))]
+        return self._job.learner.forward(parameters, features)  # type: ignore[no-any-return]

@@ -9,14 +9,15 @@ from torch import Tensor
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_rows_
+from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.ghost import Ghost, supported
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
-from wirelessdl.learning.gradients.vectorised import Vectorised
 from wirelessdl.learning.models.module import judge, statistics
 
 
 class Threads:
     name = "threads"
+    weighs = True
     chunk = 1
 
     def __init__(self, job: Job, workers: int, fallback: Vectorised):

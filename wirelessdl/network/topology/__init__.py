@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
@@ -53,8 +54,9 @@ def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None =
     if parts == 1:
         return
     what, remedy = "links", "choose a denser graph"
-    if hasattr(topology, "remedy"):
-        what, remedy = topology.remedy(links, snr_db)
+    known = capability(topology, "remedy")
+    if known is not None:
+        what, remedy = known(links, snr_db)
     raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
 
 

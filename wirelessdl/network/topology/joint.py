@@ -2,6 +2,9 @@
 
 Joint strong connectivity over every window of B rounds is what convergence proofs on time-varying graphs
 ask for: the union of the links of any B rounds in a row must be strongly connected.
+
+`Connectivity` counts such windows while a run goes on and holds the last B rounds only. `joint_connectivity` looks at
+a whole run: it also finds the smallest window that would do, for which it counts every link over sliding windows.
 """
 
 from collections import deque
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.arrays import IntArray
-from wirelessdl.links import Links
+from wirelessdl.links import Geometry, Links
 
 
 @dataclass(frozen=True)
@@ -44,21 +47,21 @@ def joint_connectivity(rounds: Sequence[Links], window: int) -> JointConnectivit
     if window < 1 or not rounds:
         raise ValueError(f"window is {window} of {len(rounds)} rounds; both must be at least 1")
     edges = _Edges(rounds)
-    parts = edges.parts(min(window, len(rounds)))
-    gaps = np.flatnonzero(parts > 1)
+    found = edges.parts_per_window(min(window, len(rounds)))
+    gaps = np.flatnonzero(found > 1)
     low, high = 1, len(rounds) + 1  # a wider window is never less connected: bisect
     while low < high:
         middle = (low + high) // 2
-        if (edges.parts(middle) == 1).all():
+        if (edges.parts_per_window(middle) == 1).all():
             high = middle
         else:
             low = middle + 1
     return JointConnectivity(
         window=window,
-        windows=len(parts),
-        connected=len(parts) - len(gaps),
+        windows=len(found),
+        connected=len(found) - len(gaps),
         first_gap=int(gaps[0]) + 1 if len(gaps) else None,
-        parts=int(parts.max()),
+        parts=int(found.max()),
         enough=low if low <= len(rounds) else None,
     )
 
@@ -67,14 +70,13 @@ class _Edges:
     """The links of every round as indices into all links that ever were."""
 
     def __init__(self, rounds: Sequence[Links]):
-        self._nodes, self._geometry = rounds[0].nodes, rounds[0].geometry
-        keys = [links.rx * self._nodes + links.tx for links in rounds]
-        self._key = np.unique(np.concatenate(keys))
-        self._present = [np.searchsorted(self._key, key) for key in keys]
+        self._geometry = rounds[0].geometry
+        self._number = np.unique(np.concatenate([links.number for links in rounds]))
+        self._present = [np.searchsorted(self._number, links.number) for links in rounds]
 
-    def parts(self, window: int) -> IntArray:
+    def parts_per_window(self, window: int) -> IntArray:
         """Number of strongly connected parts of the union over each window."""
-        count = np.zeros(len(self._key), dtype=np.int64)
+        count = np.zeros(len(self._number), dtype=np.int64)
         found: list[int] = []
         now, last = 0, None
         for end, arriving in enumerate(self._present, start=1):
@@ -84,15 +86,14 @@ class _Edges:
             if end >= min(window, len(self._present)):
                 union = count > 0
                 if last is None or not np.array_equal(union, last):
-                    rx, tx = np.divmod(self._key[union], self._nodes)
-                    now = int(Links(rx, tx, self._geometry).component.max()) + 1
+                    now = parts(self._number[union], self._geometry)
                 found.append(now)
                 last = union
         return np.array(found, dtype=np.int64)
 
 
 class Connectivity:
-    """Whether models can reach everyone within a window of frames, as links come and go."""
+    """Windows of a run that goes on: how many rounds, and how many windows of them, are not connected."""
 
     def __init__(self, window: int):
         self.window = window
@@ -104,13 +105,13 @@ class Connectivity:
         connected = links.strongly_connected()
         self.frames += 1
         self.apart += not connected
-        self._recent.append((links.rx * links.nodes + links.tx, connected))
+        self._recent.append((links.number, connected))
         if len(self._recent) < self.window:
             return
         self.windows += 1
-        if not any(whole for _, whole in self._recent):
+        if not any(whole for _, whole in self._recent):  # more links never disconnect
             union = np.unique(np.concatenate([number for number, _ in self._recent]))
-            self.gaps += not Links(*np.divmod(union, links.nodes), links.geometry).strongly_connected()
+            self.gaps += parts(union, links.geometry) > 1
 
     def formatted(self) -> str | None:
         """In words; None where links never change."""
@@ -124,3 +125,8 @@ class Connectivity:
             f"in parts in {self.apart} of {self.frames} frames, and over {self.window} frames together in "
             f"{self.gaps} of {self.windows} windows"
         )
+
+
+def parts(number: IntArray, geometry: Geometry) -> int:
+    """Strongly connected parts of the graph of links by their numbers."""
+    return int(Links.from_numbers(number, geometry).component.max()) + 1

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from wirelessdl.arrays import IntArray
-from wirelessdl.learning.augment import Changes, draw_changes
+from wirelessdl.learning.batch import Changes, draw_changes
 from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""What looking costs: links of a large run as a pandas frame, and its report, against a bare read of the files."""
+"""What traces cost: checkpoints while a run goes on, its links as a pandas frame, and its report."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.parts import read_folder
 from wirelessdl.trace.run import Run, open_run
 
+_ROUNDS = 300
 _CHEAP = (
     "scenario.name=large",
     "scenario.rounds=1000",
@@ -24,12 +25,37 @@ _CHEAP = (
 )
 
 
+def checkpoints() -> Iterator[Contest]:
+    """A checkpoint every 50 rounds against none until the end; both flush their traces every 50 rounds."""
+
+    def run(checkpoint_every: int) -> None:
+        scenario = load_scenario(
+            "urban_er_k20",
+            overrides=[
+                f"scenario.rounds={_ROUNDS}",
+                f"trace.checkpoint_every={checkpoint_every}",
+                "trace.flush_every=50",
+            ],
+        )
+        with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
+            simulate(scenario, out=folder)
+
+    yield Contest(
+        "softmax K=20, checkpoint every 50 rounds against none",
+        ours=lambda: run(50),
+        other=lambda: run(10**9),
+        at_most=1.03,
+        repeats=9,
+    )
+
+
 def large_run(out: Path) -> Run:
     """A hundred nodes that all hear each other, a thousand rounds: 9.9 million links, in under a minute."""
     return simulate(load_scenario("urban_er_k20", overrides=list(_CHEAP)), out=out)
 
 
-def contests() -> Iterator[Contest]:
+def reports() -> Iterator[Contest]:
+    """Links of a large run as a pandas frame, and its report, against a bare read of the files."""
     with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
         run = large_run(Path(folder))
         yield Contest(

@@ -1,0 +1,144 @@
+"""What the learning engine runs on: a device, its memory, and threads.
+
+What a run will hold in memory is worked out before anything is allocated. `Workers` are a few threads that share
+nodes among them, each with one torch thread: torch's own threads split single operations, and a node's operations are
+too small for that to pay. Here each thread takes whole nodes. What comes out does not depend on how many threads there
+are, since nodes are cut into the same pieces whoever takes them.
+"""
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.errors import ScenarioError
+
+_GROUPS = Path("/sys/fs/cgroup/memory.max")
+
+
+def fetch(tensors: list[Tensor]) -> FloatArray:
+    """Tensors of equal shape as one float64 array, in one transfer."""
+    return torch.stack(tensors).to(device="cpu", dtype=torch.float64).numpy()
+
+
+def threads() -> int:
+    """How many threads torch computes with; sums depend on it in the last bits."""
+    return torch.get_num_threads()
+
+
+def pick_device(name: str) -> torch.device:
+    """The device a name stands for; `auto` takes an accelerator where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+            raise ValueError(name)
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, ValueError):
+        raise ScenarioError(f'--device is "{name}"; not available here: use auto, cpu, cuda, cuda:N or mps') from None
+    return device
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes by what holds them."""
+
+    models: int  # x, what is sent or stepped, what is received
+    data: int  # samples as stored, test set as features
+    batches: int  # buffers of all threads
+    layers: int  # what samples leave in layers, and gradients on their way
+    evaluation: int
+    mixing: int
+
+    @property
+    def total(self) -> int:
+        return self.models + self.data + self.batches + self.layers + self.evaluation + self.mixing
+
+    def formatted(self) -> str:
+        parts = ((name, size) for name, size in vars(self).items() if size >= self.total / 100)
+        return f"{format_size(self.total)} ({', '.join(f'{name} {format_size(size)}' for name, size in parts)})"
+
+
+def available(device: torch.device) -> int:
+    """Bytes that can be had on a device now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    free = page * total
+    try:  # what the system could free counts too, where it tells
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        free = min(free, int(_GROUPS.read_text()))
+    except (OSError, ValueError, StopIteration):
+        pass
+    return free
+
+
+def most_nodes(need: Callable[[int], Need], nodes: int, limit: int) -> int:
+    """The largest network whose need is within a limit; 0 where none is."""
+    low, high = 0, nodes
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if need(middle).total <= limit else (low, middle)
+    return low
+
+
+def format_size(size: float) -> str:
+    """Bytes for people."""
+    power = min(int(math.log(max(size, 1), 1000)), 4)
+    return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+class Workers:
+    """`count` threads, the calling one among them."""
+
+    def __init__(self, count: int):
+        self.count = max(1, count)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def each(self, pieces: int, work: Callable[[int, int], None]) -> None:
+        """Call work(worker, piece) once for every piece; whoever is free takes the next."""
+        helpers = min(self.count, pieces) - 1
+        if helpers < 1:
+            for piece in range(pieces):
+                work(0, piece)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.count - 1, initializer=torch.set_num_threads, initargs=(1,))
+        turns = itertools.count()  # its next() is one step under the interpreter's lock
+
+        def take(worker: int) -> None:
+            while (piece := next(turns)) < pieces:
+                work(worker, piece)
+
+        with one_thread():
+            waiting = [self._pool.submit(take, worker) for worker in range(1, helpers + 1)]
+            try:
+                take(0)
+            finally:
+                for other in waiting:
+                    other.exception()  # nobody may still be at work when the buffers are used again
+        for other in waiting:
+            other.result()
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Torch's own threads asleep meanwhile, where wanted."""
+    threads = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

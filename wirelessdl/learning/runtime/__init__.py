@@ -1,1 +1,0 @@
-"""What the learning engine runs on: device, memory, threads, random numbers."""

@@ -1,0 +1,110 @@
+"""Releases counted by noise, so that totals can be composed later, whatever fading, outage or plans did to them.
+
+A noise multiplier nu is rounded down to a grid of equal ratios, so a total of counted releases is never below that of
+the releases themselves:
+
+    cell = floor(ln(nu / 1e-3) / ln(ratio)),   nu from 1e-3 to 1e4;   -1: less noise than the grid holds
+
+A stream is whatever releases are counted for: a sender (own view, grid of 1%) or a link (link view, grid of 2%, since
+there are many links and each fades by itself).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl.arrays import FloatArray, IntArray
+
+_NU_MIN = 1e-3
+_FOLD = 64  # slots kept apart before they are counted
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Noise multipliers at equal ratios: `cells` of them from 1e-3 on."""
+
+    ratio: float
+    cells: int
+
+    @cached_property
+    def _step(self) -> float:
+        return math.log(self.ratio)
+
+    def cell(self, nu: FloatArray) -> IntArray:
+        """Cell that each noise multiplier is rounded down to; -1: less noise than the grid holds."""
+        with np.errstate(divide="ignore"):
+            cell = np.floor(np.log(nu / _NU_MIN) / self._step)
+        return np.clip(cell, -1, self.cells - 1).astype(np.int64)
+
+    def nu(self, cell: IntArray) -> FloatArray:
+        """Noise multiplier of each cell, its lower end; 0 for the cell -1."""
+        return np.where(cell < 0, 0.0, _NU_MIN * np.exp(cell * self._step))
+
+
+OWN_GRID, LINK_GRID = Grid(1.01, 1621), Grid(1.02, 815)  # both up to 1e4
+
+
+class ReleaseCounts:
+    """How many releases each stream made in each cell of a grid."""
+
+    def __init__(self, grid: Grid):
+        self.grid = grid
+        self._width = grid.cells + 1
+        self._pending: list[IntArray] = []
+        # stream * width + cell + 1, in the order first met; and how often
+        self._key, self._count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._by_stream: list[dict[int, int]] | None = None
+
+    def record(self, stream: IntArray, mu: FloatArray) -> None:
+        """Count one release for each stream named. mu: `[len(stream)]` sensitivity over noise deviation; 0 is none."""
+        charged = mu > 0
+        with np.errstate(divide="ignore"):
+            cell = self.grid.cell(1.0 / mu[charged])
+        self._pending.append(stream[charged] * self._width + cell + 1)
+        self._by_stream = None
+        if len(self._pending) >= _FOLD:
+            self._fold()
+
+    def entries(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Stream, cell and number of releases, in order of streams and cells."""
+        self._fold()
+        order = np.argsort(self._key)
+        stream, cell = np.divmod(self._key[order], self._width)
+        return stream, cell - 1, self._count[order]
+
+    def by_stream(self, streams: int) -> list[dict[int, int]]:
+        """Releases per cell of each of so many streams, cells in the order in which the stream first met them."""
+        self._fold()
+        if self._by_stream is None or len(self._by_stream) != streams:
+            self._by_stream = [{} for _ in range(streams)]
+            for key, count in zip(self._key.tolist(), self._count.tolist()):
+                self._by_stream[key // self._width][key % self._width - 1] = count
+        return self._by_stream
+
+    def rounds(self, streams: int) -> IntArray:
+        """Releases of each of so many streams, `[streams]`."""
+        self._fold()
+        return np.bincount(self._key // self._width, weights=self._count, minlength=streams).astype(np.int64)
+
+    def state(self) -> NDArray[Any]:
+        """All it remembers, `[2, entries]`."""
+        self._fold()
+        return np.stack([self._key, self._count])
+
+    def restore(self, state: NDArray[Any]) -> None:
+        self._pending, self._by_stream = [], None
+        self._key, self._count = state
+
+    def _fold(self) -> None:
+        if not self._pending:
+            return
+        key = np.concatenate([self._key, *self._pending])
+        count = np.ones(len(key))
+        count[: len(self._count)] = self._count
+        every, first, place = np.unique(key, return_index=True, return_inverse=True)
+        total, order = np.bincount(place, weights=count, minlength=len(every)), np.argsort(first)
+        self._key, self._count, self._pending = every[order], total[order].astype(np.int64), []
