@@ -28,256 +28,281 @@ class Section(BaseModel):
 
 
 class ScenarioSection(Section):
-    """Which run this is."""
+    """Name, seeds and length of the run."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$",
         json_schema_extra=_rule("must be at most 100 letters, digits, '_', '-' or '.': it names the run directory"),
         description="Name of the scenario and of its run directories.",
     )
-    description: str = Field("", description="What the scenario shows, for people.")
+    description: str = Field("", description="What the scenario shows; free text.")
     seed: Annotated[int, Field(ge=0)] = Field(
-        0, description="The world: placement, topology, partition, initial weights."
+        0, description="Seed of placement, topology, partition and initial weights."
     )
-    run: Count = Field(1, description="The draws: fading, batches, noise, faults.")
+    run: Count = Field(1, description="Run number: seed of fading, batches, noise and faults.")
     rounds: Annotated[int, Field(ge=1, le=999_999)] = Field(
-        json_schema_extra=_rule("must be an integer from 1 to 999999"), description="Communication rounds."
+        json_schema_extra=_rule("must be an integer from 1 to 999999"), description="Number of rounds."
     )
 
 
 class NetworkSection(Section):
-    """Who hears whom, and where they are."""
+    """Nodes, their positions and the links between them."""
 
     nodes: Annotated[int, Field(ge=2, le=20_000)] = Field(
         json_schema_extra=_rule("must be an integer from 2 to 20000: a node alone has nobody to talk to"),
         description="Number of nodes K.",
     )
-    topology: Part = Field(Part(kind="full"), description="Which links exist.")  # type: ignore[call-arg]
-    placement: Part = Field(Part(kind="disc"), description="Where nodes start.")  # type: ignore[call-arg]
-    mobility: Part = Field(Part(kind="static"), description="How nodes move.")  # type: ignore[call-arg]
+    topology: Part = Field(Part(kind="full"), description="Rule that decides which links exist.")  # type: ignore[call-arg]
+    placement: Part = Field(Part(kind="disc"), description="Positions at time zero.")  # type: ignore[call-arg]
+    mobility: Part = Field(Part(kind="static"), description="Motion of the nodes.")  # type: ignore[call-arg]
     joint_window: Count = Field(
-        10, description="Frames within which a graph that follows motion is watched for staying connected."
+        10,
+        description="Frames over which the union of links is checked for connectivity, if the graph follows motion.",
     )
 
 
 class ChannelSection(Section):
-    """A chain of models: losses add in dB, fading multiplies."""
+    """A chain of channel models: losses add in dB, fading multiplies."""
 
-    models: Annotated[list[Model], Field(min_length=1)] = Field(description="Channel models, applied in turn.")
+    models: Annotated[list[Model], Field(min_length=1)] = Field(
+        description="Channel models, applied in the order given."
+    )
     condition: Literal["auto", "los", "nlos"] = Field(
-        "auto", description="Line of sight: by the loss model's probability, always, or never."
+        "auto", description="Line of sight. auto: by the loss model's probability; los: always; nlos: never."
     )
     frequency_hz: Positive = Field(3.5e9, description="Carrier frequency.")
 
 
 class RadioSection(Section):
-    """Transmitter, receiver, frame."""
+    """Transmitter, receiver and frame."""
 
     power_dbm: Annotated[FiniteFloat, Field(ge=-200, le=200)] = Field(
         23.0, description="Transmit power budget of every node."
     )
-    bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per hertz and second.")
+    bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per second and hertz.")
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
-    thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: no).")
+    thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: false).")
     access: Literal["oac", "tdma"] = Field(
         "oac",
-        description="oac: neighbours send at once and the air adds them up; tdma: each is heard alone, in turns by a "
-        "distance-2 colouring, and mixed by Metropolis weights.",
+        description="oac: over-the-air computation, all neighbours send at once and the channel adds them; tdma: a "
+        "receiver hears one neighbour per turn (distance-2 graph coloring) and mixes with Metropolis "
+        "weights.",
     )
     duplex: Literal["full", "half"] = Field(
         "full",
-        description="full: nodes send and receive at once (the paper); half: two classes, anew each frame, take turns.",
+        description="full: nodes send and receive at once (the paper); half: two classes of nodes, drawn for every "
+        "frame, send in two turns.",
     )
-    control_bps: Positive = Field(1e7, description="Rate of the control channel, which nodes share.")
-    control_bits: Annotated[int, Field(ge=1, le=64)] = Field(16, description="Bits of a number on the control channel.")
+    control_bps: Positive = Field(1e7, description="Bit rate of the control channel that all nodes share.")
+    control_bits: Annotated[int, Field(ge=1, le=64)] = Field(16, description="Bits per number on the control channel.")
     z_exchange: Literal["control", "air"] = Field(
         "control",
-        description="How nodes tell each other z, where a multiplier needs it: over the control channel, or as K more "
-        "coordinates of the payload.",
+        description="How nodes exchange z, if the multiplier needs it. control: over the control channel; air: as K "
+        "more coordinates of the payload.",
     )
     cancellation_db: Annotated[float, Field(ge=0)] = Field(
         math.inf,
         json_schema_extra=_rule("must be >= 0, or inf for no self-interference"),
-        description="How far a node's own emission is cancelled at its receiver; inf: nothing of it remains.",
+        description="Self-interference cancellation at a node's own receiver; inf: no self-interference.",
     )
-    csi: Part = Field(Part(kind="perfect"), description="How receivers learn |h|.")  # type: ignore[call-arg]
+    csi: Part = Field(Part(kind="perfect"), description="Channel state information: how receivers estimate |h|.")  # type: ignore[call-arg]
     phase_error_rad: Annotated[FiniteFloat, Field(ge=0, le=3.2)] = Field(
-        0.0, description="Deviation of the phase error per link and slot; it shrinks a coordinate and adds its pair's."
+        0.0,
+        description="Standard deviation of the phase error per link and slot. A phase error attenuates a coordinate "
+        "and adds crosstalk from the other coordinate of its symbol.",
     )
     interference: Literal["none", "physical"] = Field(
         "none",
-        description="none: only the graph's links are heard (the paper); physical: every transmitter adds up at "
-        "every receiver.",
+        description="none: a receiver hears only its neighbours (the paper); physical: every transmitter reaches every "
+        "receiver.",
     )
     payload_slots: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
-        "auto", description="Slots a payload goes in, each with its own pilots and gains; auto: by coherence time."
+        "auto",
+        description="Slots into which a payload is divided, each with its own pilots and gains; auto: from the "
+        "coherence time.",
     )
-    guard_s: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(1e-5, description="Silence after each slot.")
+    guard_s: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(
+        1e-5, description="Guard interval after the pilots and after the payload of every turn."
+    )
     use_full_power: bool = Field(
         False,
-        description="Scale all transmissions by one known factor so that emission may reach the budget.",
+        description="Scale all transmissions by one known factor so that the radiated power may reach the budget.",
     )
 
 
 class PowerSection(Section):
-    """How transmit power is split between model and DP noise."""
+    """Split of transmit power between model and privacy noise."""
 
-    allocator: Part = Field(Part(kind="lp"), description="What solves the split.")  # type: ignore[call-arg]
+    allocator: Part = Field(Part(kind="lp"), description="Solver of the split.")  # type: ignore[call-arg]
     objective: Literal["sum", "max-min", "min-noise", "own-noise"] = Field(
         "sum",
-        description="sum: the paper's LP; max-min: the worst node first; min-noise: least noise on the models; "
-        "own-noise: each node's own noise alone meets epsilon_max.",
+        description="sum: the paper's linear program; max-min: largest minimum alpha; min-noise: least noise on the "
+        "models; own-noise: each node's own noise alone meets epsilon_max.",
     )
     balance: Literal["receiver", "power", False] = Field(
         "receiver",
-        description="Make the mixing doubly stochastic: receivers weigh air against self, or senders back off; "
-        "false: the paper.",
+        description="Make the mixing matrix doubly stochastic. receiver: by receiver weights; power: by reduced "
+        "transmit power; false: not at all (the paper).",
     )
     balance_from: Literal["block", "mean"] = Field(
-        "block", description="Receiver balancing anew for every frame, or once from the mean gains."
+        "block",
+        description="Receiver balancing. block: from the gains of every frame; mean: once, from the mean gains.",
     )
     multiplier: Literal["auto", "balanced", "product", "mean", "windowed", "none"] = Field(
         "auto",
-        description="Gradient multiplier: K when balanced, the paper's 1/z_ii, 1/pi of the mean mixing, or z in "
-        "windows; none: 1. auto: balanced; unbalanced, product for the paper protocol, mean for hardened.",
+        description="Gradient multiplier. balanced: K; product: 1/z_ii (the paper); mean: 1/pi of the mean mixing "
+        "matrix; windowed: z in windows; none: 1. auto: balanced with balancing, else product (paper "
+        "protocol) or mean (hardened).",
     )
     schedule: Literal["static", "adaptive", "robust"] = Field(
         "static",
-        description="Solve once, anew for every frame, or once for many sampled realisations of the channel.",
+        description="static: one plan; adaptive: a plan for every frame; robust: one plan for many sampled "
+        "realisations of the channel.",
     )
     reference: Literal["mean", "first"] = Field(
-        "mean", description="Gains a static plan is made for: their mean over fading, or the first frame's."
+        "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
     )
-    samples: Count = Field(50, description="Realisations that a robust plan must hold for.")
+    samples: Count = Field(50, description="Realisations of the channel that a robust plan must satisfy.")
     csi_margin_db: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        0.0, description="Room a plan leaves below epsilon_max, for gains that were estimated."
+        0.0, description="Margin below epsilon_max for gain estimation errors."
     )
-    alpha_min: Fraction = Field(1e-3, description="Least share of power for the model.")
-    beta_min: Fraction = Field(1e-6, description="Least share of power for noise.")
+    alpha_min: Fraction = Field(1e-3, description="Smallest alpha: share of power for the model.")
+    beta_min: Fraction = Field(1e-6, description="Smallest beta: share of power for noise.")
 
 
 class PrivacySection(Section):
-    """What is promised."""
+    """Protocol, epsilon targets and clipping."""
 
     protocol: Literal["hardened", "paper"] = Field(
-        "hardened", description="Gradient at the received mix (provable), or at the own model (as printed)."
+        "hardened",
+        description="hardened: gradient at the received mix, for which amplification by sampling is proven; paper: "
+        "gradient at the node's own model, as printed.",
     )
     epsilon_max: float = Field(
         ge=1e-9,
         json_schema_extra=_rule("must be > 0, or inf for no privacy noise"),
-        description="Most that a link may leak in one slot.",
+        description="Largest one-slot epsilon that the plan allows a link; inf: no privacy noise.",
     )
     delta: Fraction = Field(
-        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of one slot's epsilon."
+        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of one-slot epsilons."
     )
     delta_total: Fraction = Field(
-        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of totals over the run."
+        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of totals over the whole run."
     )
     budget_total: float = Field(
         math.inf,
         gt=0,
         json_schema_extra=_rule("must be > 0, or inf for no budget"),
-        description="A node falls silent before its own proven total would exceed this; inf for no budget.",
+        description="A node stops sending before its proven own total would exceed this; inf: no budget.",
     )
-    clipping: Literal["per-sample", "batch"] = Field("per-sample", description="What is clipped.")
-    clip_norm: Positive = Field(1.0, description="Gradient norm bound, C per sample or G per batch.")
+    clipping: Literal["per-sample", "batch"] = Field(
+        "per-sample", description="What is clipped: each sample's gradient, or the mini-batch gradient."
+    )
+    clip_norm: Positive = Field(1.0, description="Bound on the gradient norm: C (per-sample) or G (batch).")
     credit_thermal: bool = Field(
-        False, description="Count thermal noise as masking on links. It is not the sender's, so nothing proves it."
+        False,
+        description="Count thermal noise as masking in link epsilons. Not proven: a better receiver has less of it.",
     )
-    rho: Positive = Field(10.0, description="sigma / gamma: deviation of the noise per unit learning rate.")
+    rho: Positive = Field(10.0, description="sigma / gamma: noise standard deviation per unit of learning rate.")
 
 
 class LearningSection(Section):
-    """The task."""
+    """Data, model and training."""
 
     dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
-    model: Model = Field(Model(model="softmax"), description="Learner.")  # type: ignore[call-arg]
-    partition: Part = Field(Part(kind="iid"), description="How data falls to nodes.")  # type: ignore[call-arg]
-    batch_size: Count = Field(64, description="Samples per node and round; their mean number under poisson sampling.")
+    model: Model = Field(Model(model="softmax"), description="Model that is trained.")  # type: ignore[call-arg]
+    partition: Part = Field(Part(kind="iid"), description="How training samples are distributed to nodes.")  # type: ignore[call-arg]
+    batch_size: Count = Field(64, description="Samples per node and round; under poisson sampling, their mean number.")
     sampling: Literal["without-replacement", "poisson", "full", "shuffled"] = Field(
         "without-replacement",
-        description="How batches are drawn: B of n; each sample with probability B/n; all samples; or dealt from a "
-        "fresh order every epoch. Decides what the accountants may prove.",
+        description="How batches are drawn. without-replacement: B of n; poisson: each sample with probability B/n; "
+        "full: all samples; shuffled: from a new random order every epoch. It decides which accountants "
+        "are valid.",
     )
     strategy: Literal["auto", "closed-form", "threads", "vmap", "loop"] = Field(
-        "auto", description="How gradients of all nodes are computed; auto: by model, device and number of nodes."
+        "auto", description="How the gradients of all nodes are computed; auto: by model, device and number of nodes."
     )
     augment: Literal["none", "flip-crop"] = Field(
-        "none", description="Images mirrored and shifted by up to four pixels, drawn anew for every batch."
+        "none",
+        description="flip-crop: images are mirrored and shifted by up to four pixels, at random for every batch.",
     )
     regret: bool = Field(
-        False, description="Trace F(x) - F(x*) of every node and round, where the optimum is known (ridge, logistic)."
+        False, description="Trace F(x) - F(x*) of every node and round, if the optimum is known (ridge, logistic)."
     )
     stop_after: Annotated[int, Field(ge=0)] = Field(
-        0, description="Stop once mean accuracy stays within stop_within over so many evaluations; 0: never."
+        0, description="Stop when mean accuracy stays within stop_within over this many evaluations; 0: never."
     )
     stop_within: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
-        0.001, description="Width of the band that mean accuracy must stay in for stop_after (the paper: 0.001 for 15)."
+        0.001, description="Width of the band of mean accuracy for stop_after (the paper: 0.001 over 15)."
     )
-    learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="gamma_t.")  # type: ignore[call-arg]
+    learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="Schedule of the learning rate gamma_t.")  # type: ignore[call-arg]
     projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(
         0.5,
         json_schema_extra=_rule("must be > 0 and <= 1, so that models stay within the power budget"),
-        description="Radius of the feasible ball over sqrt(m).",
+        description="Radius of the feasible ball, divided by sqrt(m).",
     )
-    dtype: Literal["float32", "float64"] = Field("float32", description="Precision of models.")
+    dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the models.")
     eval_every: Count = Field(10, description="Rounds between evaluations on the common test set.")
 
 
 class TimeSection(Section):
-    """What takes how long, and who is waited for."""
+    """Compute times, and when a frame opens."""
 
-    compute: Part = Field(Part(kind="constant"), description="Gradient time per node.")  # type: ignore[call-arg]
+    compute: Part = Field(Part(kind="constant"), description="Time to compute a gradient, per node.")  # type: ignore[call-arg]
     policy: Part = Field(
         Part(kind="barrier"),  # type: ignore[call-arg]
-        description="When a frame opens: barrier, all are ready; deadline, or a cap has passed; clocked, every period.",
+        description="When a frame opens. barrier: all nodes are ready; deadline: the same, or after a cap; clocked: "
+        "every period.",
     )
 
 
 class FaultsSection(Section):
-    """What goes wrong."""
+    """Crashes, blocked links, slow nodes and jammers."""
 
-    crashes: Part = Field(Part(kind="none"), description="Nodes that go down, and come back.")  # type: ignore[call-arg]
+    crashes: Part = Field(Part(kind="none"), description="Outages of nodes.")  # type: ignore[call-arg]
     rejoin: Literal["keep", "listen"] = Field(
         "keep",
-        description="What a node comes back with: the model it had, or the mean of what it hears in one frame.",
+        description="Model of a node after an outage. keep: the one it had; listen: the mean of what it receives in "
+        "one frame.",
     )
-    blockage: Part = Field(Part(kind="none"), description="Links that carry nothing.")  # type: ignore[call-arg]
-    stragglers: Part = Field(Part(kind="none"), description="Nodes that compute slowly.")  # type: ignore[call-arg]
-    jammer: Part = Field(Part(kind="none"), description="Noise that somebody adds at receivers.")  # type: ignore[call-arg]
+    blockage: Part = Field(Part(kind="none"), description="Links that are blocked.")  # type: ignore[call-arg]
+    stragglers: Part = Field(Part(kind="none"), description="Nodes whose gradient takes longer.")  # type: ignore[call-arg]
+    jammer: Part = Field(Part(kind="none"), description="Interference power at receivers.")  # type: ignore[call-arg]
 
 
 class EnergySection(Section):
-    """What a node's parts draw, and its battery."""
+    """Power draw of a node, and its battery."""
 
     efficiency: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
-        1.0, description="Share of the amplifier's power that is radiated."
+        1.0, description="Efficiency of the amplifier: radiated power over consumed power."
     )
-    receive_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(0.0, description="Power of a node that listens.")
-    compute_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(0.0, description="Power of a node that computes.")
+    receive_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(0.0, description="Power drawn while a node listens.")
+    compute_w: Annotated[FiniteFloat, Field(ge=0, le=1e6)] = Field(
+        0.0, description="Power drawn while a node computes."
+    )
     battery_j: Battery | Annotated[list[Battery], Field(min_length=1)] = Field(
         math.inf,
         json_schema_extra=_rule("must be > 0, inf for no limit, or a list with one such number per node"),
-        description="Energy after which a node is gone, one number or one per node; inf: none.",
+        description="Energy after which a node stops for good, one number or one per node; inf: no limit.",
     )
 
 
 class TraceSection(Section):
-    """What is written down."""
+    """Tables, checkpoints and trace events."""
 
     links: Literal["all", "evaluated", "none"] = Field(
-        "all", description="Rounds whose links are traced: all, those with an evaluation, or none."
+        "all", description="Rounds whose links are traced: all, evaluated (those with an evaluation), or none."
     )
     flush_every: Annotated[int, Field(ge=20)] = Field(
         50, description="Rounds buffered before a Parquet part is written."
     )
     checkpoint_every: Annotated[int, Field(ge=20)] = Field(
-        50, description="Rounds between checkpoints, from which a run can be resumed."
+        50, description="Rounds between checkpoints. A run resumes from its newest checkpoint."
     )
-    checkpoint_minutes: Positive = Field(5.0, description="A checkpoint is written after so long at the latest.")
+    checkpoint_minutes: Positive = Field(5.0, description="Longest wall-clock time between checkpoints, in minutes.")
     connect: dict[str, str | list[str]] = Field(
-        {}, description='Functions of yours that trace sources call: { "phy.rx" = "file.py:function" }.'
+        {}, description='Your functions that receive trace events: { "phy.rx" = "file.py:function" }.'
     )
 
 

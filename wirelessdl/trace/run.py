@@ -110,7 +110,7 @@ class Run:
 
     @property
     def evaluated(self) -> pd.DataFrame:
-        """The rounds whose models were evaluated, with `energy_total_j`, what all nodes had radiated by then."""
+        """The rounds whose models were evaluated, with `energy_total_j`, the energy all nodes had used by then."""
         rounds = self.rounds.assign(energy_total_j=self.rounds["energy_j"].cumsum())
         return rounds.dropna(subset="accuracy_mean").reset_index(drop=True)
 
