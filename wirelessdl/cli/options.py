@@ -26,11 +26,13 @@ def _decorate(function: F, required: bool) -> F:
                 "overrides",
                 multiple=True,
                 metavar="SECTION.KEY=VALUE",
-                help="Override any key; repeatable.",
+                help="Override a key of the scenario; repeatable.",
             ),
-            click.option("--seed", type=int, help="The world: placement, topology, partition, initial weights."),
-            click.option("--run", "run_number", type=int, help="The draws: fading, batches, noise."),
-            click.option("--rounds", type=int, help="How many rounds."),
+            click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights."),
+            click.option(
+                "--run", "run_number", type=int, help="Run number: seed of fading, batches, noise and faults."
+            ),
+            click.option("--rounds", type=int, help="Number of rounds."),
         ]
     ):
         function = decorate(function)

@@ -20,10 +20,10 @@ _MOST = 40  # nodes shown one by one
 
 @click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
 @scenario_options(required=False)
-@click.option("--audit", type=click.Path(path_type=Path), help="Audit a run: what a receiver's whole view reveals.")
-@click.option("--receiver", type=int, help="With --audit: which receiver (default: the one that hears most).")
+@click.option("--audit", type=click.Path(path_type=Path), help="Audit this finished run instead.")
+@click.option("--receiver", type=int, help="With --audit: the receiver (default: the one with the most links).")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw the plan into this file (.pdf, .png, .svg).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(
     scenario: str | None,
     overrides: tuple[str, ...],
@@ -35,10 +35,11 @@ def command(
     figure: Path | None,
     as_json: bool,
 ) -> None:
-    """How SCENARIO splits power, what each slot leaks, and whether it will train. Seconds; no training.
+    """Print the power split of SCENARIO, its one-slot epsilons and a forecast of training. Trains nothing.
 
-    --audit RUN instead looks back at a finished run: what the receiver's whole transcript reveals about each
-    sender it hears, attained by an example, against the paper's sum over slots and the proven bound.
+    --audit RUN reads a finished run instead. For one receiver and each sender it hears it prints a lower bound on
+    the epsilon of everything received (reached by an example), the paper's sum over rounds and the proven upper
+    bound.
     """
     if audit is not None:
         if scenario is not None or figure is not None:
@@ -134,14 +135,14 @@ def _figures(found: "PlanPreview") -> Table:
     promised = plan.problem.epsilon_max
     backoff = plan.backoff_db
     table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
-    table.add_row("weight in the whole", f"pi {pi.min():.3g} to {pi.max():.3g}")
+    table.add_row("weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
     ratio = f"{found.noise_to_update:.3g}x the update"
     table.add_row("noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}")
     if found.thermal_std:
         table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round")
     if plan.problem.private and len(plan.link_epsilon):
-        table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, promised {promised:g}")
+        table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, epsilon_max {promised:g}")
         table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
     if plan.problem.private:
         totals = ", ".join(

@@ -10,17 +10,19 @@ _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "chan
 
 @click.command(epilog="Example: wirelessdl plot outputs/urban_er_k20-s7-r* --figure accuracy --format pdf")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--figure", required=True, type=click.Choice(_FIGURES), help="Which figure.")
+@click.option("--figure", required=True, type=click.Choice(_FIGURES), help="Figure to draw.")
 @click.option("--format", "kind", default="pdf", type=click.Choice(["pdf", "png", "svg"]), help="File format.")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; default: FIGURE.FORMAT here.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write; default: FIGURE.FORMAT in the working folder."
+)
 @click.option(
     "--against",
     default="round",
     type=click.Choice(["round", "time", "energy"]),
-    help="accuracy, privacy: the horizontal axis.",
+    help="accuracy, privacy: quantity of the horizontal axis.",
 )
-@click.option("--round", "round_", type=click.IntRange(min=1), help="map, timeline: which round, or the first of them.")
-@click.option("--rounds", default=4, type=click.IntRange(1, 200), help="timeline: how many rounds.")
+@click.option("--round", "round_", type=click.IntRange(min=1), help="map: the round; timeline: the first round.")
+@click.option("--rounds", default=4, type=click.IntRange(1, 200), help="timeline: number of rounds.")
 @click.option("--link", "links", multiple=True, metavar="TX-RX", help="channel: a link; repeatable.")
 def command(
     runs: tuple[Path, ...],
@@ -32,10 +34,10 @@ def command(
     rounds: int,
     links: tuple[str, ...],
 ) -> None:
-    """A figure of one RUN, or of several, one IEEE column wide, fonts embedded.
+    """Draw a figure of one or several RUNs, one IEEE column wide, fonts embedded.
 
-    Runs of one scenario (alike but for seed and run) become their mean with its 95% band; other scenarios are
-    drawn beside them. map, timeline, channel and partition show one run.
+    Runs that differ only in seed and run number are drawn as their mean with a 95% band; each other scenario has a
+    curve of its own. map, timeline, channel and partition take one run.
     """
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs

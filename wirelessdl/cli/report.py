@@ -7,15 +7,21 @@ import click
 
 @click.command(epilog="Example: wirelessdl report outputs/urban_er_k20-s7-r1")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; default: report.html in RUN, or here.")
-@click.option("--csv", "csv_folder", type=click.Path(path_type=Path), help="Also every table as CSV into this folder.")
 @click.option(
-    "--tensorboard", type=click.Path(path_type=Path), help="Also curves as TensorBoard events under this folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write; default: report.html in RUN, or in the working folder for several.",
+)
+@click.option(
+    "--csv", "csv_folder", type=click.Path(path_type=Path), help="Also write every table as CSV into this folder."
+)
+@click.option(
+    "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
 )
 def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
-    """One HTML file of RUN, or of several laid over each other: it opens in any browser, without a network.
+    """Write one HTML file of one RUN, or of several in the same figures. It opens in any browser, without a network.
 
-    A run that is still going gives a report of what is there.
+    For a run in progress, the report shows the rounds written so far.
     """
     from wirelessdl.analysis.report import write_report
 

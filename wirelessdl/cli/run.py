@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: wirelessdl run scenarios/urban_er_k20.toml --rounds 100 --set privacy.epsilon_max=0.5")
 @scenario_options(required=False)
-@click.option("--out", default="outputs", type=click.Path(path_type=Path), help="Parent of the run directory.")
-@click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Go on with the run in this directory.")
-@click.option("--force", is_flag=True, help="With --resume: let harmless changes pass.")
-@click.option("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps.")
+@click.option("--out", default="outputs", type=click.Path(path_type=Path), help="Folder for run directories.")
+@click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Continue the run in this directory.")
+@click.option(
+    "--force", is_flag=True, help="With --resume: allow changes to tracing, evaluation, device, threads and versions."
+)
+@click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
 @click.option(
     "--log",
     default="",
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     help="Log to stderr, e.g. sim=debug,channel=info; components sim, network, channel, power, privacy, phy, learning.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per evaluation, then the summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per evaluation, then the summary.")
 def command(
     scenario: str | None,
     overrides: tuple[str, ...],
@@ -44,10 +46,11 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run SCENARIO, a TOML file or the name of a bundled scenario, into a new directory under --out.
+    """Run SCENARIO and write its tables into a new directory under --out.
 
-    Ctrl-C stops after the round and keeps the state; --resume goes on from there, or from the last
-    checkpoint of a run that was killed, to the same tables. --rounds extends a finished run.
+    SCENARIO is a TOML file or the name of a bundled scenario. Ctrl-C stops after the current round and keeps the
+    state. --resume continues from there, or from the last checkpoint of a killed run, and writes the same tables as
+    an uninterrupted run. --resume with --rounds extends a finished run.
     """
     if scenario is None and resumed is None:
         raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
@@ -106,7 +109,7 @@ def _headline(loaded: "Scenario", done: int) -> str:
     section = loaded.scenario
     return (
         f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {loaded.network.nodes} nodes, "
-        f"{section.rounds} rounds{f', going on after {done}' if done else ''}, "
+        f"{section.rounds} rounds{f', continuing after round {done}' if done else ''}, "
         f"{loaded.privacy.protocol} protocol, epsilon_max {loaded.privacy.epsilon_max:g} per slot"
     )
 
@@ -132,11 +135,11 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "whoever listens)",
     )
     if "epsilon_own_declared" in summary:
-        rest = f"came to rest in round {summary['stopped']}" if summary["stopped"] else "never came to rest"
+        rest = f"stopped in round {summary['stopped']}" if summary["stopped"] else "did not stop the run"
         table.add_row(
             "stopping rule",
             f"{rest}; epsilon at the declared maximum {epsilon(float(summary['epsilon_own_declared']))}, "
-            "the one above is an odometer's",
+            "the total above is an odometer, read at the stop",
         )
     table.add_row(
         "whole run, link sum",

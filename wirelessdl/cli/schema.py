@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 @click.command(epilog="Example: wirelessdl schema > scenario.schema.json")
 def command() -> None:
-    """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in complete and check keys by it."""
+    """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in use it to complete and check keys."""
     from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.schema import Scenario
 
