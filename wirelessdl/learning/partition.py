@@ -53,7 +53,7 @@ def class_histogram(labels: Labels, client_indices: Sequence[IntArray], classes:
 
 
 class Iid:
-    """Equal, alike client_indices."""
+    """Shuffled and split into parts of equal size."""
 
     by_content = True
 

@@ -21,7 +21,7 @@ class Blockage(Protocol):
 
 
 class NoBlockage:
-    """Every link carries what its gain lets through."""
+    """No blocked links."""
 
     def blocked(self, links: Links, time_s: float, snr_db: FloatArray) -> BoolArray:  # noqa: ARG002
         return np.zeros(len(links), dtype=bool)

@@ -23,7 +23,7 @@ class Jammer(Protocol):
 
 
 class NoJammer:
-    """Nobody jams."""
+    """No jammer."""
 
     def noise_w(self, geometry: Geometry, time_s: float) -> FloatArray:  # noqa: ARG002
         return np.zeros(geometry.nodes)

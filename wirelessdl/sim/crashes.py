@@ -22,7 +22,7 @@ class Crashes(Protocol):
 
 
 class NoCrashes:
-    """Every node runs for ever."""
+    """No crashes."""
 
     def outages(self, node: int, rng: np.random.Generator) -> Iterable[tuple[float, float]]:  # noqa: ARG002
         return ()

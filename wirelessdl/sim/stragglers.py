@@ -20,7 +20,7 @@ class Stragglers(Protocol):
 
 
 class NoStragglers:
-    """Every node computes in its own time."""
+    """No slow nodes."""
 
     def factor(self, node: int, round: int) -> float:  # noqa: ARG002
         return 1.0

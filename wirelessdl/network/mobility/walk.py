@@ -101,7 +101,7 @@ class RandomWalk:
 
 
 class GaussMarkov:
-    """Speed, heading and pitch that remember: each is alpha times its last deviation plus fresh noise.
+    """Speed, heading and pitch correlated in time: each deviation is alpha times the last one plus new noise.
 
         d' = alpha d + sqrt(1 - alpha^2) sigma N(0, 1),   speed = max(speed_mps + d, 0)
 

@@ -25,7 +25,7 @@ Tries = Annotated[int, Gt(0)]
 
 
 class Full:
-    """Everyone hears everyone."""
+    """Every node hears every other node."""
 
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
@@ -45,7 +45,7 @@ class Ring:
 
 
 class Star:
-    """Everyone hears the hub, and the hub everyone."""
+    """The hub and every other node hear each other; no other links."""
 
     def __init__(self, hub: Annotated[int, Ge(0)] = 0):
         self.hub = hub

@@ -71,7 +71,7 @@ class RandomGeometric(_Within):
 
 
 class Range(_Within):
-    """Pairs within a range, wherever nodes are now."""
+    """Pairs within range_m at their present positions; follows motion."""
 
     _key = "range_m"
     follows_motion = True
@@ -81,7 +81,7 @@ class Range(_Within):
 
 
 class SnrLimited:
-    """Links whose mean SNR by the loss models is high enough, wherever nodes are now."""
+    """Links with a mean SNR, by the loss models, of min_snr_db or more at present positions; follows motion."""
 
     follows_motion = True
 
