@@ -1,4 +1,4 @@
-"""Writes docs/scenarios.md and docs/traces.md from the schemas, so that they cannot drift apart.
+"""Writes docs/scenarios.md and docs/traces.md from the schemas.
 
     python docs/tables.py
 
@@ -15,49 +15,63 @@ from wirelessdl.trace.schema import TABLES
 
 SCENARIOS = """# Scenarios
 
-A scenario is a TOML file of sections. Everything but the keys marked *needed* has a default, and
-`wirelessdl schema` prints the JSON Schema that lets an editor complete and check them. A part, such as
-a topology, is a table with its `kind` (channels and learners: `model`) and parameters beside it, or just
-its name; `wirelessdl list` shows every kind with its parameters. A part may be yours: `"file.py:Class"`,
-looked up from the working folder, the scenario's folder and its parent. Its parameters are checked
-against its `__init__` signature, and the file is copied into the run.
+This page lists every key of a scenario file. It is generated from the schema by `python docs/tables.py`.
+
+A scenario is a TOML file with the sections below. Keys marked *needed* have no default. An unknown key is an error
+that suggests the nearest name. `wirelessdl schema` prints the JSON Schema, with which an editor completes and checks
+keys. Words are explained in the [glossary](glossary.md).
+
+A part, such as a topology, is a table with its `kind` (for channels and models: `model`) and its parameters, or just
+its name. `wirelessdl list` prints every kind with its parameters. A part may be your own class: `"file.py:Class"`.
+The file is looked up in the working folder, the scenario's folder and its parent, and is copied into the run. The
+parameters are checked against the signature of `__init__`.
 """
 
 TRACES = """# Traces
 
-A run directory is never overwritten; a second run of the same name gets `-2`, `-3`, and so on.
+This page lists the files of a run directory and every column of its tables. The column tables are generated from the
+schema by `python docs/tables.py`. Words are explained in the [glossary](glossary.md).
+
+A run directory is never overwritten. A second run with the same name gets the suffix `-2`, the third `-3`, and so on.
 
 ```text
 outputs/<scenario>-s<seed>-r<run>/
-  scenario.toml      resolved and complete: running it again, from where it lies, gives the same tables
-  provenance.json    versions, device, threads, git, command, hashes of your model files
+  scenario.toml      the complete scenario; running it again from its place gives the same tables
+  provenance.json    versions, device, threads, git commit, command, hashes of your model files
   models/            copies of your model files
-  checkpoint/        the newest state to go on from, and the one before
-  lock               there while a process writes the run
-  rounds/ nodes/ links/ events/     Parquet parts, each whole or absent
-  privacy/           totals, one snapshot
+  checkpoint/        the newest checkpoint and the one before
+  lock               present while a process writes the run
+  rounds/ nodes/ links/ events/     Parquet parts, each complete or absent
+  clients/ privacy/  one Parquet file each
   summary.json       final figures
-  report.html        when asked for: `wirelessdl report`
+  report.html        written by `wirelessdl report`
 ```
 
-`pd.read_parquet("outputs/<run>/rounds")` reads a table; `wirelessdl.open_run(path)` gives `.rounds`,
-`.nodes`, `.links`, `.events` and `.privacy` as frames, with `.summary`, `.scenario` and `.provenance`;
-`run.frame("links", ["tx", "rx", "gain"], rounds=(1, 50))` reads only what it is asked for ([more](report.md)).
-Unit and meaning of every column are in the Arrow field metadata too.
+`pd.read_parquet("outputs/<run>/rounds")` reads a table, also while the run is in progress.
+`wirelessdl.open_run(path)` returns `.rounds`, `.nodes`, `.links`, `.clients`, `.events` and `.privacy` as pandas
+frames, and `.summary`, `.scenario` and `.provenance` as dictionaries.
+`run.frame("links", ["tx", "rx", "gain"], rounds=(1, 50))` reads only these columns and rounds ([more](report.md)).
+Unit and meaning of every column are also in the Arrow field metadata.
+
+The tables have schema version 2. `open_run` refuses a run with another version in one line, which names the version
+of wirelessdl that wrote it.
 """
 
 ABOUT = {
     "rounds": "One row per round.",
     "nodes": "One row per node and round.",
     "links": "One row per link and round (see `trace.links`).",
+    "clients": "One row per node: its data and how batches are drawn from it. Written once, at the start of the run.",
     "events": (
-        "What happened when: `frame` (a round opens), `plan`, `computed` (a node finished its gradient), `late` (it "
-        "had not when a frame opened), `crash`, `rejoin`, `battery` (used up), `budget` (own total spent: silent from "
-        "here on), `violation` (links above epsilon_max)."
+        "One row per event. Kinds: `frame` (a frame opens), `plan` (note of the power plan), `computed` (a node has "
+        "finished its gradient), `late` (a node had not finished when a frame opened), `crash`, `rejoin`, `battery` "
+        "(battery used up), `budget` (own total used up; the node is silent from this round on), `violation` (links "
+        "above epsilon_max)."
     ),
     "privacy": (
-        "Totals: one row per sender behind its own noise (`proven`, rx null), one per link for the paper's sum over "
-        "slots (`claim`). While the run goes on: the senders alone, by a cheaper bound."
+        "Totals over the run. One row per sender with its own noise alone (view `own`, status `proven`, rx null), and "
+        "one row per link for the paper's sum over rounds (view `link`, status `unproven`). While the run is in "
+        "progress, only the rows per sender are present, with a fast upper bound."
     ),
 }
 

@@ -35,7 +35,7 @@ def statistic(*, hardened: bool, present: bool, rng: np.random.Generator) -> np.
     return total / math.sqrt(ROUNDS)
 
 
-claimed = total_epsilon(NU, Q, ROUNDS, delta=DELTA, accountant="paper")
+claimed = total_epsilon(NU, Q, ROUNDS, delta=DELTA, accountant="rdp-wang19")
 print(f"{ROUNDS} rounds of epsilon 1, q = {Q}; claimed by Theorem 9: {claimed:.2f}")
 for hardened in (False, True):
     seen = statistic(hardened=hardened, present=True, rng=np.random.default_rng(0))

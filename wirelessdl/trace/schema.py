@@ -146,7 +146,7 @@ TABLES: dict[str, pa.Schema] = {
                 "row_sum",
                 _F,
                 "",
-                "sum of the node's row of the mixing matrix; 1 under perfect CSI and without interference",
+                "sum of the node's row of the mixing matrix; 1 if CSI is perfect and nothing interferes",
             ),
             ("energy_tx_j", _F, "J", "energy for the payload: radiated energy over the amplifier's efficiency"),
             ("energy_pilot_j", _F, "J", "energy for its pilots"),

@@ -32,7 +32,7 @@ from wirelessdl.network.parameters import (
 
 
 class RandomWaypoint:
-    """Straight to a random point, pause, repeat; `steady` starts in the stationary distribution, not at the placement."""
+    """Straight to a random point, pause, repeat; `steady` starts in the stationary state, not at the placement."""
 
     def __init__(
         self,
