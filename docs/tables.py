@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import tomli_w
 
+from wirelessdl.contract import CAPABILITIES
+from wirelessdl.run.registry import PARTS
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.schema import TABLES
 
@@ -25,6 +27,24 @@ A part, such as a topology, is a table with its `kind` (for channels and models:
 its name. `wirelessdl list` prints every kind with its parameters. A part may be your own class: `"file.py:Class"`.
 The file is looked up in the working folder, the scenario's folder and its parent, and is copied into the run. The
 parameters are checked against the signature of `__init__`.
+"""
+
+OWN_PARTS = """## Your own parts
+
+A part of your own is a class in a file, named `"file.py:Class"`. It needs no base class. It must have the method below;
+a `learning.model` may be a `torch.nn.Module` instead. The simulator supplies the constructor arguments below if
+`__init__` has arguments with these names; all others come from the scenario.
+
+| key | method | supplied constructor arguments |
+|---|---|---|
+"""
+
+CAPABILITY_TABLE = """
+A part may also have capabilities: attributes or methods that the simulator uses if they exist. A capability of the
+wrong type is an error that names the class.
+
+| key | capability | type | default | meaning |
+|---|---|---|---|---|
 """
 
 TRACES = """# Traces
@@ -85,7 +105,19 @@ def scenarios_page() -> str:
             default = "*needed*" if entry.is_required() else f"`{_toml(entry.default)}`"
             lines.append(f"| `{key}` | {default} | {_cell(entry.description)} |")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n" + _own_parts()
+
+
+def _own_parts() -> str:
+    parts = [
+        f"| `{key}` | `{kind.method}` | {', '.join(f'`{name}`' for name in kind.supplied)} |"
+        for key, kind in PARTS.items()
+    ]
+    optional = [
+        f"| `{one.part}` | `{one.name}` | {one.kind.words} | `{one.default}` | {_cell(one.meaning)} |"
+        for one in CAPABILITIES.values()
+    ]
+    return OWN_PARTS + "\n".join(parts) + "\n" + CAPABILITY_TABLE + "\n".join(optional) + "\n"
 
 
 def traces_page() -> str:

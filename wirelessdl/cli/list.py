@@ -22,7 +22,7 @@ from rich.table import Table
     help="Print JSON instead of tables: one object per run, or one object of all names.",
 )
 def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER with state, round, accuracy and epsilon. Without FOLDER, list scenarios and parts."""
+    """List the runs in FOLDER with their states; or, without it, all that scenarios can name."""
     if folder is None:
         _list_names_as_json() if as_json else _list_names()
     else:

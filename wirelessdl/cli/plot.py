@@ -34,10 +34,10 @@ def command(
     rounds: int,
     links: tuple[str, ...],
 ) -> None:
-    """Draw a figure of one or several RUNs, one IEEE column wide, fonts embedded.
+    """Draw a figure of one RUN or several, one IEEE column wide, fonts embedded.
 
-    Runs that differ only in seed and run number are drawn as their mean with a 95% band; each other scenario has a
-    curve of its own. map, timeline, channel and partition take one run.
+    Runs of one scenario (equal but for seed and run) become their mean with its 95% band; each scenario gets a curve
+    of its own. map, timeline, channel and partition show one run.
     """
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs

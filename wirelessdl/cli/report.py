@@ -19,9 +19,10 @@ import click
     "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
 )
 def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
-    """Write one HTML file of one RUN, or of several in the same figures. It opens in any browser, without a network.
+    """Write one HTML file of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
 
-    For a run in progress, the report shows the rounds written so far.
+    A run that is not finished gives a report of the rounds written so far. Nothing of a run is executed: reports are
+    made from its tables alone.
     """
     from wirelessdl.analysis.report import write_report
 
