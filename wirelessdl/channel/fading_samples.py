@@ -31,7 +31,7 @@ class FadingSamples:
         return Chain([(name, self._copied(name, model)) for name, model in self.models], self._streams, prefix=prefix)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
-        """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square |h|."""
+        """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square."""
         if not self.models:
             return mean_gain[None]
         numbers = range(offset, offset + count)
