@@ -1,8 +1,8 @@
-"""Random numbers keyed by what they belong to: pair 3-7 has the same ones whoever else is there.
+"""Counter-based random numbers: the draw of pair 3-7 depends on the pair only, not on which other pairs exist.
 
-A model is handed a generator for each call; one word of it, and the number of a pair, pick a place in
-the SplitMix64 sequence. So draws cost what the links at hand cost, not what all K^2 pairs would, and a
-link that comes or goes moves nobody else's.
+A channel model gets a generator with each call. One 64-bit word of it and the number of a pair select a place in the
+SplitMix64 sequence. So the cost is that of the present links, not of all K^2 pairs, and adding or removing a link
+changes no other link's draws.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ _TO_UNIT = 2.0**-53
 
 
 def key(rng: np.random.Generator) -> int:
-    """A word of 64 bits that stands for this generator."""
+    """A seed of 64 bits, drawn from a generator."""
     return int(rng.integers(0, 2**64, dtype=np.uint64))
 
 
 def uniform(word: int, number: IntArray, lanes: int = 1) -> FloatArray:
-    """Uniform on (0, 1), `[lanes, len(number)]`: the numbers of each pair in turn."""
+    """Uniform on (0, 1), `[lanes, len(number)]`: `lanes` independent draws for each number."""
     place = np.asarray(number).astype(np.uint64)[None, :] * np.uint64(lanes)
     place = place + np.arange(1, lanes + 1, dtype=np.uint64)[:, None]
     bits = _mixed(place * _STEP + np.uint64(word))
@@ -29,13 +29,13 @@ def uniform(word: int, number: IntArray, lanes: int = 1) -> FloatArray:
 
 
 def complex_normal(word: int, number: IntArray) -> NDArray[np.complex128]:
-    """CN(0, 1) of each pair."""
+    """CN(0, 1), `[len(number)]`."""
     radius, turn = uniform(word, number, 2)
     return np.asarray(np.sqrt(-np.log(radius)) * np.exp(2j * np.pi * turn))
 
 
 def normal(word: int, number: IntArray) -> FloatArray:
-    """N(0, 1) of each pair."""
+    """N(0, 1), `[len(number)]`."""
     radius, turn = uniform(word, number, 2)
     return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * turn))
 

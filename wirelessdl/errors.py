@@ -1,8 +1,7 @@
-"""The mistakes wirelessdl recognises.
+"""The errors that users can cause.
 
 Each message is one line: where, which key, its value, the rule, the remedy. The command line prints
-it without a traceback and exits with 2. Anything else that is raised is a defect of ours and shows
-its traceback.
+it without a traceback and exits with 2. Any other exception is a defect of wirelessdl and shows its traceback.
 """
 
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ from difflib import get_close_matches
 
 
 class WirelessdlError(Exception):
-    """A mistake in what was asked for, told in one line."""
+    """An error that a user can correct; its message is one line."""
 
 
 class ScenarioError(WirelessdlError):
@@ -34,15 +33,15 @@ class DataError(WirelessdlError):
 
 
 class UnsoundError(WirelessdlError):
-    """An epsilon asked of an accountant that cannot prove it."""
+    """An epsilon requested from an accountant that cannot prove it."""
 
 
 class TrainingError(WirelessdlError):
-    """Training that left the finite numbers."""
+    """Training with a loss or model that is not finite."""
 
 
 class RunInterrupted(Exception):
-    """A run that was asked to stop and did, after a whole round, with its state kept."""
+    """A run that stopped on request, after a complete round and with its state saved."""
 
     def __init__(self, folder: str, round: int):
         super().__init__(f"stopped after round {round}; resume with: wirelessdl run --resume {folder}")

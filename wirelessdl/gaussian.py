@@ -1,12 +1,12 @@
 """The Gaussian mechanism, classic and analytic.
 
-A release with sensitivity D and noise deviation s has noise multiplier nu = s / D; mu = 1 / nu.
+A release with L2 sensitivity D and noise deviation s has noise multiplier nu = s / D; mu = 1 / nu.
 
     classic    eps = mu sqrt(2 ln(1.25 / delta))                        proven for eps < 1
     analytic   delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)   exact (Balle and Wang 2018)
 
-The paper's Theorem 1 is the classic form. Beyond eps = 1 it is no theorem, so `epsilon` goes over to
-the analytic one there: max(1, analytic), which is monotone and never below the exact value.
+The paper's Theorem 1 is the classic form. It is proven up to eps = 1 only, so `slot_epsilon` uses the analytic form
+beyond: max(1, analytic), which is monotone and never below the exact value.
 """
 
 import math
@@ -25,7 +25,7 @@ def classic_factor(delta: float) -> float:
 
 
 def log_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
-    """ln delta of a Gaussian release, exactly; both arguments positive."""
+    """ln delta of a Gaussian release, exact; epsilon and mu: positive arrays of one shape."""
     upper = log_ndtr(mu / 2 - epsilon / mu)
     lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     # log domain: exp overflows beyond epsilon 700
@@ -38,7 +38,7 @@ def analytic_epsilon(mu: float, delta: float) -> float: ...
 @overload
 def analytic_epsilon(mu: FloatArray, delta: float) -> FloatArray: ...
 def analytic_epsilon(mu: float | FloatArray, delta: float) -> float | FloatArray:
-    """Smallest epsilon of a Gaussian release with mu = sensitivity / noise deviation."""
+    """Smallest epsilon of a Gaussian release at delta, of the shape of mu = sensitivity / noise deviation."""
     values = np.asarray(mu, dtype=np.float64)
     epsilon = np.where(np.isposinf(values), np.inf, 0.0)
     # delta(0) = 2 Phi(mu/2) - 1: below it, epsilon 0 will do
@@ -80,14 +80,14 @@ def analytic_mu(epsilon: float, delta: float) -> float:
 
 
 def slot_mu(epsilon_max: float, delta: float) -> float:
-    """Largest mu that keeps one slot within epsilon_max: classic up to 1, analytic beyond."""
+    """Largest mu with a one-slot epsilon of at most epsilon_max: classic up to 1, analytic beyond."""
     if epsilon_max <= 1.0:
         return epsilon_max / classic_factor(delta)
     return analytic_mu(epsilon_max, delta)
 
 
 def slot_epsilon(mu: FloatArray, delta: float) -> FloatArray:
-    """Epsilon of one slot (Theorem 1): classic up to 1, then max(1, analytic)."""
+    """Epsilon of one slot (Theorem 1), of the shape of mu: classic up to 1, then max(1, analytic)."""
     epsilon = mu * classic_factor(delta)
     beyond = epsilon > 1.0
     if beyond.any():

@@ -2,9 +2,12 @@
 
     mu[i, j] = sens gamma_j mult_j |h_ij| sqrt(alpha_j P_j) / sqrt(sum_k |h_ik|^2 beta_k P_k sigma_k^2 + tau^2)
 
-The senders that receiver i hears mask one another. Right for one slot and a single-antenna receiver
-that knows the past; it does not add up over slots. The power plan keeps it within bounds, the ledger
-writes it down: both use this one function.
+    sens           sensitivity of one gradient; gamma_j, mult_j: learning rate and multiplier of the gradient sent
+    |h_ij|         amplitude gain of the link j -> i; P_j: power of sender j, W
+    alpha_j, beta_j  shares of power for model and noise; sigma_k: noise deviation; tau^2: credited receiver noise, W
+
+The senders that receiver i hears mask one another. Valid for one slot and a single-antenna receiver that knows the
+past; it does not add up over slots. The power plan bounds mu and the ledger records it: both use this function.
 """
 
 import numpy as np
@@ -22,10 +25,11 @@ def link_mu(
     step_sensitivity: FloatArray,
     thermal_w: float = 0.0,
 ) -> FloatArray:
-    """Sensitivity over noise deviation on every link.
+    """mu, sensitivity over noise deviation, of every link, `[links]`; inf where nothing masks it.
 
-    model_w: alpha_j P_j; noise_w: beta_j P_j sigma_j^2; step_sensitivity: how far one sample can move
-    x_j, sens gamma_j mult_j (0 where x_j carries no gradient); thermal_w: only where credited.
+    gain: [links] |h|. model_w: [K] alpha_j P_j, W. noise_w: [K] beta_j P_j sigma_j^2, W. step_sensitivity: [K] how far
+    one sample can move x_j, sens gamma_j mult_j; 0 where x_j holds no gradient. thermal_w: receiver noise that counts
+    as masking, W.
     """
     shift = step_sensitivity[links.tx] * gain * np.sqrt(model_w[links.tx])
     masking = links.sum_per_receiver(gain**2 * noise_w[links.tx]) + thermal_w
@@ -35,7 +39,7 @@ def link_mu(
 
 
 def own_mu(model_w: FloatArray, noise_w: FloatArray, step_sensitivity: FloatArray) -> FloatArray:
-    """Sensitivity over noise deviation of each sender's transmission, masked by its own noise alone."""
+    """mu of each sender's transmission masked by its own noise only, `[K]`; arguments as in `link_mu`."""
     shift = step_sensitivity * np.sqrt(model_w)
     with np.errstate(divide="ignore", invalid="ignore"):
         mu = shift / np.sqrt(noise_w)

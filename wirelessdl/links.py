@@ -1,4 +1,4 @@
-"""Who hears whom, and where they are.
+"""Which node hears which, and where the nodes are.
 
 A network is a vector of directed links in receiver-major order: every per-link quantity is one
 vector of length `len(links)`. Dense `[rx, tx]` matrices are views for people and small-K maths.
@@ -34,7 +34,7 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Unordered pairs in the order of their numbers; `of_link` says which one a link belongs to."""
+    """Unordered pairs {low, high}, `[pairs]` each, by rising number; of_link: [links] index of each link's pair."""
 
     number: IntArray
     low: IntArray
@@ -45,7 +45,8 @@ class Pairs:
         return len(self.number)
 
 
-_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component")  # of links, wherever the nodes are
+# what depends on the links only, not on where the nodes are
+_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Links:
 
     @staticmethod
     def from_pairs(rx: IntArray, tx: IntArray, geometry: Geometry, *, both_ways: bool = False) -> "Links":
-        """Links of listed pairs in any order; repeats count once, a node paired with itself not at all."""
+        """Links of listed pairs in any order; duplicates and pairs of a node with itself are left out."""
         if both_ways:
             rx, tx = np.concatenate([rx, tx]), np.concatenate([tx, rx])
         links = Links.from_numbers(np.unique(np.asarray(rx, dtype=np.int64) * geometry.nodes + tx), geometry)
@@ -87,12 +88,12 @@ class Links:
         if geometry is self.geometry:
             return self
         moved = Links(self.rx, self.tx, geometry)
-        # who hears whom did not change, so what was worked out from it holds
+        # the links are the same, so values that depend on them only stay valid
         moved.__dict__.update({name: self.__dict__[name] for name in _TIMELESS if name in self.__dict__})
         return moved
 
     def where(self, keep: BoolArray) -> "Links":
-        """Only the links that `keep` marks."""
+        """Only the links where `keep`, `[links]`, is true."""
         return Links(self.rx[keep], self.tx[keep], self.geometry)
 
     def __len__(self) -> int:
@@ -114,30 +115,30 @@ class Links:
 
     @cached_property
     def pair(self) -> IntArray:
-        """Number of the unordered pair {rx, tx}, the same for both directions and for every instant."""
+        """Number low * K + high of the unordered pair {rx, tx}, `[links]`: the same in both directions and always."""
         low, high = np.minimum(self.rx, self.tx), np.maximum(self.rx, self.tx)
         return low * self.nodes + high
 
     @cached_property
     def pairs(self) -> "Pairs":
-        """The unordered pairs that are joined in either direction."""
+        """The unordered pairs with a link in either direction."""
         number, of_link = np.unique(self.pair, return_inverse=True)
         low, high = np.divmod(number, self.nodes)
         return Pairs(number, low, high, of_link)
 
     @cached_property
     def degree(self) -> IntArray:
-        """How many senders each node hears, `[K]`."""
+        """Number of senders that each node hears, `[K]`."""
         return np.bincount(self.rx, minlength=self.nodes)
 
     @cached_property
     def distance_m(self) -> FloatArray:
-        """Length of each link in three dimensions."""
+        """Length of each link in three dimensions, `[links]` m."""
         return self._apart_m(3)
 
     @cached_property
     def distance_2d_m(self) -> FloatArray:
-        """Length of each link on the ground."""
+        """Length of each link on the ground, `[links]` m."""
         return self._apart_m(2)
 
     def _apart_m(self, dimensions: int) -> FloatArray:
@@ -156,7 +157,7 @@ class Links:
 
     @cached_property
     def growth_mps(self) -> FloatArray:
-        """How fast each link grows; negative where its ends approach each other."""
+        """Rate at which each link grows, `[links]` m/s; negative where its ends approach each other."""
         apart = self.geometry.position_m[self.rx] - self.geometry.position_m[self.tx]
         relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
         return np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9))

@@ -1,6 +1,6 @@
-"""The averaging that the air performs.
+"""The averaging that over-the-air superposition performs.
 
-Receiver i hears y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j and joins it with its own term:
+Receiver i hears y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j and adds its own term:
 
     s_i = air_i y_i / (c_i d_i) + (1 - air_i) w_i,      c_i = mean_j |h_ij| sqrt(alpha_j P_j)
 
@@ -8,11 +8,15 @@ so A[i, j] = air_i |h_ij| sqrt(alpha_j P_j) / (c_i d_i), A[i, i] = 1 - air_i, ro
 
     paper      air_i = d_i / (d_i + 1)                                  (eq. 11)
     receiver   air_i = kappa p_i, p the left Perron vector of the air's own weights P:
-               A = I - kappa diag(p) (I - P) is doubly stochastic, so no node's data counts twice
+               A = I - kappa diag(p) (I - P) is doubly stochastic, so the data of all nodes counts alike
                and theta is K. kappa = min_i (d_i / (d_i + 1)) / p_i keeps A[i, i] >= 1 / (d_i + 1).
 
-With estimated gains the receiver computes c_i, p and air_i from what it measured; the air applies the
-true gains, and rows no longer sum to one exactly.
+    |h_ij|   amplitude gain of the link j -> i; alpha_j P_j: power of sender j for its model, W
+    w_j      what node j sends, its model plus noise; s_i: what node i holds after the slot
+    air_i    weight of what receiver i hears, 0 to 1; d_i: number of senders it hears
+
+With estimated gains the receiver computes c_i, p and air_i from its estimates; the superposition has the true gains,
+and rows no longer sum to one exactly.
 """
 
 from dataclasses import dataclass
@@ -34,7 +38,7 @@ _FULL = 16  # possible links to one that is there, from which sparse products wi
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """Weights of one slot: `link` per link, `own` per node, `scale` = air_i / (c_i d_i) per node."""
+    """Weights of one slot. link: [links] A[rx, tx]; own: [K] A[i, i]; scale: [K] air_i / (c_i d_i)."""
 
     links: Links
     link: FloatArray
@@ -50,13 +54,13 @@ class Mixing:
 
     @cached_property
     def compact(self) -> FloatArray | csr_array:
-        """A[rx, tx] as it multiplies fastest: sparse in large networks where few hear each other."""
+        """A[rx, tx] in the form that multiplies fastest: sparse in large networks with few links."""
         nodes = self.links.nodes
         return _sparse(self) if nodes >= _LARGE and len(self.links) <= nodes**2 / _FULL else self.dense
 
     @property
     def row_sum(self) -> FloatArray:
-        """Sum of each receiver's weights, `[K]`; one under perfect CSI."""
+        """Sum of each receiver's weights, `[K]`; 1 under perfect CSI."""
         return self.own + self.links.sum_per_receiver(self.link)
 
 
@@ -70,8 +74,8 @@ def mix(
 ) -> Mixing:
     """Weights of one slot from true gains, normalised by the estimated ones.
 
-    amplitude: sqrt(alpha_j P_j) per sender; air: weight of what is heard, per receiver. A node that
-    hears nothing keeps its own term.
+    gain, gain_est: [links] |h| and its estimate, by default exact. amplitude: [K] sqrt(alpha_j P_j) of each sender.
+    air: [K] weight of what each receiver hears. A node that hears nothing keeps its own term.
     """
     known = gain if gain_est is None else gain_est
     heard = links.sum_per_receiver(known * amplitude[links.tx])  # c_i d_i
@@ -81,15 +85,15 @@ def mix(
 
 
 def uniform_air(links: Links) -> FloatArray:
-    """The paper's weight of what is heard: d / (d + 1) per receiver."""
+    """The paper's weight of what each receiver hears, `[K]`: d / (d + 1)."""
     return links.degree / (links.degree + 1.0)
 
 
 def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
-    """Weights of what is heard that make A doubly stochastic.
+    """Weights of what each receiver hears that make A doubly stochastic, `[K]`.
 
-    On a strongly connected graph every node listens. Where links of no gain break it up, only closed
-    groups, that hear nobody outside, can be balanced; the others keep their own term for this slot.
+    gain: [links] |h|; amplitude: [K] sqrt(alpha_j P_j). Where links without gain leave the graph in parts, only parts
+    that hear no node outside can be balanced; nodes of other parts keep their own term in this slot.
     """
     loudest = np.zeros(links.nodes)
     np.maximum.at(loudest, links.rx, gain)
@@ -121,7 +125,10 @@ def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> Fl
 def mixing_matrix(
     gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
 ) -> FloatArray:
-    """Row-stochastic weights the air applies (paper eq. 11). Returns A[rx, tx]."""
+    """Row-stochastic weights of over-the-air averaging (paper eq. 11): A[rx, tx].
+
+    gain: |h|, [rx, tx] or [links]. alpha: [K] share of power for the model. power_w: one number or [K], W.
+    """
     links, vector, amplitude = _arguments(gain, alpha, power_w, links)
     return mix(links, vector, amplitude, air=uniform_air(links)).dense
 
@@ -129,13 +136,13 @@ def mixing_matrix(
 def balanced_mixing(
     gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
 ) -> FloatArray:
-    """Doubly stochastic weights by receiver balancing. Returns A[rx, tx]."""
+    """Doubly stochastic weights by receiver balancing: A[rx, tx]; arguments as in `mixing_matrix`."""
     links, vector, amplitude = _arguments(gain, alpha, power_w, links)
     return mix(links, vector, amplitude, air=balanced_air(links, vector, amplitude)).dense
 
 
 def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
-    """Left Perron vector pi of a row-stochastic matrix: pi A = pi, sum 1, by one linear solve."""
+    """Left Perron vector pi of a row-stochastic matrix [rx, tx], `[K]`: pi A = pi, sum 1, by one linear solve."""
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     if nodes == 1:
         return np.ones(1)
@@ -151,7 +158,7 @@ def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
 
 
 def spectral_gap(matrix: FloatArray | Mixing) -> float:
-    """1 - |second largest eigenvalue|: how fast models agree; 0 means never."""
+    """1 - |second largest eigenvalue| of A: the rate at which models reach consensus; 0: never."""
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     values: NDArray[Any]
     try:
@@ -166,7 +173,7 @@ def spectral_gap(matrix: FloatArray | Mixing) -> float:
 
 
 def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
-    """theta: the largest 1 / z_ii that Z_t = A Z_{t-1}, Z_0 = I, passes through or settles at."""
+    """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. steps and in the limit."""
     settled = float(np.max(1.0 / perron_vector(matrix)))
     dense = matrix.dense if isinstance(matrix, Mixing) else matrix
     if len(dense) > 300:  # the transient costs K^3 a step; the multiplier is capped at theta anyway
@@ -193,7 +200,7 @@ def _sparse(matrix: FloatArray | Mixing) -> csr_array:
 def _arguments(
     gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None
 ) -> tuple[Links, FloatArray, FloatArray]:
-    """Links, one gain per link and sqrt(alpha P), from dense or per-link gains."""
+    """Links, [links] |h| and [K] sqrt(alpha P), from gains [rx, tx] or [links]."""
     gain = np.asarray(gain, dtype=np.float64)
     if links is None:
         links = Links.from_gain(gain)

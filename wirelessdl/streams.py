@@ -1,9 +1,9 @@
 """Named random streams.
 
 Two numbers decide everything random: `seed` is the world (placement, topology, partition, initial
-weights), `run` the draws within it (fading, batches, DP noise, faults). A stream is keyed by the name
-of its component and by whatever else tells its draws apart, so adding a component never shifts
-another's draws, and nothing depends on the order in which streams are used.
+weights), `run` the draws within it (fading, batches, DP noise, faults). A stream is keyed by the name of its component
+and by further numbers (a node, a round, a call), so adding a component never changes another's draws, and nothing
+depends on the order in which streams are used.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Decibels, watts, nanoseconds and natural constants: the only home of 10**(x/10).
+"""Decibels, watts, nanoseconds and physical constants: the only module with 10**(x/10).
 
 Gains are amplitudes |h|, so a loss of L dB is 10**(-L/20); powers are linear watts.
 The clock counts integer nanoseconds: sums of float slots drift, integers do not.
@@ -63,7 +63,7 @@ def thermal_noise_w(bandwidth_hz: float, noise_figure_db: float, temperature_k: 
 
 
 def to_ns(seconds: float) -> int:
-    """Nanoseconds, rounded up so that nothing takes no time by rounding."""
+    """Nanoseconds, rounded up, so that no positive time becomes 0."""
     if not seconds <= LONGEST_S:
         raise ContractError(f"a time of {seconds:g} s is more than the clock counts, {LONGEST_S:g} s: shorten it")
     return math.ceil(round(seconds * NS, 3))

@@ -20,7 +20,7 @@ from wirelessdl.learning.partition import (
     Shards,
     _mend,
     class_histogram,
-    deal,
+    split_data,
 )
 from wirelessdl.run.build import build
 
@@ -87,8 +87,8 @@ def test_file_order_does_not_matter(partition, seed):
     """The same samples, shuffled: every node gets the same ones."""
     x, y = rng(1).standard_normal((240, 3)), np.repeat(np.arange(4), 60)
     order = rng(seed).permutation(240)
-    client_indices = deal(partition, dataset(x, y), 6, rng(5))
-    moved = deal(partition, dataset(x[order], y[order]), 6, rng(5))
+    client_indices = split_data(partition, dataset(x, y), 6, rng(5))
+    moved = split_data(partition, dataset(x[order], y[order]), 6, rng(5))
     for before, after in zip(client_indices, moved, strict=True):
         assert set(before) == set(order[after])
 
@@ -97,7 +97,7 @@ def test_equal_samples_are_interchangeable():
     """Duplicates have one key; contents still go to the same nodes whatever the order."""
     x, y = np.repeat(rng(1).integers(0, 9, (40, 2)), 3, axis=0).astype(np.uint8), np.repeat(np.arange(4), 30)
     order = rng(2).permutation(120)
-    client_indices, moved = (deal(Iid(), dataset(*pair), 5, rng(3)) for pair in ((x, y), (x[order], y[order])))
+    client_indices, moved = (split_data(Iid(), dataset(*pair), 5, rng(3)) for pair in ((x, y), (x[order], y[order])))
     for before, after in zip(client_indices, moved, strict=True):
         assert sorted(map(tuple, x[before].tolist())) == sorted(map(tuple, x[order][after].tolist()))
 
@@ -108,10 +108,13 @@ def test_a_users_partition_sees_samples_in_their_own_order():
             return np.array_split(np.arange(len(labels)), nodes)
 
     x, y = rng().standard_normal((10, 2)), np.array([1, 0] * 5)
-    assert [client.tolist() for client in deal(Halves(), dataset(x, y), 2, rng())] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert [client.tolist() for client in split_data(Halves(), dataset(x, y), 2, rng())] == [
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8, 9],
+    ]
 
 
-def test_iid_hands_are_equal():
+def test_iid_splits_evenly():
     client_indices = Iid().split(np.zeros(103, dtype=np.int64), 4, rng())
     assert [len(client) for client in client_indices] == [26, 26, 26, 25]
 
@@ -226,7 +229,7 @@ def test_quantity_leaves_classes_alike():
 @pytest.mark.parametrize("partition", [Iid(), Quantity()])
 def test_regressions_can_be_dealt(partition):
     y = rng(1).standard_normal(50)
-    client_indices = deal(partition, dataset(y[:, None], y, classes=1, task="regression"), 5, rng())
+    client_indices = split_data(partition, dataset(y[:, None], y, classes=1, task="regression"), 5, rng())
     assert sorted(np.concatenate(client_indices).tolist()) == list(range(50))
 
 

@@ -353,7 +353,7 @@ def peak_memory() -> float:
         "from wirelessdl.bench.engine import engine, network, pictures, rounds\n"
         "run = rounds(engine('softmax', pictures(1000, (28, 28)), 1000, 64, 'per-sample'), network(1000, 10.0))\n"
         "for _ in range(3): run()\n"
-        # Linux client_indices the parent's own peak down in ru_maxrss; VmHWM starts anew
+        # on Linux ru_maxrss starts from the parent's peak; VmHWM starts from zero
         "if sys.platform == 'darwin': print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
         "else: print(next(1024 * int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')))\n"
     )

@@ -80,7 +80,7 @@ def _time(run: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-# modules are imported when their suite is asked for: some need packages that are not always installed
+# modules are imported when their suite runs: some need packages that are not always installed
 SUITES = {
     "channel": "wirelessdl.bench.channel:contests",
     "network": "wirelessdl.bench.network:contests",

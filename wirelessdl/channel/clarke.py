@@ -1,14 +1,19 @@
-"""Scatter that both ends' motion turns: Clarke's model with a ring of scatterers about each end.
+"""Time-correlated scatter: Clarke's model with a ring of scatterers around each end.
 
-    h(t) = 1/sqrt(N) sum_n exp(2 pi j (cos a_n F_a(t) + cos b_n F_b(t) + u_n)),   F(t) = integral of v f_c / c
+    h(t) = 1/sqrt(N) sum_n exp(2 pi j (cos a_n F_a(t) + cos b_n F_b(t) + u_n)),   F(t) = integral of v f_c / c dt
 
-Angles of departure a_n and arrival b_n and phases u_n are uniform and independent. Over realisations the
-autocorrelation rho is exactly J0(2 pi f_a tau) J0(2 pi f_b tau), that of the power rho^2, E|h|^2 = 1 and
-E|h|^4 = 2 - 1/N; over time every realisation has unit power. A standing end contributes nothing. (Angles
-at even steps would steady a single realisation, and bias the correlation of powers by -1/N.)
+    N         number of scattered paths
+    a_n, b_n  angles of departure and arrival, rad, independent and uniform on [0, 2 pi)
+    u_n       phases, cycles, independent and uniform on [0, 1)
+    F_a, F_b  Doppler phases of the two ends, cycles; v: speed, m/s; f_c: carrier frequency, Hz; c: speed of light, m/s
+    f_a, f_b  largest Doppler frequencies of the two ends, v f_c / c, Hz; tau: lag, s; J0: Bessel function
 
-Phases are float64 cycles, reduced to their fraction before they become float32 for sine and cosine: an
-hour at 1 kHz keeps nine digits.
+Over realisations the autocorrelation rho of h is exactly J0(2 pi f_a tau) J0(2 pi f_b tau) at constant speeds, that of
+the power rho^2, E|h|^2 = 1 and E|h|^4 = 2 - 1/N; over time every realisation has mean power 1. An end at rest adds no
+Doppler. Angles at equal steps would give each realisation less variance, but bias the correlation of powers by -1/N.
+
+Valid for narrowband links and isotropic scattering in the plane at both ends. Phases are float64 cycles, reduced to
+their fraction before they become float32 for sine and cosine: an hour at 1 kHz keeps nine digits.
 """
 
 import math
@@ -26,12 +31,12 @@ _CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
 
 
 def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
-    """Autocorrelation of the scatter, by the Doppler frequency of each end."""
+    """Autocorrelation of h from the Doppler frequencies of both ends and the lag; three arrays that broadcast."""
     return np.asarray(j0(2 * np.pi * np.multiply(tx_hz, lag_s)) * j0(2 * np.pi * np.multiply(rx_hz, lag_s)))
 
 
 class Clarke:
-    """CN(0, 1) scatter of every pair, turning with time; of every directed link when not reciprocal."""
+    """CN(0, 1) scatter of every pair, correlated in time; of every directed link where it is not reciprocal."""
 
     def __init__(self, frequency_hz: float, paths: int, speed_mps: float | None, reciprocal: bool):
         self.frequency_hz, self.paths, self.speed_mps, self.reciprocal = frequency_hz, paths, speed_mps, reciprocal
@@ -43,7 +48,7 @@ class Clarke:
         self._rings: tuple[FloatArray, FloatArray, FloatArray] = (np.zeros(0), np.zeros(0), np.zeros(0))
 
     def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
-        """h of every link at this instant; instants must not go back."""
+        """h of every link at this instant, `[links]` complex; time_s must not decrease between calls."""
         if self._word is None:
             self._word = counter_rng.key(rng)
         self._advance(links, time_s)
@@ -53,7 +58,7 @@ class Clarke:
         return self._sum(links.number, links.tx, links.rx)
 
     def speeds(self, links: Links) -> FloatArray:
-        """What the Doppler of each node comes from."""
+        """Speed of each node from which its Doppler follows, `[K]` m/s."""
         if self.speed_mps is not None:
             return np.full(links.nodes, self.speed_mps)
         return np.asarray(np.linalg.norm(links.geometry.velocity_mps, axis=1))

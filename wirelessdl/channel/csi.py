@@ -1,8 +1,10 @@
-"""What receivers know of the channel: gain_est per link, from the pilot slot.
+"""Channel state information: the receivers' estimate gain_est of every link, from the pilot slot.
 
 perfect   gain_est = |h|
 pilots    least squares over L symbols: h_est = h + e, e ~ CN(0, N0 / (P L)); after phase
           compensation gain_est = max(Re h_est, 0). |h_est| would be biased upwards and shrink models.
+
+|h|   amplitude gain; L: pilot symbols of each sender; P: pilot power, W; N0: receiver noise power, W
 """
 
 from typing import Annotated, Protocol
@@ -20,11 +22,13 @@ class Csi(Protocol):
 
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
-    ) -> FloatArray: ...
+    ) -> FloatArray:
+        """Estimate of |h|, `[links]`. gain: [links] |h|; pilot_w: [K] W; noise_w: one number or [links] W."""
+        ...
 
 
 class Perfect:
-    """Receivers know |h|; one pilot symbol each is sent all the same."""
+    """Receivers know |h| exactly; one pilot symbol per sender is sent all the same."""
 
     symbols = 1
 

@@ -1,14 +1,18 @@
 """Small-scale fading, and the paper's static draw.
 
     rayleigh   h ~ CN(0, 1):                             E|h|^2 = 1, E|h| = sqrt(pi)/2
-    rician     h = sqrt(K/(K+1)) + CN(0, 1/(K+1)):       E|h|^2 = 1, K the line-of-sight to scatter power
+    rician     h = sqrt(K/(K+1)) + CN(0, 1/(K+1)):       E|h|^2 = 1
     nakagami   |h|^2 ~ Gamma(m, 1/m):                    E|h|^2 = 1, variance of the power 1/m
     uniform    |h| ~ U[low, high], drawn once per directed pair of the full graph (the paper's channel)
 
-In time, `process = "block"`: one draw holds for a coherence time, by default for one frame. Or
-`"clarke"` (rayleigh, rician): the scatter turns with each end's Doppler, see clarke.py, and the line of
-sight with its length. Draws belong to pairs, so a link that comes or goes moves nobody else's.
-Reciprocal: both directions share a draw.
+    h   complex amplitude gain, dimensionless; the models give |h|
+    K   power of the line of sight over that of the scatter, linear; k_db in dB
+    m   shape of the Nakagami distribution, dimensionless
+
+In time, `process = "block"`: a draw is held for coherence_s seconds, by default for one frame. Or `"clarke"`
+(rayleigh, rician): the phases of the scatter follow the Doppler of both ends, see clarke.py, and the phase of the line
+of sight follows its length. A draw depends on the pair of nodes only, so adding or removing a link changes no other
+link's draws. Reciprocal: both directions share a draw.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -35,7 +39,7 @@ Speed: TypeAlias = Annotated[float, Interval(ge=0, le=1e5)] | None
 
 
 class Blocks:
-    """Which block of time it is, and the word that block's draws are keyed by."""
+    """Blocks of coherence_s seconds, and the seed of each block's draws; None: a new block at every call."""
 
     def __init__(self, coherence_s: float | None):
         self.coherence_s = coherence_s
@@ -43,6 +47,7 @@ class Blocks:
         self._word = 0
 
     def word(self, time_s: float, rng: np.random.Generator) -> int:
+        """Seed of the block that time_s lies in, 64 bits; drawn from rng where a block begins."""
         block = None if self.coherence_s is None else int(time_s / self.coherence_s)
         if block is None or block != self._block:
             self._block, self._word = block, counter_rng.key(rng)
@@ -50,7 +55,7 @@ class Blocks:
 
 
 class _Scattered(Composable):
-    """A line of sight, which may be nothing, beside scatter of unit power in all."""
+    """A line of sight of power share K/(K+1), which may be 0, plus scatter; mean power 1 in total."""
 
     small_scale = True
 
@@ -100,7 +105,7 @@ class _Scattered(Composable):
         return np.asarray(counter_rng.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
 
     def _sight(self, links: Links) -> ComplexArray | complex:
-        """The line of sight turns once for every wavelength it grows."""
+        """Phase factor of the line of sight: one cycle per wavelength of length, `[links]`."""
         if self.clarke is None or self.clarke.speed_mps is not None:
             return 1.0 + 0.0j
         cycles = links.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
@@ -109,7 +114,7 @@ class _Scattered(Composable):
     # --- theory, for figures and tests
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
-        """P(|h| <= amplitude), over these links alike."""
+        """P(|h| <= amplitude), of the shape of amplitude; the mean over these links."""
         share, count = np.unique(self.sight_share(links), return_counts=True)
         k = share / (1.0 - share)
         per_share = ncx2.cdf(2.0 * (k + 1.0) * np.asarray(amplitude)[:, None] ** 2, 2, 2.0 * k)
@@ -130,7 +135,14 @@ class _Scattered(Composable):
 
 
 class Rayleigh(_Scattered):
-    """No line of sight."""
+    """No line of sight.
+
+        h ~ CN(0, 1)
+
+    frequency_hz: carrier, Hz (Doppler). coherence_s: length of a block, s. paths: scattered paths N of the Clarke
+    process. speed_mps: speed of both ends, m/s; by default the nodes' own. Valid for narrowband links with many
+    scatterers.
+    """
 
     def __init__(
         self,
@@ -145,7 +157,14 @@ class Rayleigh(_Scattered):
 
 
 class Rician(_Scattered):
-    """A line of sight k_db above the scatter; by_condition: Rayleigh on links that have none."""
+    """A line of sight k_db above the scatter; by_condition: Rayleigh on links without a line of sight.
+
+        h = sqrt(K/(K+1)) exp(-j 2 pi d f / c) + sqrt(1/(K+1)) CN(0, 1)
+
+    K: line-of-sight over scatter power, linear, from k_db in dB. d: link length, m. f: carrier frequency, Hz. c: speed
+    of light, m/s. The phase of the line of sight is 0 under process "block" and where speed_mps is given.
+    Other parameters as in `Rayleigh`. Valid for narrowband links, K from -100 to 100 dB.
+    """
 
     def __init__(
         self,
@@ -170,7 +189,12 @@ class Rician(_Scattered):
 
 
 class Nakagami(Composable):
-    """Power ~ Gamma(m, 1/m): milder than Rayleigh above m = 1, rougher below. Block fading only."""
+    """Power ~ Gamma(m, 1/m): milder than Rayleigh above m = 1, rougher below. Block fading only.
+
+        |h|^2 ~ Gamma(m, 1/m)
+
+    m: shape, dimensionless, from 0.5 to 1000; m = 1 is Rayleigh. coherence_s: length of a block, s.
+    """
 
     small_scale = True
 
@@ -189,12 +213,15 @@ class Nakagami(Composable):
         return np.asarray(np.sqrt(gammaincinv(self.m, level) / self.m)[of_link])
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
-        """P(|h| <= amplitude)."""
+        """P(|h| <= amplitude), of the shape of amplitude."""
         return np.asarray(gammainc(self.m, self.m * np.asarray(amplitude) ** 2))
 
 
 class Uniform(Composable):
-    """The paper's channel: static |h| ~ U[low, high], each direction its own."""
+    """The paper's channel: static |h| ~ U[low, high], each direction its own.
+
+    low, high: bounds of the amplitude |h|, dimensionless, > 0. It replaces a loss; it does not depend on distance.
+    """
 
     def __init__(self, low: Annotated[float, Gt(0)] = 0.3, high: Annotated[float, Gt(0)] = 1.0):
         if high < low:
@@ -210,7 +237,7 @@ class Uniform(Composable):
 
 
 def _processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | slice]:
-    """Numbers of the random processes, and which one each link follows."""
+    """Numbers of the random processes, `[processes]`, and which one each link follows, `[links]`."""
     if reciprocal:
         return links.pairs.number, links.pairs.of_link
     return links.number, slice(None)

@@ -19,7 +19,7 @@ from wirelessdl.streams import Streams
 
 
 class FadingSamples:
-    """Chains of the small-scale models among `models`, which must not have been asked for any gain yet."""
+    """Chains of the small-scale models among `models`, none of which may have been called yet."""
 
     def __init__(self, models: Sequence[tuple[str, ChannelModel]], condition: ChannelCondition, streams: Streams):
         self._condition, self._streams = condition, streams
@@ -31,7 +31,7 @@ class FadingSamples:
         return Chain([(name, self._copied(name, model)) for name, model in self.models], self._streams, prefix=prefix)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
-        """Realisations of the gains around their mean, `[count, links]`; without small-scale fading only the one."""
+        """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square."""
         if not self.models:
             return mean_gain[None]
         numbers = range(offset, offset + count)
@@ -39,7 +39,7 @@ class FadingSamples:
 
     def _copied(self, name: str, model: ChannelModel) -> ChannelModel:
         try:
-            # every copy asks the run's own line of sight
+            # all copies share the run's own condition: the line of sight is as in the run
             return copy.deepcopy(model, {id(self._condition): self._condition})
         except Exception as error:
             raise ContractError(

@@ -1,8 +1,10 @@
-"""Line of sight or not, apart from what it does to loss, shadowing and fading.
+"""The condition of each link, with or without a line of sight; loss, shadowing and fading use it.
 
-Each unordered pair of nodes has one number, uniform on [0, 1], for the whole run; the pair sees each
-other while that number is at most the probability of a line of sight at its present distance. So both
-directions agree, a link that does not move does not flicker, and one that grows longer loses sight once.
+Each unordered pair of nodes has one number u, uniform on [0, 1], for the whole run. The link has a line of sight while
+u <= P_LOS(d), the probability at its present ground distance d (m). So both directions agree, the condition of a link
+that does not move never changes, and a link that grows longer loses its line of sight once.
+
+Scope: links are independent of each other, and no obstacles are modelled.
 """
 
 from typing import Literal
@@ -19,7 +21,7 @@ Rule = Literal["auto", "los", "nlos"]
 
 
 class ChannelCondition:
-    """The condition of every link. auto: by the probability that belongs to the loss model, else in sight."""
+    """The condition of every link. auto: by the probability of the loss model; models without one: line of sight."""
 
     def __init__(self, rule: Rule, loss_model: str, streams: Streams):
         self.rule, self.loss_model = rule, loss_model
@@ -28,11 +30,11 @@ class ChannelCondition:
 
     @property
     def matters(self) -> bool:
-        """Whether anything in the scenario decides on it."""
+        """Whether the condition may differ from a line of sight on every link."""
         return self.rule != "auto" or self.loss_model in LOS_PROBABILITY
 
     def los(self, links: Links) -> BoolArray:
-        """Which links have a line of sight."""
+        """Which links have a line of sight, `[links]`."""
         if self._last is None or self._last[0] is not links:  # several models ask about the same instant
             self._last = (links, self._look(links))
         return self._last[1]
@@ -46,5 +48,5 @@ class ChannelCondition:
 
 
 def always_in_sight() -> ChannelCondition:
-    """For models used on their own, without a scenario."""
+    """A line of sight on every link: the default of models used without a scenario."""
     return ChannelCondition("los", "", Streams(0))

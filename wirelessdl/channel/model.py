@@ -5,9 +5,9 @@ A model is any object with
     gain(links, time_s, rng) -> |h| per link
 
 Loss models add in dB and fading multiplies; amplitudes do both by multiplication. A model that only
-adds small-scale fading of unit mean power says `small_scale = True`, so that mean gains can leave it
-out. Each call gets a stream of its own, keyed by (model, call): a model may use it or not, and no
-other model's draws move.
+adds small-scale fading of unit mean power declares `small_scale = True`, so that mean gains can leave it
+out. What else a model may declare is in `wirelessdl.contract`. Each call gets a random stream of its own, keyed by
+(model, call): whether a model draws from it changes no other model's draws.
 """
 
 from collections import Counter
@@ -26,7 +26,9 @@ from wirelessdl.streams import Streams
 
 
 class ChannelModel(Protocol):
-    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray: ...
+    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+        """|h| of every link at time_s, `[links]`, finite and >= 0; time_s never decreases between calls."""
+        ...
 
 
 class Composable:
@@ -47,24 +49,24 @@ class Composite(Composable):
 
     @property
     def small_scale(self) -> bool:
-        """Whether it is fading alone."""
+        """Whether every one of the models is small-scale fading."""
         return all(capability(model, "small_scale") for model in self.models)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        product, met = np.ones(len(links)), Counter[str]()
+        product, occurrences = np.ones(len(links)), Counter[str]()
         for model in self.models:
             name = type(model).__name__
-            product = product * model.gain(links, time_s, _child(rng, name, met[name]))
-            met[name] += 1
+            product = product * model.gain(links, time_s, _child(rng, name, occurrences[name]))
+            occurrences[name] += 1
         return product
 
     def loss_db(self, links: Links) -> FloatArray:
-        """What the loss models among them take away."""
+        """Sum of the losses of the loss models among them, `[links]` dB."""
         return _summed_loss_db(self.models, links)
 
 
 def compose(*models: ChannelModel) -> Composite:
-    """Models in turn: losses add in dB, fading multiplies. The same as `a >> b >> c`."""
+    """The models as one: losses add in dB, fading multiplies. The same as `a >> b >> c`."""
     flat = [part for model in models for part in (model.models if isinstance(model, Composite) else (model,))]
     return Composite(flat)
 
@@ -97,28 +99,28 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class Air:
-    """|h| per link: `now`, and its root `mean` square over small-scale fading."""
+    """|h| per link, `[links]` each: `now`, and `mean`, its root mean square over small-scale fading."""
 
     now: FloatArray
     mean: FloatArray
 
 
 class Chain:
-    """Models applied in turn, each held to the contract."""
+    """Models applied one after the other; what each returns is checked."""
 
     def __init__(self, models: Sequence[tuple[str, ChannelModel]], streams: Streams, prefix: str = "channel"):
         self.models: list[Named] = []
         for name, model in models:
-            # keyed by name and occurrence, not position: a new neighbour shifts nobody's draws
+            # keyed by name and occurrence, not position: adding a model changes no other model's draws
             nth = sum(named.name == name for named in self.models)
             self.models.append(Named(name, f"{prefix}.{name}.{nth}", model))
         self._streams = streams
         self._calls = 0
-        # of all each model ever returned, by its stream: a replay must come to the same
+        # over all that each model has returned, by its stream: a resumed run must reproduce it
         self.checksums = {named.stream: 0 for named in self.models}
 
     def gain(self, links: Links, time_s: float) -> Air:
-        """|h| of every link at one instant. Every model is asked exactly once."""
+        """|h| of every link at one instant. Every model is called exactly once."""
         self._calls += 1
         now, mean = np.ones(len(links)), np.ones(len(links))
         for named in self.models:
@@ -131,7 +133,7 @@ class Chain:
         return Air(now, mean)
 
     def loss_db(self, links: Links) -> FloatArray:
-        """What the loss models alone take away on candidate links."""
+        """Sum of the losses of the loss models on candidate links, `[links]` dB."""
         return _summed_loss_db((named.model for named in self.models), links)
 
 

@@ -1,10 +1,10 @@
 """Gains from a file: measured, or computed by another simulator.
 
 Parquet with the columns time_s, tx, rx, gain, or npz with arrays of these names: one row per link and
-instant, `gain` the amplitude |h|; an npz may hold instead one row per instant, gain `[times, links]` with
-time_s `[times]` and tx, rx `[links]`. Instants need not be the same for all links. Between two of them
-the earlier gain holds, or gains are interpolated; before its first and after its last instant a link keeps that gain.
-A file with a single instant is a static channel.
+instant, `gain` the amplitude |h|, time_s in seconds; an npz may hold instead one row per instant, gain
+`[times, links]` with time_s `[times]` and tx, rx `[links]`. Instants need not be the same for all links. Between two
+instants the earlier gain holds, or gains are interpolated; before its first and after its last instant a link keeps
+the gain of that instant. A file with a single instant is a static channel.
 
 `wirelessdl channel SCENARIO --export FILE` writes such a file.
 """
@@ -25,7 +25,7 @@ COLUMNS = ("time_s", "tx", "rx", "gain")
 
 
 class Replay(Composable):
-    """|h| as a file says. after_end: what follows its last instant."""
+    """|h| from a file. after_end: what follows its last instant: an error, the last gains, or the file again."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Replay(Composable):
 
     @property
     def ends_s(self) -> float:
-        """Last instant the file can answer for."""
+        """Last instant for which there are gains, s; inf where the file is held or repeated."""
         return float("inf") if self.after_end != "error" else self._trace.ends_s
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
@@ -56,7 +56,7 @@ class Replay(Composable):
         return self._trace.at(self._rows, when, linear=self.interpolation == "linear")
 
     def _find(self, links: Links) -> IntArray:
-        """Which of the file's links each link is."""
+        """Number in the file of each link, `[links]`; a ValueError where one is missing."""
         rows = self._trace.row(links.tx, links.rx)
         if self.reciprocal:
             rows = np.where(rows < 0, self._trace.row(links.rx, links.tx), rows)
@@ -71,7 +71,7 @@ class Replay(Composable):
 
 
 def shorter(time_s: float) -> str:
-    """What to do about a file that ends too early."""
+    """The remedy for a file that ends before time_s."""
     return f'the run goes on to {time_s:g} s: run fewer rounds, or set after_end = "hold" or "repeat"'
 
 
@@ -95,13 +95,13 @@ class _Trace:
         self.span_s = self.ends_s - self.starts_s
 
     def row(self, tx: IntArray, rx: IntArray) -> IntArray:
-        """Number of a link, -1 where there is none."""
+        """Number of each link in the file, `[links]`, -1 where it is missing."""
         key = np.where((tx < self._width) & (rx < self._width), tx * self._width + rx, -1)
         place = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
         return np.where(self._key[place] == key, place, -1)
 
     def at(self, rows: IntArray, time_s: float, *, linear: bool) -> FloatArray:
-        """Gains of links at one instant: the earlier of the two around it, or between them."""
+        """|h| of links at one instant, `[len(rows)]`: at the instant before it, or interpolated."""
         low, high = self._first[rows], self._last[rows]
         if time_s < self.starts_s < self.ends_s < float("inf"):
             raise ValueError(f"the file begins at {self.starts_s:g} s; the run asks for {time_s:g} s")

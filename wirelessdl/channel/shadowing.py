@@ -1,14 +1,20 @@
 """Log-normal shadowing, correlated along the motion of both ends (Gudmundson).
 
-    S' = r S + sqrt(1 - r^2) N(0, 1),   r = exp(-dx / d_corr),   dx = |dp_tx| + |dp_rx|
+    S' = r S + sqrt(1 - r^2) N(0, 1),   r = exp(-dx / d_corr),   dx = |dp_tx| + |dp_rx|,   loss = sigma S
 
-in units of sigma, symmetric per pair; a link whose ends stand still does not change. sigma and d_corr
-follow the loss model and the condition (LOS / NLOS) unless given:
+    S         shadowing in units of sigma, one value per unordered pair of nodes
+    sigma     standard deviation of the loss, dB
+    d_corr    correlation distance, m
+    dx        way that the two ends have moved since the last instant, m
+
+A link whose ends do not move keeps its value. sigma and d_corr follow the loss model and the line of sight
+(LOS / NLOS) unless given:
 
     umi-street-canyon 4 / 7.82 dB, 10 / 13 m     uma 4 / 6 dB, 37 / 50 m      inh-office 3 / 8.03 dB, 10 / 6 m
     rma 4 / 8 dB, 37 / 120 m                     sidelink 3 / 4 dB, 10 / 13 m  others 4 dB, 20 m
 
-rma in sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1).
+rma with a line of sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1).
+Scope: pairs are independent of each other; in reality links with a common end are correlated.
 """
 
 from dataclasses import dataclass
@@ -39,7 +45,11 @@ _RURAL_FAR_DB = 6.0
 
 
 class Shadowing(Composable):
-    """Log-normal, one process per unordered pair."""
+    """Log-normal, one process per unordered pair.
+
+    sigma_db: standard deviation of the loss, dB, 0 to 50. correlation_m: correlation distance, m. frequency_hz:
+    carrier, Hz; only for the breakpoint of rma. By default both follow the loss model of the scenario.
+    """
 
     def __init__(
         self,
@@ -55,7 +65,7 @@ class Shadowing(Composable):
         self._frequency_hz, self._grows = frequency_hz, sigma_db is None and self._condition.loss_model == "rma"
         self._word: int | None = None
         self._position: FloatArray = np.zeros((0, 3))
-        self._path_m: FloatArray = np.zeros(0)  # how far each node has come
+        self._path_m: FloatArray = np.zeros(0)  # way that each node has moved so far
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
@@ -71,7 +81,7 @@ class Shadowing(Composable):
         return np.asarray(sigma)
 
     def _advance(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """Standard normal level of every pair, moved on by how far its ends went since it was last asked for."""
+        """S of every pair, `[pairs]`, updated by the way its ends have moved since its last update."""
         position, pairs = links.geometry.position_m, links.pairs
         if self._word is None:
             self._word = counter_rng.key(rng)
@@ -96,7 +106,7 @@ class Shadowing(Composable):
 
 @dataclass
 class _Levels:
-    """Levels of the pairs met so far, by number, and how far their ends had come by then."""
+    """S of all pairs so far, by the number of the pair, and the way their ends had moved at the last update, m."""
 
     number: IntArray
     level: FloatArray
@@ -106,7 +116,7 @@ class _Levels:
         return slice(None) if number is self.number else np.searchsorted(self.number, number)
 
     def joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
-        """With pairs not met before, whose level depends on nothing but the pair."""
+        """With new pairs added; their first S depends only on the pair and the seed `word`."""
         if not len(self.number):
             return _Levels(number, counter_rng.normal(word, number), path_m.copy())
         new = ~np.isin(number, self.number, assume_unique=True)

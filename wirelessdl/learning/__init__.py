@@ -1,1 +1,1 @@
-"""K private models as one batch; the only room that knows torch."""
+"""Learning: the models of all K nodes as one batch. The only package, with bench, that imports torch."""

@@ -1,13 +1,13 @@
 """Batches of several nodes: gathered from what is stored, normalised, padded to one width.
 
-Samples lie on the device as they were stored, images as bytes. A batch is picked out into a buffer that
-is used again, turned into floats there, and shifted and scaled in one pass. Where a learner wants its bias
-as a weight column, the buffer has a last column of ones that nothing ever overwrites.
+Samples are on the device as they were stored, images as bytes. A batch is copied into a buffer that is reused,
+converted to floats there, and shifted and scaled in one pass. Where a learner has its bias as a weight column, the
+buffer has a last column of ones that is never overwritten.
 
 Augmentation flips and shifts images, one draw per sample, whole batches at once. A crop of the image padded by
 `padding` on all sides is the image shifted by up to `padding`, with the fill moving in. Draws and their application
-are apart: draws are keyed by node and round, the application takes all nodes' samples in one call. Each sample is
-changed by itself, so per-sample clipping and what epsilon says of a sample hold as before.
+are separate: draws are keyed by node and round, the application takes all nodes' samples in one call. Each sample is
+changed independently, so per-sample clipping and epsilon hold as without augmentation.
 """
 
 import math
@@ -57,7 +57,7 @@ class Batch:
 
 
 def sample_shape(data: Dataset) -> tuple[int, ...]:
-    """Shape of a sample as a module sees it: images have a channel."""
+    """Shape of one sample as a module's input; grey images get a channel axis."""
     stored = data.train_x.shape[1:]
     return (1, *stored) if len(stored) == 2 else tuple(stored)
 

@@ -1,9 +1,9 @@
-"""Clipping: what bounds one sample's pull on a step.
+"""Clipping: it bounds the influence of one sample on a gradient.
 
 batch        g <- g min(1, G / ||g||), the mini-batch gradient as one; replace-one sensitivity 2G
 per-sample   g <- (1/B) sum_b g_b min(1, C / ||g_b||); replace-one sensitivity 2C/B
 
-B is the divisor of the sum, which no draw may change: see `learning/sampling.py`.
+B is the divisor of the sum, which does not depend on the draw: see `learning/sampling.py`.
 """
 
 from typing import Literal, TypeAlias
@@ -14,7 +14,7 @@ Clipping: TypeAlias = Literal["batch", "per-sample"]
 
 
 def sensitivity(clipping: Clipping, clip_norm: float, batch_size: float) -> float:
-    """How far one replaced sample moves a gradient, at most."""
+    """L2 sensitivity: how far one replaced sample moves a gradient at most."""
     return 2.0 * clip_norm if clipping == "batch" else 2.0 * clip_norm / batch_size
 
 
@@ -24,6 +24,6 @@ def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
 
 def clip_rows_(gradient: torch.Tensor, clip_norm: float) -> torch.Tensor:
-    """Each row shortened to the clip, in place."""
+    """Each row of [K, m] scaled to a norm of at most clip_norm, in place."""
     norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
     return gradient.mul_(clip_factor(norm, clip_norm))

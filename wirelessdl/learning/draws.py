@@ -1,4 +1,4 @@
-"""Random numbers of nodes, keyed by (node, round): the same whatever the batching or the order.
+"""Random numbers of nodes, keyed by (node, round): they do not depend on batching or on the order of calls.
 
 Batches come from a counter-based generator whose counter is (node, round). Noise comes from torch,
 one generator reseeded per node and round: three times as fast. Torch's CPU generator takes 32 seed
@@ -19,7 +19,7 @@ _PURPOSES = ("noise", "thermal")
 
 
 class NodeDraws:
-    """Batches and noise of K nodes; every thread has its own, and all draw alike."""
+    """Batches and noise of K nodes; every thread has an instance of its own, and all give the same draws."""
 
     def __init__(self, streams: Streams, nodes: int, device: torch.device):
         self._nodes = nodes
@@ -32,7 +32,7 @@ class NodeDraws:
         self._augment = streams.word("learning.augment")
 
     def generator(self, node: int, round: int) -> np.random.Generator:
-        """What a node draws its batch of a round from; good until the next call."""
+        """Generator of a node's batch in a round; valid until the next call."""
         self._state["state"]["counter"][:] = (0, 0, node, round)
         self._bits.state = self._state
         return self._numpy

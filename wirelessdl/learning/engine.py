@@ -129,7 +129,7 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
-        if settings.sampling in ("poisson", "full") and not self.strategy.weighs:
+        if settings.sampling in ("poisson", "full") and not self.strategy.accepts_weights:
             raise ValueError(
                 f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
                 f'{type(learner).__name__} takes no weight: add it, or use "without-replacement"'

@@ -1,16 +1,16 @@
-"""How training data falls to nodes: one array of sample numbers per node.
+"""How training data is split among nodes: one array of sample indices per node.
 
-iid         shuffled and dealt in equal client_indices
+iid         shuffled and split into parts of equal size
 dirichlet   class proportions ~ Dirichlet(concentration); the smaller, the more nodes differ. form = "class":
             each class is split among nodes by a draw, sizes vary. form = "client": each node draws its
-            class proportions (the paper), client_indices are equal.
+            class proportions (the paper), sizes are equal.
 shards      sorted by class, cut into equal shards, a few to each node (McMahan et al. 2017)
-quantity    classes alike, sizes ~ Dirichlet or a power law
+quantity    equal class proportions, sizes ~ Dirichlet or a power law
 file        the node of each sample, from a file: .npz (one array, or one of that name), .json (a list, or an object
             with a list of that name) or .csv (a column of that name, one row per sample)
 
-All are exact covers (`file`: unless it says otherwise), and no node is left with fewer than min_samples.
-A built-in that declares `by_content` depends on what the samples are, not on their order in a file.
+Every sample goes to exactly one node (`file`: or to none), and no node has fewer than min_samples.
+A partition that declares `by_content` depends on the content of the samples, not on their order in a file.
 """
 
 import json
@@ -36,11 +36,13 @@ AtLeast = Annotated[int, Ge(1)]
 
 
 class Partition(Protocol):
-    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]: ...
+    def split(self, labels: Labels, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+        """Sample indices of each node, `nodes` arrays. labels: [samples]."""
+        ...
 
 
-def deal(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
-    """The sample indices of each node. By content: the partition sees samples ordered by label, then by content."""
+def split_data(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
+    """Sample indices of each node. A partition `by_content` gets the samples ordered by label, then by content."""
     if not capability(partition, "by_content"):
         return partition.split(data.train_y, nodes, rng)
     order = np.lexsort((data.keys(), data.train_y))
@@ -79,11 +81,11 @@ class Dirichlet:
         _require_classes("dirichlet", labels)
         _require_enough(labels, nodes, self.min_samples)
         if self.form == "class":
-            return _hands(self._by_class(labels, nodes, rng), nodes)
-        return _hands(self._by_client(labels, nodes, rng), nodes)
+            return _indices_by_node(self._by_class(labels, nodes, rng), nodes)
+        return _indices_by_node(self._by_client(labels, nodes, rng), nodes)
 
     def _by_class(self, labels: Labels, nodes: int, rng: np.random.Generator) -> IntArray:
-        """Each class is cut at the cumulative shares of a draw; redrawn while a node gets too little, then mended."""
+        """Owner of each sample: classes cut at cumulative shares, redrawn while a node has too few, then repaired."""
         classes = np.unique(labels)
         members = [np.flatnonzero(labels == label) for label in classes]
         owner = np.empty(len(labels), dtype=np.int64)
@@ -94,26 +96,26 @@ class Dirichlet:
                 owner[shuffled] = np.repeat(np.arange(nodes), _cut(shares, len(samples)))
             if np.bincount(owner, minlength=nodes).min() >= self.min_samples:
                 return owner
-        return _mend(owner, nodes, self.min_samples, rng)
+        return _raise_to_minimum(owner, nodes, self.min_samples, rng)
 
     def _by_client(self, labels: Labels, nodes: int, rng: np.random.Generator) -> IntArray:
-        """Node i wants a multinomial of its proportions; a class that runs out is rationed by lot.
+        """Owner of each sample: node i demands a multinomial of its proportions; excess demand is cut at random.
 
-        Those who went short ask again among the classes that are left. Each pass fills every wish or
-        empties a class, so there are at most as many passes as classes, and every sample is dealt.
+        Nodes with unmet demand draw again among the classes that are left. Each pass meets all demand or uses up a
+        class, so there are at most as many passes as classes, and every sample is assigned.
         """
         _, number = np.unique(labels, return_inverse=True)
-        stock = np.bincount(number)
-        shares = np.stack([_dirichlet(np.full(len(stock), self.concentration), rng) for _ in range(nodes)])
-        short = _cut(np.full(nodes, 1.0 / nodes), len(labels))
-        counts = np.zeros((nodes, len(stock)), dtype=np.int64)
-        while short.any():
-            wish = rng.multinomial(short, _among(shares, stock))
-            got = np.column_stack([_ration(wish[:, c], stock[c], rng) for c in range(len(stock))])
+        left = np.bincount(number)  # samples of each class that are not assigned yet
+        shares = np.stack([_dirichlet(np.full(len(left), self.concentration), rng) for _ in range(nodes)])
+        missing = _cut(np.full(nodes, 1.0 / nodes), len(labels))
+        counts = np.zeros((nodes, len(left)), dtype=np.int64)
+        while missing.any():
+            demand = rng.multinomial(missing, _remaining_shares(shares, left))
+            got = np.column_stack([_limit(demand[:, c], left[c], rng) for c in range(len(left))])
             counts += got
-            stock, short = stock - got.sum(axis=0), short - got.sum(axis=1)
+            left, missing = left - got.sum(axis=0), missing - got.sum(axis=1)
         owner = np.empty(len(labels), dtype=np.int64)
-        for c in range(len(stock)):
+        for c in range(len(left)):
             owner[rng.permutation(np.flatnonzero(number == c))] = np.repeat(np.arange(nodes), counts[:, c])
         return owner
 
@@ -137,8 +139,8 @@ class Shards:
         shuffled = rng.permutation(len(labels))
         by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
         shards = np.array_split(by_class, count)
-        dealt = rng.permutation(count).reshape(nodes, self.per_node)
-        return [np.sort(np.concatenate([shards[shard] for shard in client])) for client in dealt]
+        assigned = rng.permutation(count).reshape(nodes, self.per_node)
+        return [np.sort(np.concatenate([shards[shard] for shard in client])) for client in assigned]
 
 
 class Quantity:
@@ -184,10 +186,10 @@ class FromFile:
         empty = np.flatnonzero(np.bincount(owner[owner >= 0], minlength=nodes) == 0)
         if len(empty):
             raise ValueError(f'path is "{self.path}"; gives node {empty[0]} nothing: every node needs samples')
-        return _hands(owner, nodes)
+        return _indices_by_node(owner, nodes)
 
 
-def _hands(owner: IntArray, nodes: int) -> list[IntArray]:
+def _indices_by_node(owner: IntArray, nodes: int) -> list[IntArray]:
     """Samples of each node, in rising order."""
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(nodes + 1)))[1:-1]
@@ -209,7 +211,7 @@ def _require_enough(labels: Labels, nodes: int, min_samples: int) -> None:
 
 
 def _dirichlet(concentration: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """A draw; where all of it underflows, the limit: everything to one, at random."""
+    """A Dirichlet draw; where all of it underflows, its limit: everything to one, at random."""
     shares = rng.dirichlet(concentration)
     return (
         shares if np.isfinite(shares).all() and shares.sum() > 0.5 else np.eye(len(shares))[rng.integers(len(shares))]
@@ -223,21 +225,21 @@ def _cut(shares: FloatArray, count: int) -> IntArray:
     return np.diff(ends, prepend=0)
 
 
-def _among(shares: FloatArray, stock: IntArray) -> FloatArray:
-    """Shares over the classes that are left; a node that wanted none of them takes what there is."""
-    left = shares * (stock > 0)
-    total = left.sum(axis=1, keepdims=True)
+def _remaining_shares(shares: FloatArray, left: IntArray) -> FloatArray:
+    """Shares `[nodes, classes]` over classes with samples left; a node without any of them: in proportion to these."""
+    kept = shares * (left > 0)
+    total = kept.sum(axis=1, keepdims=True)
     usable = total > 1e-12
-    return np.where(usable, left / np.where(usable, total, 1.0), stock / stock.sum())
+    return np.where(usable, kept / np.where(usable, total, 1.0), left / left.sum())
 
 
-def _ration(wish: IntArray, stock: int, rng: np.random.Generator) -> IntArray:
-    """What each gets: its wish, or, where they exceed the stock, a lottery among all that was wished for."""
-    return wish if wish.sum() <= stock else rng.multivariate_hypergeometric(wish, stock, method="marginals")
+def _limit(demand: IntArray, left: int, rng: np.random.Generator) -> IntArray:
+    """What each node gets, `[nodes]`: its demand, or, where the sum exceeds what is left, a random part of it."""
+    return demand if demand.sum() <= left else rng.multivariate_hypergeometric(demand, left, method="marginals")
 
 
-def _mend(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generator) -> IntArray:
-    """Give every node its minimum: the largest give at random, down to one common level."""
+def _raise_to_minimum(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generator) -> IntArray:
+    """Owners with at least min_samples for every node: the largest nodes give at random, down to a common level."""
     sizes = np.bincount(owner, minlength=nodes)
     lacks = np.maximum(min_samples - sizes, 0)
     levels = np.unique(np.concatenate([sizes, [min_samples]]))
@@ -251,7 +253,7 @@ def _mend(owner: IntArray, nodes: int, min_samples: int, rng: np.random.Generato
 
 
 def owners(path: str, column: str, folders: Sequence[Path]) -> IntArray:
-    """Node numbers, one per sample. A ValueError tells what is wrong with the file."""
+    """Node of each sample, `[samples]`, from a file; a ValueError says what is wrong with it."""
     place = find_file("path", path, folders)
     readers = {".npz": _npz, ".json": _json, ".csv": _csv}
     if place.suffix.lower() not in readers:

@@ -1,9 +1,8 @@
-"""What the learning engine runs on: a device, its memory, and threads.
+"""Device, memory and threads of the learning engine.
 
-What a run will hold in memory is worked out before anything is allocated. `Workers` are a few threads that share
-nodes among them, each with one torch thread: torch's own threads split single operations, and a node's operations are
-too small for that to pay. Here each thread takes whole nodes. What comes out does not depend on how many threads there
-are, since nodes are cut into the same pieces whoever takes them.
+The memory that a run needs is computed before anything is allocated. `Workers` are threads with one torch thread each,
+and each takes whole nodes: torch's own threads split single operations, and a node's operations are too small for that
+to pay. Results do not depend on the number of threads, since nodes are always cut into the same pieces.
 """
 
 import itertools
@@ -31,7 +30,7 @@ def fetch(tensors: list[Tensor]) -> FloatArray:
 
 
 def threads() -> int:
-    """How many threads torch computes with; sums depend on it in the last bits."""
+    """Number of threads that torch uses; sums depend on it in the last bits."""
     return torch.get_num_threads()
 
 
@@ -70,12 +69,12 @@ class Need:
 
 
 def available(device: torch.device) -> int:
-    """Bytes that can be had on a device now."""
+    """Bytes that can be allocated on a device now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     free = page * total
-    try:  # what the system could free counts too, where it tells
+    try:  # memory that the system could free counts too, where it is reported
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
         free = min(free, int(_GROUPS.read_text()))
@@ -94,7 +93,7 @@ def most_nodes(need: Callable[[int], Need], nodes: int, limit: int) -> int:
 
 
 def format_size(size: float) -> str:
-    """Bytes for people."""
+    """Bytes as a text, in B to TB."""
     power = min(int(math.log(max(size, 1), 1000)), 4)
     return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
@@ -107,7 +106,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def each(self, pieces: int, work: Callable[[int, int], None]) -> None:
-        """Call work(worker, piece) once for every piece; whoever is free takes the next."""
+        """Call work(worker, piece) once for every piece; the next free thread takes the next piece."""
         helpers = min(self.count, pieces) - 1
         if helpers < 1:
             for piece in range(pieces):
@@ -127,14 +126,14 @@ class Workers:
                 take(0)
             finally:
                 for other in waiting:
-                    other.exception()  # nobody may still be at work when the buffers are used again
+                    other.exception()  # no thread may still be running when the buffers are used again
         for other in waiting:
             other.result()
 
 
 @contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
-    """Torch's own threads asleep meanwhile, where wanted."""
+    """Torch uses one thread inside, where wanted."""
     threads = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)

@@ -1,11 +1,11 @@
 """How a node draws the batch of a round from its n samples, and what the batch's sum is divided by.
 
-without-replacement   B of n, every subset alike; divided by B
-poisson               each sample on its own with probability B/n; divided by B, whatever the batch's size
+without-replacement   B of n, every subset equally likely; divided by B
+poisson               each sample independently with probability B/n; divided by B, not by the batch's size
 full                  all n; divided by n
-shuffled              a fresh order every epoch of floor(n/B) rounds, dealt B at a time; divided by B
+shuffled              a new order every epoch of floor(n/B) rounds, B samples of it in each; divided by B
 
-The divisor never depends on what was drawn: that is what makes the sensitivity 2C over the divisor.
+The divisor never depends on the draw: therefore the sensitivity is 2C over the divisor.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffle
 
 
 class Sampler:
-    """Batches of K nodes as positions in their client_indices; it remembers only each node's order of this epoch."""
+    """Batches of K nodes, as positions in each node's sample indices; its only state is each node's current order."""
 
     def __init__(self, sampling: Sampling, batch_size: int, sizes: list[int]):
         self.sampling, self.batch_size, self.sizes = sampling, batch_size, sizes
@@ -41,7 +41,7 @@ class Sampler:
 
     @property
     def rate(self) -> FloatArray:
-        """q that amplification may count on, `[K]`; orders that repeat, and all of the data, give none."""
+        """Sampling rate q for amplification, `[K]`; 1, no amplification, for full batches and shuffled epochs."""
         if self.sampling in ("full", "shuffled"):
             return np.ones(len(self.sizes))
         return self.batch_size / np.array(self.sizes)
@@ -55,7 +55,7 @@ class Sampler:
 
     @property
     def width(self) -> int:
-        """Samples to make room for: a batch, all of them, or six deviations above the mean."""
+        """Samples to allocate memory for: a batch, all samples, or six deviations above the mean of Poisson batches."""
         if self.sampling == "full":
             return max(self.sizes)
         spread = 6.0 * np.sqrt(self.batch_size) if self.sampling == "poisson" else 0.0
@@ -71,7 +71,7 @@ class Sampler:
     def _poisson(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         size = self.sizes[node]
         rng = draws.generator(node, round)
-        # how many take part is binomial, and given that every subset is alike
+        # the size is binomial, and given the size every subset is equally likely
         return rng.choice(size, rng.binomial(size, self.batch_size / size), replace=False, shuffle=False)
 
     def _full(self, draws: NodeDraws, node: int, round: int) -> IntArray:  # noqa: ARG002

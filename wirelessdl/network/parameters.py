@@ -1,4 +1,4 @@
-"""Parameters that network parts share: a number or a range, the ground that nodes move on, keyed draws."""
+"""What network parts share: parameters that are a number or a range, the area that nodes move in, random streams."""
 
 import math
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def low_high(key: str, value: Span, *, zero: bool = False) -> tuple[float, float
 
 
 class KeyedDraws:
-    """Generators keyed by numbers: what one key draws depends on no other, nor on when it is asked for."""
+    """Generators keyed by numbers: the draws of a key do not depend on other keys or on the order of calls."""
 
     def __init__(self, rng: np.random.Generator):
         self._entropy = int(rng.integers(2**63))
@@ -69,7 +69,7 @@ class Rectangle:
         return powers / 15 + (b**2 / a * math.acosh(d / b) + a**2 / b * math.acosh(d / a)) / 6
 
     def fold(self, unfolded_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """A path that mirrors threw back: places within, and the sign of velocity, per axis."""
+        """A path reflected at the borders: positions inside, and the sign of the velocity, per axis."""
         return fold(unfolded_m, self.low_m, self.high_m)
 
 

@@ -152,7 +152,7 @@ class PlacementFile:
 
 def _at_height(x: FloatArray, y: FloatArray, height_m: Span, rng: np.random.Generator) -> FloatArray:
     low, high = low_high("height_m", height_m)
-    # drawn last and only for a range, so that giving one leaves everyone's place on the ground
+    # drawn last and only for a range, so that a range changes no position on the ground
     height = np.full(len(x), low) if low == high else low + (high - low) * rng.random(len(x))
     return np.column_stack([x, y, height]).astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Tables and texts that users bring: read whole, every mistake told with file and line."""
+"""Tables and texts from the user's files; every error names file and line."""
 
 import csv
 import math
@@ -30,7 +30,7 @@ def fault(file: str, line: int, problem: str) -> ValueError:
 
 
 def content_lines(text: str) -> list[tuple[int, str]]:
-    """Lines that say something, with their numbers; `#` begins a comment."""
+    """Lines that are not empty, with their numbers; `#` begins a comment."""
     stripped = ((number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1))
     return [(number, line) for number, line in stripped if line]
 

@@ -3,12 +3,12 @@
     sum         maximise sum alpha (the paper's linear program)
     max-min     maximise the smallest alpha, then the sum
     min-noise   minimise sum 1/alpha, the noise that reaches the models, by tangent cuts
-    own-noise   each sender's own noise alone meets epsilon_max, whoever listens or colludes:
+    own-noise   each sender's own noise by itself meets epsilon_max, also against colluding receivers:
                 beta/alpha >= (sens theta nu / rho)^2. Closed form, no program to solve
 
-The programs are lifted: one variable s_i per receiver carries the masking that all its links share, so
-there are two nonzeros per link instead of d. Whatever the solver returns is clipped, repaired (all
-constraints are increasing in alpha, so shrinking alpha repairs them) and verified.
+Symbols are those of problem.py. The programs are lifted: one variable s_i per receiver holds the masking that all its
+links share, so there are two nonzeros per link instead of d. What the solver returns is clipped, repaired (all
+constraints increase in alpha, so a smaller alpha satisfies them) and verified.
 
 Without balancing theta is circular: epsilon needs theta, theta the mixing, mixing alpha. `solve`
 iterates to the fixed point, and monotonically where that does not settle.
@@ -36,9 +36,11 @@ _LARGE = 300  # nodes from which the interior-point method wins
 
 
 class PowerAllocator(Protocol):
-    """What solves a power problem. theta is given once it has been found, and then kept."""
+    """Solves power problems."""
 
-    def allocate(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan: ...
+    def allocate(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
+        """A plan. theta: bound of the multiplier; None in the first call, afterwards that of the first plan."""
+        ...
 
 
 class LinearProgram:
@@ -72,10 +74,10 @@ def plan_power(
 ) -> PowerPlan:
     """Split every node's power so that no link leaks more than epsilon_max in a slot.
 
-    gain: |h| as dense [rx, tx], or one value per link. links: a Links, a dense mask [rx, tx], or all
-    positive gains. sensitivity: per unit gamma * multiplier, 2G for batch clipping, 2C/B for
-    per-sample. thermal_w: credited thermal noise over max gamma^2. theta: bound of the multiplier;
-    found by fixed point unless given.
+    gain: |h|, dense [rx, tx] or [links]. links: a Links or a dense mask [rx, tx]; by default all positive gains.
+    power_w: budget in W, one number or [K]. sensitivity: per unit gamma * multiplier, 2G for batch clipping, 2C/B for
+    per-sample. thermal_w: credited thermal noise over max gamma^2, W. theta: bound of the multiplier; by default found
+    by fixed-point iteration.
     """
     gain = np.asarray(gain, dtype=np.float64)
     _require_known("objective", objective, tuple(_OBJECTIVES))
@@ -131,7 +133,7 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
 
 
 def hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
-    """A sender that no link reaches is bound by nothing; whoever listens all the same meets its own noise."""
+    """alpha with senders that no receiver hears held to the own-noise bound: no link constrains them. alpha: [K]."""
     if not problem.private:
         return alpha
     unheard = np.bincount(problem.audible.tx, minlength=problem.links.nodes) == 0
@@ -157,7 +159,7 @@ def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float]
         found, least = problem.theta(alpha), theta
         covered = found <= theta and (step > STEPS or math.isfinite(ceiling))
         if covered or abs(found - theta) <= SETTLED * theta:
-            # shrink onto the larger of the two bounds, so that the promise covers both
+            # shrink onto the larger of the two bounds, so that the target holds at both
             theta = max(theta, found)
             return PowerPlan(problem, _repaired(problem, alpha, theta), problem.power_w, theta, step)
         further = max(theta, found) if step > STEPS or math.isfinite(ceiling) else found
@@ -230,7 +232,7 @@ def allocate_sum(problem: PowerProblem, theta: float, floor: float | None = None
 
 
 def allocate_max_min(problem: PowerProblem, theta: float) -> FloatArray:
-    """Raise the worst node first, then everyone."""
+    """Maximise the smallest alpha, then the sum of all."""
     program = _Program(problem, theta)
     nodes, width = program.nodes, program.nodes + program.lifted
     cost = np.concatenate([np.zeros(width), [-1.0]])
@@ -240,7 +242,7 @@ def allocate_max_min(problem: PowerProblem, theta: float) -> FloatArray:
 
 
 def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
-    """min sum u, u_j >= 1/alpha_j by tangents: start from a grid of them, add one where the answer lies."""
+    """min sum u, u_j >= 1/alpha_j by tangents: start from a grid of them, add one at each solution."""
     program = _Program(problem, theta)
     nodes, width = program.nodes, program.nodes + program.lifted
     cost = np.concatenate([np.zeros(width), np.ones(nodes)])
@@ -260,7 +262,7 @@ def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
 
 
 def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
-    """Closed form: each sender hides behind its own noise, so collusion gains nothing."""
+    """Closed form: each sender is masked by its own noise, so collusion of receivers gains nothing."""
     alpha = 1.0 / (1.0 + _own_ratio(problem, theta))
     if alpha < problem.alpha_min:
         raise InfeasiblePowerError(
@@ -272,7 +274,7 @@ def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
 
 
 def _own_ratio(problem: PowerProblem, theta: float) -> float:
-    """beta / alpha that hides a sender behind its own noise."""
+    """beta / alpha at which a sender's own noise meets the target."""
     return (problem.sensitivity * theta / (problem.rho * problem.target_mu)) ** 2
 
 
@@ -285,7 +287,7 @@ _OBJECTIVES: dict[Objective, Callable[[PowerProblem, float], FloatArray]] = {
 
 
 def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
-    """Amplitudes fixed by balance, the least noise that keeps the promise on top; else receiver balancing."""
+    """Amplitudes from balancing plus the least noise that meets the target; where none balance, receiver balancing."""
     amplitude, reason = balancing_amplitudes(problem.links, problem.gain)
     if amplitude is None:
         plan = solve(replace(problem, balance="receiver"), objective=objective)
@@ -343,7 +345,7 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
 
 
 def _verified(plan: PowerPlan) -> PowerPlan:
-    """The plan, once every link is seen to keep the promise at the plan's theta."""
+    """The plan, after checking that every link meets the target at the plan's theta."""
     problem, leak = plan.problem, plan.link_epsilon
     if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
         worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
@@ -355,7 +357,7 @@ def _verified(plan: PowerPlan) -> PowerPlan:
 
 
 def _require_connected(problem: PowerProblem) -> None:
-    """Without balancing theta comes from the whole graph: raise, naming a node, where it falls apart."""
+    """Raise, naming a node, where the graph is not strongly connected: without balancing there is no theta then."""
     audible = problem.links.where(problem.gain > 0)
     label = audible.component
     if label.max() > 0:

@@ -1,12 +1,14 @@
-"""Balancing by transmit power: senders back off until columns of A sum to one, as rows do.
+"""Balancing by transmit power: senders back off until the columns of A sum to one, as its rows do.
 
 With A[i, i] = 1/(d_i + 1) the rest of column j must sum to d_j/(d_j + 1), like the rest of row j:
 
     M_ij = r_i g_ij w_j,   row sums = column sums = d/(d + 1),   w_j = sqrt(alpha_j P_j)
 
-(Sinkhorn scaling.) It exists exactly when the marginals can be met with every link in use, which a star,
-a path of odd length or a node with two leaves cannot: `support_margin` tests that by a linear program
-before anything is scaled. Receivers need nothing new; the price is received power.
+    g_ij  amplitude gain |h| of the link j -> i; d_j: degree of node j; r_i: receiver scaling; P_j: budget, W
+
+(Sinkhorn scaling.) It exists if and only if the marginals can be met with a positive weight on every link, which a
+star, a path of odd length or a node with two leaves cannot: `support_margin` tests that by a linear program before
+anything is scaled. Receivers are unchanged; the cost is received power.
 """
 
 import numpy as np
@@ -22,7 +24,7 @@ _CLOSE = 1e-13
 
 
 def support_margin(links: Links) -> float:
-    """Largest t with x_ij >= t on every link and the marginals met; 0 or less: no scaling exists."""
+    """Largest t with x_ij >= t on every link while the marginals are met; 0 or less: no scaling exists."""
     count, nodes = len(links), links.nodes
     marginal = uniform_air(links)
     one, row = np.ones(count), np.arange(count)
@@ -47,7 +49,7 @@ def support_margin(links: Links) -> float:
 
 
 def balancing_amplitudes(links: Links, gain: FloatArray) -> tuple[FloatArray | None, str]:
-    """w up to a common factor, or None and the reason why there is none."""
+    """w, `[K]`, up to a common factor, and an empty text; or None and the reason. gain: [links] |h|."""
     if not gain.all():
         return None, "a link has no gain"
     if not links.degree.all() or not np.bincount(links.tx, minlength=links.nodes).all():

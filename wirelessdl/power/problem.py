@@ -1,4 +1,4 @@
-"""The power problem and its answer, stated apart from any way of solving it.
+"""The power problem and its solution, stated independently of any solver.
 
 Find alpha_j in [alpha_min, 1 - beta_min] such that every link leaks at most epsilon_max in a slot
 (paper eq. 8, Theorem 1). With sigma = rho gamma the learning rate cancels:
@@ -6,9 +6,15 @@ Find alpha_j in [alpha_min, 1 - beta_min] such that every link leaks at most eps
     (sens theta nu)^2 g_ij^2 P_j alpha_j + S_i <= R_i,     nu = 1 / mu(epsilon_max, delta)
     S_i = sum_k g_ik^2 P_k rho^2 alpha_k,                  R_i = sum_k g_ik^2 P_k rho^2 + thermal
 
-`PowerProblem.rows` gives these constraints divided by R_i: physical gains of 1e-6 otherwise fall below
-the solver's tolerances, which then calls alpha = 1 optimal. Several realisations of the gains may have
-to hold at once; then every row stands once per realisation.
+    alpha_j, beta_j = 1 - alpha_j   shares of power for the model and for the noise, of node j
+    g_ij    amplitude gain |h| of the link j -> i; P_j: power budget of node j, W
+    sens    sensitivity per unit gamma * multiplier; theta: upper bound of the multiplier
+    rho     noise deviation over learning rate gamma; thermal: credited receiver noise over gamma^2, W
+    nu      noise multiplier that the target needs
+
+`PowerProblem.rows` gives these constraints divided by R_i: gains of the order of 1e-6 would otherwise fall below
+the solver's tolerances, and it would return alpha = 1. Where several realisations of the gains must satisfy the target
+at once, every constraint occurs once per realisation.
 """
 
 import math
@@ -26,18 +32,18 @@ from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, balanced_air, mix, peak_multiplier, perron_vector, spectral_gap, uniform_air
 from wirelessdl.units import from_db, to_db
 
-TOLERANCE = 1e-9  # relative, on epsilon, of every plan that is handed out
+TOLERANCE = 1e-9  # relative, on epsilon, of every plan that is returned
 Balance: TypeAlias = Literal["receiver", "power", False]
 
 
 @dataclass(frozen=True, eq=False)
 class PowerProblem:
-    """Gains, powers and the promise.
+    """Gains, powers and the privacy target.
 
-    gain: one |h| per link, which makes the mixing; samples: further realisations `[N, links]` that the
-    promise must hold for. thermal_w: credited thermal noise over max gamma^2. margin_db: room left
-    below epsilon_max, for gains that are not quite what was measured. heard, heard_gain: all that reaches
-    receivers, where that is more than the links they mix.
+    gain: [links] |h|, from which the mixing follows. power_w: [K] budgets, W. samples: [N, links] |h|, realisations
+    for which the target must hold; by default gain. thermal_w: credited thermal noise over max gamma^2, W. margin_db:
+    reduction of the allowed mu^2, for gains that differ from their estimates. heard, heard_gain: all links that reach
+    a receiver and their [heard] |h|, where that is more than the links they mix.
     """
 
     links: Links
@@ -58,7 +64,7 @@ class PowerProblem:
 
     @property
     def audible(self) -> Links:
-        """Links that leak: the graph's, or all that are heard."""
+        """Links on which the target must hold: the graph's, or all that are heard."""
         return self.links if self.heard is None else self.heard
 
     @property
@@ -67,42 +73,43 @@ class PowerProblem:
 
     @cached_property
     def gains(self) -> FloatArray:
-        """Realisations the promise holds for, `[N, links]`."""
+        """Realisations of |h| for which the target must hold, `[N, audible links]`."""
         if self.samples is not None:
             return self.samples
         return (self.gain if self.heard_gain is None else self.heard_gain)[None]
 
     @cached_property
     def target_mu(self) -> float:
-        """Sensitivity over noise deviation that a link may reach."""
+        """Largest allowed sensitivity over noise deviation on a link."""
         return slot_mu(self.epsilon_max, self.delta) / math.sqrt(from_db(self.margin_db))
 
     def masking(self, noise_w: FloatArray) -> FloatArray:
-        """Noise power each receiver hears from senders that radiate noise_w, `[N, K]`."""
+        """Noise power at each receiver, `[N, K]` W. noise_w: [K] noise power that each sender radiates."""
         heard = self.gains**2 * noise_w[self.audible.tx]
         return np.stack([self.audible.sum_per_receiver(row) for row in heard])
 
     @cached_property
     def _most_masking(self) -> FloatArray:
-        """R_i per unit gamma^2: if every sender sent only noise, `[N, K]`."""
+        """R_i, `[N, K]`: noise power per unit gamma^2 if every sender sent only noise."""
         return self.masking(self.power_w * self.rho**2) + self.thermal_w
 
     def rows(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Scaled constraints `[N, links]`: own alpha_tx + sum over rx's links of share alpha <= 1."""
+        """Scaled constraints (own, share), `[N, audible links]` each: own alpha_tx + sum of share alpha at rx <= 1."""
         masking = self._most_masking[:, self.audible.rx]
-        scale = np.divide(1.0, masking, out=np.zeros_like(masking), where=masking > 0)  # hears nothing: no row
+        # a receiver that hears nothing constrains nothing
+        scale = np.divide(1.0, masking, out=np.zeros_like(masking), where=masking > 0)
         heard_w = self.gains**2 * self.power_w[self.audible.tx] * scale
         return (self.sensitivity * theta / self.target_mu) ** 2 * heard_w, self.rho**2 * heard_w
 
     def load(self, alpha: FloatArray, theta: float) -> FloatArray:
-        """Left-hand side of every scaled row; the promise holds where it is at most one."""
+        """Left-hand side of every scaled constraint, `[N, audible links]`; the target holds where it is at most 1."""
         own, share = self.rows(theta)
         sent = alpha[self.audible.tx]
         heard = np.stack([self.audible.sum_per_receiver(row * sent) for row in share])
         return own * sent + heard[:, self.audible.rx]
 
     def mu(self, alpha: FloatArray, power_w: FloatArray, theta: float) -> FloatArray:
-        """Sensitivity over noise deviation on every link at the worst-case multiplier, `[N, links]`."""
+        """Sensitivity over noise deviation on every link at the multiplier theta, `[N, audible links]`."""
         parts = {
             "model_w": alpha * power_w,
             "noise_w": (1.0 - alpha) * power_w * self.rho**2,
@@ -111,20 +118,20 @@ class PowerProblem:
         return np.stack([link_mu(self.audible, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
 
     def mixing(self, alpha: FloatArray, power_w: FloatArray) -> Mixing:
-        """The weights that this split makes the air apply."""
+        """Mixing weights of this split of power. alpha, power_w: [K]."""
         amplitude = np.sqrt(alpha * power_w)
         balanced = self.balance == "receiver"
         air = balanced_air(self.links, self.gain, amplitude) if balanced else uniform_air(self.links)
         return mix(self.links, self.gain, amplitude, air=air)
 
     def theta(self, alpha: FloatArray) -> float:
-        """Largest multiplier this split needs: K when balanced, else the peak of 1 / z_ii."""
+        """Largest multiplier under this split: K where balanced, else the peak of 1 / z_ii."""
         if self.balance:
             return float(self.links.nodes)
         return peak_multiplier(self.mixing(alpha, self.power_w))
 
     def require_feasible(self, theta: float) -> None:
-        """Raise, naming the node, unless the floors meet the promise."""
+        """Raise, naming the node, unless the target holds with every node at alpha_min."""
         floor = np.full(self.links.nodes, self.alpha_min)
         load = self.load(floor, theta).max(axis=0, initial=0.0)
         if not len(load):
@@ -142,10 +149,10 @@ class PowerProblem:
 
 @dataclass(frozen=True, eq=False)
 class PowerPlan:
-    """A verified split of power. `theta` caps every multiplier while the plan holds.
+    """A verified split of power. theta: upper bound of every multiplier while the plan is in use.
 
-    power_w is what each node radiates at most: its budget, or less where balancing made it back off.
-    notes say what was done otherwise than asked, and why.
+    alpha: [K] share of power for the model. power_w: [K] W, what each node radiates: its budget, or less where
+    balancing makes it back off. notes: what differs from what the scenario asks for, and why.
     """
 
     problem: PowerProblem
@@ -165,7 +172,7 @@ class PowerPlan:
 
     @property
     def backoff_db(self) -> FloatArray:
-        """How far each node stays below its budget."""
+        """Back-off of each node from its budget, `[K]` dB."""
         return to_db(self.problem.power_w / self.power_w)
 
     @cached_property
@@ -180,31 +187,31 @@ class PowerPlan:
 
     @cached_property
     def perron(self) -> FloatArray:
-        """pi: how much each node's data counts in what the network agrees on; all alike when balanced."""
+        """Left Perron vector pi, `[K]`: weight of each node's data in the consensus; 1/K where balanced."""
         nodes = self.problem.links.nodes
         return np.full(nodes, 1.0 / nodes) if self.balance else perron_vector(self.weights)
 
     @cached_property
     def multiplier(self) -> FloatArray:
-        """Gradient multiplier each node settles at: K when balanced, else 1 / pi."""
+        """Limit of each node's gradient multiplier, `[K]`: K where balanced, else 1 / pi, at most theta."""
         if self.balance:
             return np.full(self.problem.links.nodes, float(self.problem.links.nodes))
         return np.minimum(1.0 / self.perron, self.theta)
 
     @cached_property
     def link_epsilon(self) -> FloatArray:
-        """One-slot epsilon per link at the worst-case multiplier, the worst of all realisations."""
+        """One-slot epsilon per audible link at the multiplier theta, `[links]`: the largest of all realisations."""
         mu = self.problem.mu(self.alpha, self.power_w, self.theta)
         return np.asarray(slot_epsilon(mu, self.problem.delta).max(axis=0, initial=0.0))
 
     @property
     def epsilon(self) -> FloatArray:
-        """The same as a matrix [rx, tx]; NaN where there is no link."""
+        """One-slot epsilon as a matrix [rx, tx]; NaN where there is no link."""
         return self.problem.audible.matrix(self.link_epsilon, fill=np.nan)
 
     @cached_property
     def epsilon_own(self) -> FloatArray:
-        """One-slot epsilon of each sender behind its own noise alone, whoever listens (analytic)."""
+        """One-slot epsilon of each sender masked by its own noise only, `[K]` (analytic): against any listener."""
         step = np.full(len(self.alpha), self.problem.sensitivity * self.theta)
         noise_w = self.beta * self.power_w * self.problem.rho**2
         return analytic_epsilon(own_mu(self.alpha * self.power_w, noise_w, step), self.problem.delta)
@@ -215,5 +222,5 @@ class PowerPlan:
 
     @property
     def noise_per_step(self) -> float:
-        """Deviation per coordinate that noise adds to the network's model in a round, per unit gamma."""
+        """Standard deviation per coordinate that noise adds to the consensus model in a round, per unit gamma."""
         return float(self.problem.rho * np.sqrt(np.sum(self.perron**2 * self.beta / self.alpha)))

@@ -1,4 +1,4 @@
-"""What left the antenna, and how it is counted."""
+"""Differential privacy: what is released in a slot, and how releases are composed."""
 
 from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
 from wirelessdl.privacy.combinations import valid_accountants

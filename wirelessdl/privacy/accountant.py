@@ -1,4 +1,4 @@
-"""Accountants: how releases add up. Each keeps many streams at once (senders, or links).
+"""Accountants: how releases compose. Each keeps many streams at once (senders, or links).
 
 `AmplifiedAccountant` (name `rdp-wang19`): Theorem 9 over a sparse set of orders, as running totals. A valid bound for
 the own-noise view of the hardened protocol.
@@ -20,21 +20,21 @@ from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 
 
 class Accountant(Protocol):
-    """Counts releases of parallel streams."""
+    """Composes releases of parallel streams. mu: sensitivity over noise deviation; 0 costs nothing."""
 
     name: str
-    total: FloatArray  # all it remembers, streams first
+    total: FloatArray  # its state, streams first
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
-        """Charge one release to each stream named; mu = 0 costs nothing."""
+        """Charge one release to each of the streams. stream, mu: [releases]."""
         ...
 
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
-        """Total of every stream if it made one more release."""
+        """Total epsilon of every stream, `[streams]`, if it made one more release. mu: [streams]."""
         ...
 
     def epsilon(self, delta: float) -> FloatArray:
-        """Total so far of every stream."""
+        """Total epsilon of every stream so far, `[streams]`."""
         ...
 
 
@@ -55,7 +55,6 @@ class AmplifiedAccountant:
         self.total[stream] += self._costs(self._rate[stream], 1.0 / mu)
 
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
-        """Total of every stream if it made one more release."""
         total = self.total.copy()
         charged = mu > 0
         total[charged] += self._costs(self._rate[charged], 1.0 / mu[charged])
@@ -82,8 +81,9 @@ class AmplifiedAccountant:
 class EpochAccountant:
     """Shuffled epochs without amplification: a sample takes part once in an epoch, so the epoch's largest mu^2 counts.
 
-    A transmission carries the gradient of the round in which its sender last spoke. `total` holds, per stream,
-    finished epochs, the largest mu^2 of the current one, its number, and the round of the gradient carried.
+    A transmission holds the gradient of the round in which its sender last transmitted. total: [streams, 4], the sum
+    of mu^2 over finished epochs, the largest mu^2 of the current epoch, its number, and the round of the gradient that
+    is sent next. epoch_rounds: [streams] rounds of an epoch.
     """
 
     name = "gdp"
@@ -104,15 +104,15 @@ class EpochAccountant:
         return self._epsilon(self.total, delta)
 
     def _charged(self, stream: IntArray, mu: FloatArray) -> FloatArray:
-        finished, largest, epoch, carried = self.total[stream].T
-        now = np.floor((carried - 1) / self._rounds[stream])
+        finished, largest, epoch, gradient_round = self.total[stream].T
+        now = np.floor((gradient_round - 1) / self._rounds[stream])
         fresh = now != epoch
         return np.stack(
             [
                 finished + np.where(fresh, largest, 0.0),
                 np.maximum(np.where(fresh, 0.0, largest), mu**2),
                 now,
-                carried,
+                gradient_round,
             ],
             axis=1,
         )
@@ -170,7 +170,7 @@ class LinkAccountant:
         return convert(total, delta)
 
     def _look_up(self, q: FloatArray, cell: IntArray) -> FloatArray:
-        """Renyi parameters of pairs, `[pairs, orders]`; those not met before are worked out together."""
+        """Renyi parameters of pairs, `[pairs, orders]`; new pairs are computed together. q, cell: [pairs]."""
         pairs = list(zip(q.tolist(), cell.tolist()))
         missing = [pair for pair in pairs if pair not in self._rows]
         if missing:

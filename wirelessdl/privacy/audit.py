@@ -1,13 +1,16 @@
-"""The transcript audit: what one receiver's whole view of a run really reveals about one sender.
+"""The transcript audit: a lower bound on what one receiver's view of a whole run reveals about one sender.
 
 A run is linear in noise and gradients while projections are inactive:
 
     x_{t+1} = A_t (x_t + S_t eta_t) - G_t g_t,       view_t = sum over k != i of A_t[i, k] (x_t + S_t eta_t)_k
 
-so receiver i's T observations are jointly Gaussian, with covariance N N' from everyone else's noise and
-mean M g from the sender's gradients. Q = M' (N N')^-1 M is the squared sensitivity ratio of the whole
-transcript; linear losses attain sens^2 u'Qu for any signs u. That is a lower bound on the leakage, attained
-by an example: never a guarantee, but a check on those who claim one.
+    x_t, g_t, eta_t  models, gradients and standard normal noise of round t; A_t: mixing [K, K]
+    S_t, G_t         diagonal: noise deviation, and learning rate times multiplier, of each node
+
+So receiver i's T observations are jointly Gaussian, with covariance N N' from all other nodes' noise and mean M g from
+the sender's gradients. Q = M' (N N')^-1 M is the squared sensitivity ratio of the whole transcript; linear losses
+attain sens^2 u'Qu for any signs u. That is a lower bound on the leakage, attained by an example: it is no guarantee,
+but it refutes a claimed epsilon that is smaller.
 """
 
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ _SWEEPS = 20
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """A run as the audit sees it: mixing `[T, K, K]`, noise deviation and step (gamma mult) `[T, K]`."""
+    """A run for the audit. mixing: [T, K, K]; noise: [T, K] deviation; step: [T, K] gamma * multiplier."""
 
     mixing: FloatArray
     noise: FloatArray
@@ -30,22 +33,22 @@ class Transcript:
 
 
 def transcript_mu(transcript: Transcript, receiver: int, sender: int, sensitivity: float) -> float:
-    """mu of the receiver's whole view: sensitivity over noise of the best-known pair of neighbours."""
+    """mu of the receiver's whole view for the worst known pair of neighbouring data sets; a lower bound."""
     noise_map, gradient_map = view_maps(transcript, receiver, sender)
     if not gradient_map.any():
         return 0.0
-    heard = noise_map.any(axis=1) | gradient_map.any(axis=1)  # slots in which it hears anything at all
+    heard = noise_map.any(axis=1) | gradient_map.any(axis=1)  # slots in which it hears anything
     noise_map, gradient_map = noise_map[heard], gradient_map[heard]
     # QR of the noise map: no covariance is squared up, no jitter needed
     _, triangle = qr(noise_map.T, mode="economic")
     if np.abs(np.diagonal(triangle)).min() < 1e-12 * np.abs(np.diagonal(triangle)).max():
-        return np.inf  # some combination of what is heard carries no noise
+        return np.inf  # some combination of what is heard has no noise
     whitened = solve_triangular(triangle, gradient_map, trans="T")
     return sensitivity * float(np.sqrt(_largest_sign_form(whitened.T @ whitened)))
 
 
 def view_maps(transcript: Transcript, receiver: int, sender: int) -> tuple[FloatArray, FloatArray]:
-    """How others' noise `[T, T K]` and the sender's gradients `[T, T]` enter what the receiver hears."""
+    """Linear maps N, `[T, T K]`, from all noise and M, `[T, T]`, from the sender's gradients to what is heard."""
     rounds, nodes = transcript.noise.shape
     state_noise, state_gradient = np.zeros((nodes, rounds * nodes)), np.zeros((nodes, rounds))
     noise_rows, gradient_rows = [], []

@@ -1,8 +1,8 @@
-"""Which accountant may count which releases, and with what noise multiplier.
+"""Which accountant is valid for which releases, and for what noise multiplier.
 
-nu is noise deviation over replace-one sensitivity (2C/B per sample, 2G per batch). Adding or removing a
-sample moves a per-sample clipped sum half as far, so the same noise counts twice there. What the table
-does not hold has no proof behind it, and is refused.
+nu is noise deviation over replace-one sensitivity (2C/B per sample, 2G per batch). Adding or removing a sample moves a
+per-sample clipped sum half as far, so nu is doubled there. Combinations that the table does not hold have no proof and
+are refused.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -33,12 +33,12 @@ _VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {
 
 
 def valid_accountants(sampler: Sampler, adjacency: Adjacency, clipping: Clipping) -> tuple[Accountant, ...]:
-    """The accountants that may count such releases, tightest last but for `gdp`."""
+    """The accountants that are valid for such releases, tightest last except for `gdp`."""
     return tuple(_VALID.get((sampler, adjacency, clipping), {}))
 
 
 def noise_factor(accountant: Accountant, sampler: Sampler, adjacency: Adjacency, clipping: Clipping) -> float:
-    """What nu is multiplied by before this accountant sees it; raises where it proves nothing."""
+    """Factor of nu for this accountant; raises where it is not valid."""
     for what, value, known in (
         ("accountant", accountant, ACCOUNTANTS),
         ("sampler", sampler, get_args(Sampler)),

@@ -55,7 +55,7 @@ class ReleaseCounts:
         self.grid = grid
         self._width = grid.cells + 1
         self._pending: list[IntArray] = []
-        # stream * width + cell + 1, in the order first met; and how often
+        # stream * width + cell + 1, in order of first occurrence; and how often
         self._key, self._count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._by_stream: list[dict[int, int]] | None = None
 
@@ -77,7 +77,7 @@ class ReleaseCounts:
         return stream, cell - 1, self._count[order]
 
     def by_stream(self, streams: int) -> list[dict[int, int]]:
-        """Releases per cell of each of so many streams, cells in the order in which the stream first met them."""
+        """Releases per cell of each of so many streams, cells in order of the stream's first release in them."""
         self._fold()
         if self._by_stream is None or len(self._by_stream) != streams:
             self._by_stream = [{} for _ in range(streams)]

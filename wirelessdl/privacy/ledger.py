@@ -1,12 +1,12 @@
-"""The ledger: every slot's release, kept as running totals and counts per sender and per link.
+"""The ledger: the release of every slot, kept as running totals and counts per sender and per link.
 
-Two views, two words:
-- `own`, status `proven`: each sender behind its own noise alone, against everyone together. Hardened:
-  amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap), or `gdp` for full
-  batches and shuffled epochs, which amplify nothing; paper protocol: `gdp`, no amplification, since the
-  gradient is taken at a point without noise.
-- `link`, status `unproven`: the paper's sum over slots of what one receiver hears in each. It is right for
-  a single slot; over slots a gradient is heard again through the network, so the sum is no guarantee.
+Two views:
+- `own`, status `proven`: each sender masked by its own noise only, against all other nodes together. Hardened
+  protocol: amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap to compute), or
+  `gdp` for full batches and shuffled epochs, which give no amplification. Paper protocol: `gdp`, no amplification,
+  since the gradient is computed at a model without noise.
+- `link`, status `unproven`: the paper's sum over slots of what one receiver hears in each. It is valid for a single
+  slot; over several slots a gradient reaches the receiver again through the network, so the sum is no guarantee.
 
 Releases are counted by noise (`wirelessdl.privacy.counts`), so that totals can be composed at the end, whatever
 fading, outage or changing plans did to them.
@@ -42,7 +42,7 @@ _KINDS = 4  # kinds of Poisson releases that are composed exactly; each takes a 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the totals are stated under; the same for every row of the privacy table."""
+    """The assumptions of the totals; the same for every row of the privacy table."""
 
     protocol: Literal["hardened", "paper"]
     sampler: Sampler
@@ -53,26 +53,26 @@ class Terms:
 
     @property
     def amplified(self) -> bool:
-        """Whether sampling may be counted on."""
+        """Whether subsampling amplifies privacy."""
         return self.protocol == "hardened" and self.sampler in ("without-replacement", "poisson")
 
     @property
     def conditions(self) -> list[str]:
-        """What the proven total rests on: kept by the engine, but for the learner's memory, which is taken on trust."""
+        """What the proven total assumes; the engine guarantees all of it except for the learner's memory."""
         kept = [
             "gains, mixing, plan, faults and compute times do not depend on data",
-            "the own term carries the noise that was sent",
+            "the own term holds the noise that was sent",
             "a learner remembers nothing but its weights (not checked for a class of your own)",
-            "batches are dealt from an order drawn afresh each epoch; epochs are charged, not rounds"
+            "batches follow an order drawn anew each epoch; epochs are charged, not rounds"
             if self.epoch_rounds and self.protocol == "hardened"
-            else "batches are drawn afresh each round, keyed by node and round",
+            else "batches are drawn anew each round, keyed by node and round",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",
         ]
         if self.protocol == "hardened":
             return [
                 *kept,
-                "noise is aligned with the learning rate of the gradient carried",
+                "noise is aligned with the learning rate of the gradient that is sent",
                 "accuracy and final model are those of what was received; the last update is never shown",
             ]
         return [
@@ -84,7 +84,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """Totals of one view: `tx` and `rx` per stream (rx is -1 for whoever listens)."""
+    """Totals of one view, arrays over its streams: tx, rx (-1 for any listener), charged rounds and epsilon."""
 
     view: Literal["own", "link"]
     status: Literal["proven", "unproven"]
@@ -96,7 +96,7 @@ class Statement:
 
 
 class Ledger:
-    """Releases so far. `q[K]` is each sender's sampling rate."""
+    """All releases so far. q: [K] sampling rate of each sender."""
 
     def __init__(self, terms: Terms, q: FloatArray):
         self.terms = terms
@@ -111,13 +111,13 @@ class Ledger:
         self._own_counts = ReleaseCounts(OWN_GRID)
         self._room: dict[tuple[float, int, float], int] = {}
         self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
-        # links come and go: a pair becomes a stream when it is first heard
+        # links may appear later: one becomes a stream when it is first heard
         self.link = LinkAccountant()
         self.link_number = np.zeros(0, dtype=np.int64)  # rx * K + tx of each stream
         self._stream = np.full(self.nodes**2, -1, dtype=np.int32)
 
     def record(self, release: FrameRelease) -> None:
-        """Write one slot down; called before anything is sent."""
+        """Record one slot; called before anything is sent."""
         sender = np.flatnonzero(release.on_air)
         if isinstance(self.own, EpochAccountant):
             self.own.round = release.round
@@ -136,33 +136,33 @@ class Ledger:
         return self._own_counts.rounds(self.nodes)
 
     def own_bound(self) -> FloatArray:
-        """Proven total of every sender so far, `[K]`: cheap, and loose when amplified."""
+        """Proven total of every sender so far, `[K]`: cheap to compute; loose where amplified."""
         return self.own.epsilon(self.terms.delta)
 
     def own_total(self) -> FloatArray:
-        """Proven total of every sender so far, `[K]`, as tight as we can prove it."""
+        """Proven total of every sender so far, `[K]`, by the tightest accountant available."""
         bound = self.own_bound()
         if not self.terms.amplified:
             return bound
         return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
 
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
-        """Which senders would exceed a total budget by one more release."""
+        """Which senders would exceed the total budget by one more release, `[K]`. own_mu: [K] mu of that release."""
         over = self.own.after(own_mu, self.terms.delta) > budget
-        if self.terms.amplified and not self._poisson:  # whose exact totals take too long to ask in every round
+        if self.terms.amplified and not self._poisson:  # exact Poisson totals take too long for every round
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
                 cell = int(OWN_GRID.cell(1.0 / own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
         return np.asarray(over)
 
     def _fits(self, node: int, cell: int, budget: float) -> bool:
-        """Whether one more release in a cell keeps a sender's exact total within the budget."""
+        """Whether a sender's exact total stays within the budget with one more release in a cell."""
         held = self.cells[node]
         if cell < 0:
             return False
         if set(held) - {cell}:
             return self._composed(node, {**held, cell: held.get(cell, 0) + 1}) <= budget
-        # all releases alike: how many fit is worked out once
+        # all releases in one cell: the number that fits is computed once
         key = (float(self._q[node]), cell, budget)
         if key not in self._room:
             low, high = 0, 1
@@ -175,7 +175,7 @@ class Ledger:
         return held.get(cell, 0) + 1 <= self._room[key]
 
     def _composed(self, node: int, cells: Mapping[int, int], bound: float = math.inf) -> float:
-        """Exact composition of one sender's releases; the bound where that is out of reach."""
+        """Exact composition of one sender's releases; the bound where composing them is not possible."""
         if not cells or -1 in cells:
             return bound
         key = (float(self._q[node]), tuple(sorted(cells.items())))
@@ -192,7 +192,7 @@ class Ledger:
 
     @property
     def _poisson(self) -> bool:
-        """Whether Poisson sampling has an exact total of its own; for clipped batches it is as without replacement."""
+        """Whether the exact total is that of Poisson sampling; with batch clipping it is that without replacement."""
         return self.terms.sampler == "poisson" and self.terms.clipping == "per-sample"
 
     def _poisson_total(self, counts: Mapping[tuple[float, float], int], delta: float) -> float:
@@ -205,7 +205,7 @@ class Ledger:
         return poisson_pld(kinds, delta, replace=True)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All the ledger remembers, as arrays."""
+        """The state of the ledger, as arrays."""
         return {
             "own_total": self.own.total,
             "own_counts": self._own_counts.state(),
@@ -214,7 +214,7 @@ class Ledger:
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a remembered state."""
+        """Restore a state that `state` returned."""
         self.own.total[:] = state["own_total"]
         self._own_counts.restore(state["own_counts"])
         self._streams(state["link_number"])
@@ -223,7 +223,7 @@ class Ledger:
     def statements(self, *, exact: bool = True) -> list[Statement]:
         """The privacy table: one row per sender, then one per link that was ever heard.
 
-        exact=False, on the way: running bounds of senders alone, since adding links up takes its time.
+        exact=False, while a run goes on: running bounds of the senders only, since totals of links take long.
         """
         amplified = self.terms.amplified
         name = "gdp" if not amplified else "pld" if exact else "rdp-wang19"

@@ -5,8 +5,11 @@ The privacy profile of the subsampled release (Balle, Barthe and Gaboardi 2018, 
     delta'(e') = q delta_Gauss(e),    exp(e') = 1 + q (exp(e) - 1),    e >= 0
 
 and it is symmetric: delta'(-e') = 1 - exp(-e') (1 - delta'(e')). Between grid points the profile, as a
-function of exp(e'), is replaced by its chords (Doroshenko et al. 2022), which lie above it: what is
-composed is never less than the truth. Composition is multiplication of Fourier transforms.
+function of exp(e'), is replaced by its chords (Doroshenko et al. 2022), which lie above it: the composed
+epsilon is never below the true one. Composition is multiplication of Fourier transforms.
+
+    e, e'        privacy loss bounds without and with sampling; q: sampling rate, 0 to 1
+    delta_Gauss  profile of the Gaussian release with noise multiplier nu
 """
 
 import math
@@ -19,12 +22,12 @@ from scipy.special import logsumexp
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
 
-BEYOND = 200.0  # an epsilon of this size promises nothing; its exact value is not worth composing
+BEYOND = 200.0  # an epsilon of this size is no protection: its exact value is not composed
 _TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
 def profile(epsilon: FloatArray, q: float, nu: float) -> FloatArray:
-    """delta'(e') of one release, for e' of either sign."""
+    """delta'(e') of one release, of the shape of epsilon = e', which may have either sign."""
     size = np.abs(epsilon)
     # exp(e) = 1 + (exp(e') - 1)/q, in the form that keeps its digits at either end
     near, far = np.minimum(size, 1.0), np.maximum(size, 1.0)
@@ -35,7 +38,7 @@ def profile(epsilon: FloatArray, q: float, nu: float) -> FloatArray:
 
 
 def loss_masses(grid: FloatArray, q: float, nu: float) -> tuple[FloatArray, float]:
-    """Probability of each privacy loss on a grid, and of an infinite one, by the chords of the profile."""
+    """Probability of each privacy loss, of the shape of grid, and of an infinite loss, by chords of the profile."""
     ratio = np.exp(grid)
     height = profile(grid, q, nu)
     slope = np.diff(height) / np.diff(ratio)
@@ -109,9 +112,9 @@ def _epsilon(mass: FloatArray, loss: FloatArray, infinite: float, delta: float) 
     at_zero = tail[0] - weighted[0] + infinite
     if at_zero <= delta:
         return 0.0
-    spent = tail - np.exp(loss) * weighted + infinite
-    first = int(np.argmax(spent <= delta))
-    if spent[first] > delta:
+    needed = tail - np.exp(loss) * weighted + infinite
+    first = int(np.argmax(needed <= delta))
+    if needed[first] > delta:
         return math.inf
     # between grid points delta is tail - e^eps weighted with the sums of the right one: solve for eps
     return float(math.log((tail[first] + infinite - delta) / weighted[first]))

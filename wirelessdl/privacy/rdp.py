@@ -3,8 +3,11 @@
     eps_sub(l) <= 1/(l-1) ln[ 1 + q^2 C(l,2) min{4(e^eps(2) - 1), 2 e^eps(2)}
                                 + sum_{k=3..l} 2 q^k C(l,k) e^((k-1) eps(k)) ],    eps(k) = k / (2 nu^2)
 
-Sampling without replacement, replace-one neighbours. Holds for integer orders; the bound is not
-unimodal in the order, so every order is scanned. Terms reach e^(10^6): everything is in logarithms.
+    eps_sub(l)  Renyi divergence bound of order l of one release; q: sampling rate, 0 to 1
+    eps(k)      Renyi divergence of the Gaussian release without sampling; nu: noise multiplier
+
+Sampling without replacement, replace-one neighbours. Valid for integer orders l >= 2; the bound is not unimodal in
+the order, so all orders are evaluated. Terms reach e^(10^6): everything is computed in logarithms.
 """
 
 import math
@@ -39,7 +42,7 @@ def subsampled_rdp(order: int | IntArray, q: float, noise_multiplier: float) -> 
 
 
 def rdp_table(orders: tuple[int, ...], q: FloatArray, nu: FloatArray) -> FloatArray:
-    """eps_sub for every pair (q[n], nu[n]) and order, `[n, orders]`; nu = 0 gives inf, q = 1 no sampling."""
+    """eps_sub, `[n, orders]`, of pairs (q, nu), `[n]` each; nu = 0 gives inf, q = 1 no amplification."""
     start, k, pairs, log_choose, last = _terms(orders)
     order = np.asarray(orders, dtype=np.float64)
     table = np.empty((len(q), len(orders)))
@@ -63,7 +66,7 @@ def rdp_table(orders: tuple[int, ...], q: FloatArray, nu: FloatArray) -> FloatAr
 
 
 def convert(total: FloatArray, delta: float) -> FloatArray:
-    """Epsilon of RDP accumulated over SPARSE_ORDERS, `[streams, orders]`, as the paper converts it."""
+    """Epsilon, `[streams]`, of RDP totals at SPARSE_ORDERS, `[streams, orders]`, by the paper's conversion."""
     bound = np.min(total + math.log(1 / delta) / (SPARSE_ORDERS - 1), axis=1)
     return np.where(total.max(axis=1) > 0, bound, 0.0)
 

@@ -1,8 +1,8 @@
-"""What left the antenna in one slot, written down before it is sent.
+"""What is transmitted in one slot, as the ledger records it before it is sent.
 
-A release says what was done, not what it costs: accountants read it. mu is sensitivity over noise
-deviation, the inverse of the noise multiplier; zero where the state sent carries no gradient, as in
-the first round, whose models come from no data.
+A release states what was sent, not what it costs in privacy: accountants compute that from it. mu is sensitivity over
+noise deviation, the inverse of the noise multiplier; 0 where the model sent holds no gradient, as in the first round,
+whose models depend on no data.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class FrameRelease:
-    """One slot, one frozen record for all its transmissions.
+    """All transmissions of one slot.
 
-    `own_mu[K]` per sender behind its own noise, `link_mu` per link behind all its receiver hears;
-    `gamma[K]` and `multiplier[K]` of the gradient each sender's model carries, 0 for none.
+    on_air: [K] which nodes send. gamma, multiplier: [K] learning rate and multiplier of the gradient that each sender's
+    model holds, 0 for none. own_mu: [K] mu masked by the sender's own noise only. link_rx, link_tx: [links] receiver
+    and sender. link_mu: [links] mu masked by all noise that the receiver hears.
     """
 
     round: int

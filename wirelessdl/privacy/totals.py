@@ -1,8 +1,8 @@
 """Totals of equal releases, and what noise or how many rounds meet a target.
 
-`paper` is Theorem 9 over all orders 2..1024; `rdp` and the Poisson cases of `pld` are dp-accounting's;
-`pld` without replacement is ours (`wirelessdl.privacy.pld`); `gdp` counts without amplification. Mind
-that dp-accounting's REPLACE_ONE takes noise over C/B in its PLD and over 2C/B in its RDP accountant.
+`rdp-wang19` is Theorem 9 over all orders 2..1024; `rdp` and the Poisson cases of `pld` are computed by dp-accounting;
+`pld` without replacement by `wirelessdl.privacy.pld`; `gdp` has no amplification. dp-accounting's REPLACE_ONE takes
+noise over C/B in its PLD accountant and over 2C/B in its RDP accountant.
 """
 
 import math
@@ -45,11 +45,11 @@ def total_epsilon(
     if accountant == "gdp" or q == 1.0:
         return plain
     if accountant == "rdp-wang19":
-        return _paper(nu, q, rounds, delta)
+        return _wang19(nu, q, rounds, delta)
     if accountant == "rdp":
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
-    paper_nu = noise_multiplier * noise_factor("rdp-wang19", sampler, adjacency, clipping)
-    bound = min(plain, _paper(paper_nu, q, rounds, delta, SPARSE_ORDERS))
+    wang19_nu = noise_multiplier * noise_factor("rdp-wang19", sampler, adjacency, clipping)
+    bound = min(plain, _wang19(wang19_nu, q, rounds, delta, SPARSE_ORDERS))
     if bound > BEYOND:
         return bound
     if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
@@ -107,7 +107,7 @@ def _least_noise(target: float, q: float, rounds: int, terms: dict[str, Any]) ->
     while excess(low) < 0:
         low -= 1.0
     found = math.exp(brentq(excess, low, high, xtol=1e-6))
-    while total_epsilon(found, q, rounds, **terms) > target:  # the root may lie a hair on the wrong side
+    while total_epsilon(found, q, rounds, **terms) > target:  # the root may be slightly too small
         found *= 1 + 1e-6
     return found
 
@@ -129,7 +129,7 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
     return low
 
 
-def _paper(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:
+def _wang19(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:
     rdp = subsampled_rdp(orders, q, nu)
     return float(np.min(rounds * rdp + math.log(1 / delta) / (orders - 1)))
 

@@ -11,7 +11,7 @@ from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine, Settings
 from wirelessdl.learning.models.module import adapt, seeded
-from wirelessdl.learning.partition import deal
+from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.streams import Streams
@@ -79,7 +79,7 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
         learning.partition,
         lambda: [
             np.asarray(client, dtype=np.int64)
-            for client in deal(partition, data, nodes, streams.world("learning.partition"))
+            for client in split_data(partition, data, nodes, streams.world("learning.partition"))
         ],
     )
     if len(clients) != nodes:

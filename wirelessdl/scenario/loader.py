@@ -87,7 +87,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     findings = error.errors(include_url=False)
-    # a misspelt key tells more than the missing one it was meant to be
+    # a misspelt key is reported rather than the missing one that it was meant to be
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     location = _location(finding["loc"])
     key = ".".join(location)

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run must remember to go on as if nothing had happened.
+"""Checkpoints: the state that a run needs to continue exactly as if it had not been interrupted.
 
 One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest
 and the one before are kept, so that a file damaged later still leaves one to go on from.
@@ -31,7 +31,7 @@ class Checkpoint:
 
 
 def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, and let go of all but the newest two."""
+    """Write a checkpoint, and remove all but the newest two."""
     folder = run / _FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def checkpoint_round(run: Path) -> int:
 
 
 def discard_checkpoints(run: Path) -> None:
-    """Forget all checkpoints."""
+    """Remove all checkpoints."""
     for path in _files(run):
         path.unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """One writer per run directory.
 
-The lock is the kernel's (flock), so it falls with the process that held it, however that ended; the
-file's text only says who it was.
+The lock is the kernel's (flock), so it is released when its process ends, however that happens; the file's text only
+names the process.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ class RunLock:
                     owner = handle.read().strip() or "another process"
                     handle.close()
                     raise TraceError(f"{folder}: is being written by {owner}; wait for it, or stop it") from None
-                time.sleep(0.02)  # somebody may only be looking
+                time.sleep(0.02)  # a reader may hold it for a moment
             handle.close()
         self._handle = handle
         self._path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
@@ -65,7 +65,7 @@ class RunLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a living process writes this run."""
+    """Whether a running process writes this run."""
     try:
         with (folder / _NAME).open("r", encoding="utf-8") as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

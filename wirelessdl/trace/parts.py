@@ -1,7 +1,6 @@
 """Reading the parts of a table, and finding what is wrong with them.
 
-Every part says which rounds it covers, so a part that was cut short, deleted or put there by somebody
-else is noticed and named.
+Every part states which rounds it covers, so a part that is damaged, missing or not of this run is noticed and named.
 """
 
 import re
@@ -18,7 +17,7 @@ _NAME = re.compile(r"part-\d{6,}\.parquet")
 
 @dataclass(frozen=True)
 class Parts:
-    """Readable parts in order, and one line for everything that is not as it should be."""
+    """Readable parts in order, and one line for every problem."""
 
     paths: list[Path]
     problems: list[str]
@@ -84,5 +83,5 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
 
 
 def read_folder(folder: Path) -> pa.Table:
-    """A table's folder as pyarrow reads it, unchecked: what everything else is measured against."""
+    """A table's folder as pyarrow reads it, without checks: the baseline of benchmarks."""
     return pq.read_table(folder)

@@ -1,4 +1,4 @@
-"""Where a run comes from: versions, machine, command, code."""
+"""The provenance of a run: versions, machine, command, code."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ _PACKAGES = ("numpy", "scipy", "torch", "simpy", "pandas", "pyarrow", "pydantic"
 
 
 def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str, str], folder: str) -> dict[str, Any]:
-    """What is needed to tell whether another run must agree with this one, value for value."""
+    """What decides whether another run must agree with this one, value for value."""
     return {
         "schema": VERSION,
         "wirelessdl": wirelessdl.__version__,

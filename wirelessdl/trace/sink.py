@@ -1,6 +1,6 @@
 """The writer of a run directory: Parquet parts, whole or absent, one per table and flush.
 
-A part is named by the last round it holds, so what came after a round can be told from its name.
+A part is named by the last round it holds, so parts written after a round can be found by name.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,21 @@
-"""Path loss: what distance takes away, in dB. Shadowing and fading are separate models: chain them.
+"""Path loss as a function of distance, in dB. Shadowing and fading are separate models: chain them.
 
     friis                20 lg(4 pi d / lambda)
     log-distance         L0 + 10 n lg(d / d0), L0 the free-space loss at d0 unless given
     three-log-distance   log-distance with other exponents beyond d1 and d2
     two-ray              friis to the crossover 4 pi ht hr / lambda, then 40 lg d - 20 lg(ht hr)
-    range                nothing within range_m, everything beyond
+    range                0 within range_m, infinite beyond
     matrix               as given, [rx][tx]
     umi-street-canyon, uma, inh-office, rma      TR 38.901: see tr38901.py
-    sidelink-urban, sidelink-highway             TR 37.885: see sidelink.py
+    sidelink-urban, sidelink-highway             TR 37.885: see tr37885.py
 
-Valid in the far field; closer than the reference distance (friis, two-ray: one wavelength) is clamped
-there. The 3GPP models have ranges of distance, height and frequency; outside them is an error.
+    d       length of the link in three dimensions, m
+    lambda  wavelength c / f, m; f: carrier frequency, Hz; c: speed of light, m/s
+    ht, hr  antenna heights of transmitter and receiver, m
+    lg      logarithm to base 10
+
+Valid in the far field; distances below the reference distance (friis, two-ray: one wavelength) are clamped
+to it. The 3GPP models have ranges of distance, height and frequency; outside them is an error.
 """
 
 from typing import Annotated
@@ -27,7 +32,7 @@ Positive = Annotated[float, Gt(0)]
 
 
 def friis_loss_db(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
-    """Free-space loss between isotropic antennas."""
+    """Free-space loss between isotropic antennas, dB, of the shape of distance_m."""
     wavelength_m = SPEED_OF_LIGHT_MPS / frequency_hz
     return 20.0 * np.log10(4.0 * np.pi * np.maximum(distance_m, wavelength_m) / wavelength_m)
 
@@ -35,7 +40,7 @@ def friis_loss_db(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
 def two_ray_loss_db(
     distance_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
 ) -> FloatArray:
-    """Free space to the crossover distance, a ground reflection beyond."""
+    """Free space to the crossover distance, a ground reflection beyond: dB; three arrays of one shape, m."""
     wavelength_m = SPEED_OF_LIGHT_MPS / frequency_hz
     crossover_m = 4.0 * np.pi * tx_height_m * rx_height_m / wavelength_m
     far = 40.0 * np.log10(np.maximum(distance_m, wavelength_m)) - 20.0 * np.log10(tx_height_m * rx_height_m)
@@ -43,9 +48,10 @@ def two_ray_loss_db(
 
 
 class PathLoss(Composable):
-    """A model of loss alone; its gain follows."""
+    """Base of models that are a loss in dB; the gain follows from it: |h| = 10^(-loss / 20)."""
 
     def loss_db(self, links: Links) -> FloatArray:
+        """Loss of every link, `[links]` dB."""
         raise AssertionError("a loss model has a loss")
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
@@ -53,7 +59,13 @@ class PathLoss(Composable):
 
 
 class Friis(PathLoss):
-    """Free space."""
+    """Free space.
+
+        L = 20 lg(4 pi d / lambda)   [dB]
+
+    d: link length, m. lambda = c / f: wavelength, m. f: carrier frequency, Hz.
+    Valid in the far field with isotropic antennas; d below lambda is taken as lambda, so L is never below 22 dB.
+    """
 
     def __init__(self, frequency_hz: Positive):
         self.frequency_hz = frequency_hz
@@ -63,7 +75,13 @@ class Friis(PathLoss):
 
 
 class LogDistance(PathLoss):
-    """Power law beyond a reference distance."""
+    """Power law beyond a reference distance.
+
+        L = L0 + 10 n lg(d / d0)   [dB]
+
+    d: link length, m. d0: reference_m, m. n: exponent. L0: reference_loss_db, dB; by default the free-space loss
+    at d0 and the carrier frequency_hz. Valid for d >= d0; d below d0 is taken as d0.
+    """
 
     def __init__(
         self,
@@ -85,7 +103,13 @@ class LogDistance(PathLoss):
 
 
 class ThreeLogDistance(PathLoss):
-    """Three power laws; no loss closer than the first distance."""
+    """Three power laws; no loss closer than the first distance.
+
+        L = L0 + 10 n0 lg(min(d, d1) / d0) + 10 n1 lg(min(d, d2) / d1) + 10 n2 lg(d / d2)   [dB]
+
+    d: link length, m; a term counts where its logarithm is positive. d0, d1, d2: distances_m, m. n0, n1, n2:
+    exponents. L0: reference_loss_db, dB, at d0. Valid for d >= d0; L = 0 below d0. The carrier frequency is in L0.
+    """
 
     def __init__(
         self,
@@ -107,7 +131,14 @@ class ThreeLogDistance(PathLoss):
 
 
 class TwoRay(PathLoss):
-    """Free space, then a ground reflection."""
+    """Free space, then a ground reflection.
+
+        L = 20 lg(4 pi d / lambda)     d <= 4 pi ht hr / lambda      [dB]
+        L = 40 lg d - 20 lg(ht hr)     beyond
+
+    d: link length, m. ht, hr: antenna heights, m. lambda = c / f: wavelength, m. f: carrier frequency, Hz.
+    Valid over flat ground for d well above ht and hr; d below lambda is taken as lambda.
+    """
 
     def __init__(self, frequency_hz: Positive):
         self.frequency_hz = frequency_hz
@@ -117,7 +148,7 @@ class TwoRay(PathLoss):
 
 
 class Range(PathLoss):
-    """All or nothing."""
+    """No loss up to range_m (m, of the link in three dimensions), infinite loss beyond. For tests and toy networks."""
 
     def __init__(self, range_m: Positive = 250.0):
         self.range_m = range_m

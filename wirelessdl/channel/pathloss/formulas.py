@@ -1,7 +1,7 @@
-"""The 3GPP loss models behind one face: ranges of validity, and which end is the base station.
+"""The 3GPP loss models under their names: which end is the base station, and the ranges of validity.
 
-The higher antenna is the base station. Outside a model's range of distance, height or frequency it has
-no meaning, and the first offending value is named; `enforce=False` goes on regardless.
+The higher antenna is taken as the base station. Outside a model's range of distance, height or frequency the standard
+defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula all the same.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Condition = Literal["los", "nlos"]
 
 @dataclass(frozen=True)
 class Validity:
-    """Closed ranges: ground distance, base and user height in metres, frequency in hertz."""
+    """Closed ranges: ground distance, height of the base station and of the terminal in m, carrier frequency in Hz."""
 
     distance_m: tuple[float, float]
     base_m: tuple[float, float]
@@ -45,7 +45,11 @@ def standard_loss_db(
     *,
     enforce: bool = True,
 ) -> FloatArray:
-    """Loss of a 3GPP model by name."""
+    """Loss of a 3GPP model by name, `[links]` dB.
+
+    ground_m: [links] ground distance; tx_height_m, rx_height_m: [links] antenna heights; los: with or without a line
+    of sight, for all links.
+    """
     slant = np.sqrt(ground_m**2 + (tx_height_m - rx_height_m) ** 2)
     if name in SIDELINK:
         return np.asarray(SIDELINK[name](slant, frequency_hz, los))
@@ -59,7 +63,7 @@ def standard_loss_db(
 def check_range(
     name: str, ground_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
 ) -> None:
-    """Raise for the first value outside the model's range; sidelink has none."""
+    """Raise a ValueError with the first value outside the model's range; sidelink models have no range."""
     if name not in CELLULAR:
         return
     valid = CELLULAR[name][1]

@@ -1,4 +1,4 @@
-"""Loss and line-of-sight probability by name: scalars in, scalars out; arrays in, arrays out.
+"""Loss and line-of-sight probability by name. Numbers give a number, arrays an array of their common shape.
 
 path_loss_db("umi-street-canyon", 100.0, frequency_hz=3.5e9, tx_height_m=10.0, rx_height_m=1.5, condition="nlos")
 """
@@ -28,7 +28,11 @@ def path_loss_db(
     condition: Condition = "los",
     **parameters: Any,
 ) -> float | FloatArray:
-    """Loss in dB over a ground distance. Every model accepts a condition; those that know none ignore it."""
+    """Path loss, dB, of the common shape of distance and heights.
+
+    distance_2d_m: distance on the ground. condition: with or without a line of sight; models that do not depend on it
+    ignore it. parameters: further arguments of the model's class.
+    """
     if name not in NAMES:
         raise ValueError(f"no loss model {name!r}{nearest(name, NAMES)}")
     if condition not in ("los", "nlos"):
@@ -57,7 +61,7 @@ def path_loss_db(
 
 
 def los_probability(name: str, distance_2d_m: float | FloatArray) -> float | FloatArray:
-    """Probability that a link of this ground distance has a line of sight."""
+    """Probability of a line of sight, of the shape of distance_2d_m, the distance on the ground."""
     if name not in LOS_PROBABILITY:
         raise ValueError(f"{name!r} has no line-of-sight probability{nearest(name, LOS_PROBABILITY)}")
     distance = np.asarray(distance_2d_m, dtype=np.float64)
@@ -75,7 +79,7 @@ def _standard(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _side_by_side(ground: FloatArray, tx_height: FloatArray, rx_height: FloatArray) -> Links:
-    """One link per pair of nodes, 2n -> 2n + 1, at the given distances."""
+    """One link per pair of nodes, 2n -> 2n + 1, each with its distance and heights."""
     count = len(ground)
     position = np.zeros((2 * count, 3))
     position[0::2, 2], position[1::2, 2], position[1::2, 0] = tx_height, rx_height, ground

@@ -1,11 +1,16 @@
-"""3GPP TR 37.885 sidelink: device to device, both ends low. f in GHz, d the slant range in metres.
+"""3GPP TR 37.885 sidelink: device to device, both antennas low.
 
     urban    LOS   38.77 + 16.7 lg d + 18.2 lg f        P_LOS = min(1, 1.05 exp(-0.0114 d))
     highway  LOS   32.4 + 20 lg d + 20 lg f             P_LOS = min(1, 2.1013e-6 d^2 - 0.002 d + 1.0193) to 475 m,
                                                                 max(0, 0.54 - 0.001 (d - 475)) beyond
     both     NLOS  36.85 + 30 lg d + 18.9 lg f
 
-No upper distance is given; closer than 1 m is clamped there.
+    d       slant range, m, in the losses; ground distance, m, in P_LOS
+    f       carrier frequency, GHz
+    P_LOS   probability of a line of sight
+    lg      logarithm to base 10
+
+Validity: no upper distance is given; d below 1 m is taken as 1 m.
 """
 
 import math
@@ -17,14 +22,14 @@ from wirelessdl.arrays import FloatArray
 
 
 def urban(distance_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Loss in a street grid."""
+    """Loss in a street grid, dB, of the shape of distance_m (slant range)."""
     if not los:
         return _blocked(distance_m, frequency_hz)
     return 38.77 + 16.7 * _lg(distance_m) + 18.2 * math.log10(frequency_hz / 1e9)
 
 
 def highway(distance_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Loss on a highway."""
+    """Loss on a highway, dB, of the shape of distance_m (slant range)."""
     if not los:
         return _blocked(distance_m, frequency_hz)
     return 32.4 + 20 * _lg(distance_m) + 20 * math.log10(frequency_hz / 1e9)

@@ -1,7 +1,5 @@
 """3GPP TR 38.901 path loss and line-of-sight probability: base station to terminal.
 
-f in GHz in the losses, distances and heights in metres; d is the ground distance, D the slant range.
-
     UMi   LOS   32.4 + 21 lg D + 20 lg f, beyond the breakpoint 32.4 + 40 lg D + 20 lg f - 9.5 lg(b^2 + dh^2)
           NLOS  max(LOS, 22.4 + 35.3 lg D + 21.3 lg f - 0.3 (hUT - 1.5))
     UMa   LOS   28 + 22 lg D + 20 lg f, beyond 28 + 40 lg D + 20 lg f - 9 lg(b^2 + dh^2)
@@ -11,8 +9,17 @@ f in GHz in the losses, distances and heights in metres; d is the ground distanc
           NLOS  max(LOS, 161.04 - 7.1 lg W + 7.5 lg h - (24.37 - 3.7 (h/hBS)^2) lg hBS
                 + (43.42 - 3.1 lg hBS)(lg D - 3) + 20 lg f - (3.2 lg^2(11.75 hUT) - 4.97))
 
-b = 4 (hBS - 1)(hUT - 1) f / c (f in Hz). With both ends at 1.5 m these formulas collapse (the UMi
-breakpoint is 11.7 m at 3.5 GHz): device to device, use sidelink or log-distance.
+    d, D      ground distance and slant range, m; D^2 = d^2 + dh^2
+    f         carrier frequency, GHz in the losses, Hz in the breakpoints
+    hBS, hUT  heights of the higher antenna (base station) and the lower one (terminal), m; dh = hBS - hUT
+    b         breakpoint distance of UMi and UMa, m: 4 (hBS - 1)(hUT - 1) f / c, for an environment height of 1 m
+    dBP       breakpoint distance of RMa, m: 2 pi hBS hUT f / c
+    h, W      RMa: mean building height, 5 m, and street width, 20 m
+    a, b'     RMa: min(0.03 h^1.72, 10) and min(0.044 h^1.72, 14.77), dB
+    c         speed of light, m/s; lg: logarithm to base 10
+
+Ranges of validity are in formulas.py. With both antennas at 1.5 m the formulas lose their meaning (the UMi breakpoint
+is 11.7 m at 3.5 GHz): from device to device use sidelink or log-distance.
 """
 
 import math
@@ -36,7 +43,7 @@ def _breakpoint(base_m: FloatArray, user_m: FloatArray, frequency_hz: float) -> 
 
 
 def rural_breakpoint_m(base_m: FloatArray, user_m: FloatArray, frequency_hz: float) -> FloatArray:
-    """Where RMa changes slope, and its shadowing with a line of sight grows."""
+    """Breakpoint of RMa, m, `[links]`: its loss changes slope there, and its line-of-sight shadowing grows."""
     return 2.0 * np.pi * base_m * user_m * frequency_hz / SPEED_OF_LIGHT_MPS
 
 
@@ -58,7 +65,7 @@ def _two_slopes(
 
 
 def umi(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Urban micro, street canyon."""
+    """Loss of the urban micro cell in a street canyon, `[links]` dB; d: ground distance, base_m, user_m: heights."""
     clear = _two_slopes(d, base_m, user_m, frequency_hz, near=(32.4, 21.0), fall=9.5)
     if los:
         return clear
@@ -67,7 +74,7 @@ def umi(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: flo
 
 
 def uma(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Urban macro."""
+    """Loss of the urban macro cell, `[links]` dB; arguments as in `umi`."""
     clear = _two_slopes(d, base_m, user_m, frequency_hz, near=(28.0, 22.0), fall=9.0)
     if los:
         return clear
@@ -76,15 +83,15 @@ def uma(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: flo
 
 
 def inh(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Indoor hotspot, office."""
-    # given from 1 m on: closer is clamped there
+    """Loss of the indoor office, `[links]` dB; arguments as in `umi`."""
+    # defined from 1 m on: closer is clamped to it
     slant, ghz = np.log10(np.maximum(_slant(d, base_m, user_m), 1.0)), math.log10(frequency_hz / 1e9)
     clear: FloatArray = 32.4 + 17.3 * slant + 20 * ghz
     return clear if los else np.maximum(clear, 17.3 + 38.3 * slant + 24.9 * ghz)
 
 
 def rma(d: FloatArray, base_m: FloatArray, user_m: FloatArray, frequency_hz: float, los: bool) -> FloatArray:
-    """Rural macro, 5 m buildings and 20 m streets."""
+    """Loss of the rural macro cell with 5 m buildings and 20 m streets, `[links]` dB; arguments as in `umi`."""
     ghz, h = frequency_hz / 1e9, _BUILDING_M
     slope, offset = min(0.03 * h**1.72, 10.0), min(0.044 * h**1.72, 14.77)
 

@@ -70,7 +70,7 @@ def write_cached(name: str, arrays: Mapping[str, NDArray[Any]]) -> Path:
 
 @contextmanager
 def fetching(name: str) -> Iterator[Path]:
-    """The folder for downloads, with nobody else fetching the same data set into it."""
+    """The folder for downloads, locked against other processes that fetch the same data set."""
     folder = cache_folder() / "downloads"
     try:
         folder.mkdir(parents=True, exist_ok=True)

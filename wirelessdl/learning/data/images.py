@@ -103,7 +103,7 @@ def channel_moments(images: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDA
 
 
 class _Fetched:
-    """A fetched image set in one of its splits, cut down where asked."""
+    """A fetched image set in one of its splits, or a subset of it."""
 
     name: str
 

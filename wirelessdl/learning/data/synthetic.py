@@ -4,7 +4,7 @@ synthetic              a mixture of unit Gaussians, one per class, whose centres
 synthetic-regression   y = X w + b + noise. The noise of the training set is made orthogonal to [X 1], so the
                        least-squares optimum over all training samples is w and b themselves.
 
-Made from their own seed: another world (scenario.seed) deals the same data differently.
+Made from their own seed: another scenario.seed splits the same data differently among nodes.
 """
 
 from typing import Annotated

@@ -28,7 +28,7 @@ class ClosedForm:
     def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
         self._job = job
         accepted = inspect.signature(job.learner.gradient).parameters  # a user's learner may know of neither
-        self.weighs, self._fills = "weight" in accepted, "out" in accepted
+        self.accepts_weights, self._fills = "weight" in accepted, "out" in accepted
         held, work = _CACHE // (sample_bytes * batch), _WORK // (job.learner.size * batch)
         self.chunk = max(1, min(held, work))
         self.workers = workers if nodes >= _PIECES * self.chunk else 1
@@ -49,7 +49,7 @@ class ClosedForm:
 
 class Vectorised:
     name = "vmap"
-    weighs = True
+    accepts_weights = True
     workers = 1
 
     def __init__(self, job: Job, sample_numbers: int, batch: int, allowance: int):

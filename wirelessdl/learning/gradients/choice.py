@@ -1,4 +1,4 @@
-"""Which strategy: what was asked for, or a fixed rule of model family, device and K.
+"""The choice of the strategy: as configured, or a fixed rule of model family, device and K.
 
 closed form known                       closed-form
 a module on an accelerator              vmap
@@ -27,7 +27,7 @@ _ALLOWANCE = {"cpu": 2**28, "cuda": 2**30, "mps": 2**28}  # bytes; fixed, since 
 def choose(
     name: StrategyName, job: Job, *, nodes: int, batch: int, input_shape: tuple[int, ...], threads: int
 ) -> Strategy:
-    """The strategy of a run. Raises ValueError where the one asked for does not fit the model."""
+    """The strategy of a run. Raises ValueError where the configured one does not fit the model."""
     learner = job.learner
     module, closed = isinstance(learner, ModuleLearner), capability(learner, "gradient") is not None
     workers = threads if job.device.type == "cpu" else 1
@@ -83,7 +83,7 @@ def _vectorises(job: Job, input_shape: tuple[int, ...]) -> bool:
 
 
 def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
-    """One gradient of nothing, so that what torch refuses is refused before the run."""
+    """One gradient of zeros, so that an error of torch's is raised before the run."""
     x = torch.zeros(2, job.learner.size, dtype=job.dtype, device=job.device)
     shape = (math.prod(input_shape) + 1,) if job.learner.bias_column else input_shape
     features = torch.zeros(2, 2, *shape, dtype=job.dtype, device=job.device)

@@ -31,13 +31,13 @@ class Job:
 class Strategy(Protocol):
     """Clipped gradients of some nodes at a time.
 
-    chunk: nodes to hand over at once; workers: threads that may call at the same time, each with its number
+    chunk: nodes per call; workers: threads that may call at the same time, each with its number
     """
 
     name: str
     chunk: int
     workers: int
-    weighs: bool  # whether batches may be padded with samples of weight zero
+    accepts_weights: bool  # whether batches may be padded with samples of weight zero
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Clipped gradient into `out[k, m]`; returns the mean loss, `[k]`."""
@@ -64,7 +64,7 @@ def layers(learner: Any, x: Tensor) -> list[Tensor]:
 class Loop:
     name = "loop"
     chunk = workers = 1
-    weighs = True
+    accepts_weights = True
 
     def __init__(self, job: Job):
         self._job = job

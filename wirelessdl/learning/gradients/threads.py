@@ -12,12 +12,12 @@ from wirelessdl.learning.clipping import clip_rows_
 from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.ghost import Ghost, supported
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
-from wirelessdl.learning.models.module import judge, statistics
+from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
 
 class Threads:
     name = "threads"
-    weighs = True
+    accepts_weights = True
     chunk = 1
 
     def __init__(self, job: Job, workers: int, fallback: Vectorised):
@@ -66,11 +66,11 @@ class Threads:
 
     def scores(self, worker: int, x: Tensor, features: Tensor, nodes: range = range(0)) -> Tensor:
         found, module = [], self._modules[worker]
-        module.train(self.remembered is None)  # what was remembered is for judging
+        module.train(self.remembered is None)  # running statistics are used in evaluation only
         for place, row in enumerate(x):
             self._load(worker, row)
             self._recall(worker, nodes[place] if nodes else None)
-            found.append(judge(lambda part: module(self._last(part)), features))
+            found.append(scores_in_chunks(lambda part: module(self._last(part)), features))
         module.train()
         return torch.stack(found)
 

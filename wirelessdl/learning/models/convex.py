@@ -5,7 +5,7 @@
 
 The last column of a is one, so the bias is penalised like any weight: that is what makes them strongly
 convex. The penalty's gradient holds no data and is added after clipping. What the network minimises is
-F = sum_i f_i, each node counting alike; `objective` gives F(w) - F(w*) of any models.
+F = sum_i f_i, with equal weight for each node; `objective` gives F(w) - F(w*) of any models.
 """
 
 from typing import Annotated, ClassVar, Protocol

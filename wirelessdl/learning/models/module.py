@@ -1,10 +1,9 @@
 """Any torch module as a learner: its parameters, one after the other, are a node's vector.
 
-The module says how scores come from samples; what it starts from are the weights it was built with. A
-node's only memory is its vector, since that is what the privacy proof rests on: batch normalisation goes
-by the batch it sees, in evaluation too. The paper protocol proves nothing of the kind, and there every node keeps
-running statistics of its own, which are never sent. Modules that draw random numbers are refused, since draws
-would depend on which thread came first.
+The module computes scores from samples; its initial weights are those it was built with. A node's only state is its
+vector, since the privacy proof assumes that: batch normalisation uses the statistics of the present batch, in
+evaluation too. The paper protocol has no such proof, and there every node keeps running statistics of its own, which
+are never sent. Modules that draw random numbers are refused, since draws would depend on the order of threads.
 """
 
 import copy
@@ -31,7 +30,7 @@ _EVALUATED = 500  # samples that go through a module at once when it is evaluate
 
 
 class ModuleLearner:
-    """A module's scores for weight vectors that come from outside."""
+    """A torch module whose weights are given with every call."""
 
     bias_column = False
 
@@ -64,12 +63,12 @@ class ModuleLearner:
 
     @property
     def batch_norm(self) -> str | None:
-        """Name of a layer through which samples see each other, if there is one."""
+        """Name of a layer that mixes the samples of a batch, if there is one."""
         found = (name for name, layer in self.module.named_modules() if isinstance(layer, _BatchNorm))
         return next(found, None)
 
     def keep_statistics(self) -> None:
-        """Let batch normalisation remember what it saw; see `Threads`, which keeps it apart for every node."""
+        """Let batch normalisation keep running statistics; `Threads` keeps them separately for every node."""
         for layer in self.module.modules():
             if isinstance(layer, _BatchNorm):
                 layer.track_running_stats = True
@@ -78,7 +77,7 @@ class ModuleLearner:
 
     @property
     def remembered(self) -> int:
-        """Numbers a node remembers besides its vector."""
+        """Numbers that a node keeps besides its vector."""
         return sum(part.numel() for part in statistics(self.module))
 
     def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
@@ -93,18 +92,20 @@ class ModuleLearner:
         return functional_call(self.module, dict(zip(self.names, parameters)), (features,))  # type: ignore[no-any-return]
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        return torch.stack([judge(lambda part, row=row: self.forward(self.split(row), part), features) for row in x])
+        return torch.stack(
+            [scores_in_chunks(lambda part, row=row: self.forward(self.split(row), part), features) for row in x]
+        )
 
     def copies(self, count: int, device: torch.device, dtype: torch.dtype) -> list[nn.Module]:
-        """Modules that threads can run side by side: one module in two threads crashes."""
+        """Copies for threads that run at the same time: one module in two threads crashes."""
         return [copy.deepcopy(self.module).to(device=device, dtype=dtype) for _ in range(count)]
 
     def prepare(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Move what is not a weight (constants the module brings along)."""
+        """Move the module's buffers and constants, which are no weights."""
         self.module.to(device=device, dtype=dtype)
 
     def refuse(self, clipping: Clipping, padded: bool) -> None:
-        """Raise where a layer lets samples see each other and they must not."""
+        """Raise where a layer mixes the samples of a batch and the settings do not allow it."""
         layer = self.batch_norm
         if layer is not None and clipping == "per-sample":
             raise ValueError(
@@ -150,27 +151,30 @@ def statistics(module: nn.Module) -> list[Tensor]:
     return [part for layer in layers for part in (layer.running_mean, layer.running_var) if part is not None]
 
 
-def judge(forward: Any, features: Tensor) -> Tensor:
-    """Scores of many samples, some at a time."""
+def scores_in_chunks(forward: Any, features: Tensor) -> Tensor:
+    """Scores of many samples, `_EVALUATED` at a time."""
     with torch.no_grad():
         return torch.cat([forward(part) for part in torch.split(features, _EVALUATED)])
 
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Modules built inside start from weights of the world's seed; torch's own generator is left as it was."""
+    """Modules built inside get initial weights from rng; torch's global generator is left unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
         yield
 
 
 def adapt(model: Any, input_shape: tuple[int, ...], classes: int) -> Any:
-    """A learner: a torch module is wrapped, anything else is taken as one."""
+    """A learner: a torch module is wrapped, any other object is one already."""
     return ModuleLearner(model, input_shape, classes) if isinstance(model, nn.Module) else model
 
 
 def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -> None:
-    """Raise a ValueError with what does not fit. at_own_model: gradients as the paper's protocol takes them."""
+    """Raise a ValueError where learner, data and settings do not fit; before anything is allocated.
+
+    at_own_model: gradients at the node's own model, as in the paper's protocol.
+    """
     _require_labels(data)
     _require_task(learner, data)
     if at_own_model and capability(learner, "penalty") is not None:

@@ -1,7 +1,7 @@
 """How nodes move: positions and velocities at any time.
 
 A mobility is any object with `geometry(time_s)`. Its constructor may ask for `start_m` (where nodes were
-placed, `[K, 3]`), `rng` and `find_file`. Answers must not depend on which times were asked for before.
+placed, `[K, 3]`), `rng` and `find_file`. The geometry of a time must not depend on earlier calls.
 """
 
 from typing import Protocol

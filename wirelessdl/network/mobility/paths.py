@@ -9,8 +9,8 @@ from wirelessdl.links import Geometry
 class Paths:
     """Legs `[n, K]`: node k is at `origin + velocity (t - begin)` from `begin` of a leg to that of the next.
 
-    Legs can be added at the end; what was there does not change, so answers do not depend on when they
-    were asked for.
+    Legs can be added at the end; earlier ones do not change, so the geometry of a time does not depend on when it is
+    computed.
     """
 
     def __init__(self, begin_s: FloatArray, origin_m: FloatArray, velocity_mps: FloatArray):

@@ -115,7 +115,7 @@ def _read_ns2(file: str, find_file: FindFile, height_m: FloatArray) -> list[list
         for axis in "XY":
             if axis not in place:
                 raise ValueError(f'file is "{file}"; {axis}_ of node {node} is not set; network.nodes is {nodes}')
-        # ns-2 writes a height of 0 for a plane: the placement knows better
+        # ns-2 writes a height of 0 for a plane: then the height is the placement's
         start = np.array([place["X"], place["Y"], place.get("Z", 0.0) or height_m[node]])
         legs.append(_driven(start, sorted(going)))
     return legs

@@ -1,8 +1,8 @@
-"""Who hears whom.
+"""Topologies: which node hears which.
 
-A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that
-says `follows_motion = True` is asked again as nodes move. Graphs must be strongly connected: every model
-must reach every node. A topology that knows what would connect it has a `remedy`.
+A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that declares
+`follows_motion = True` is evaluated again as nodes move. Graphs must be strongly connected: every model must reach
+every node. A topology that can say what would connect it has a `remedy`.
 """
 
 from typing import Any, Protocol
@@ -48,7 +48,7 @@ def require_links(links: object, nodes: int) -> Links:
 
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
-    """Raise with what falls apart, how, and what would help."""
+    """Raise where the graph is not strongly connected, with its parts and a remedy."""
     label = links.component
     parts = int(label.max()) + 1
     if parts == 1:

@@ -1,8 +1,8 @@
-"""Graphs by rule or by chance, whatever the distance. All links go both ways.
+"""Deterministic and random graphs that do not depend on distance. All links go both ways.
 
-    full          everyone hears everyone
+    full          every node hears every other node
     ring          the `reach` nearest on either side, in node order
-    star          everyone hears the hub, and the hub everyone
+    star          the hub and every other node hear each other
     erdos-renyi   each pair with probability p
     k-regular     uniform among graphs in which every node has `degree` neighbours (asymptotically)
     small-world   a ring with k neighbours, the far end of each edge rewired with probability p

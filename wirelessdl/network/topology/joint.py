@@ -1,4 +1,4 @@
-"""Graphs that change: a model need not reach everyone in one round, only within a window of them.
+"""Graphs that change: a model need not reach every node in one round, only within a window of rounds.
 
 Joint strong connectivity over every window of B rounds is what convergence proofs on time-varying graphs
 ask for: the union of the links of any B rounds in a row must be strongly connected.

@@ -1,13 +1,13 @@
-"""Links that places allow.
+"""Links by distance or SNR.
 
     random-geometric   pairs within `radius_m` at the start; the links stay as nodes move
     range              pairs within `range_m`, again as nodes move
     snr                links of mean SNR `min_snr_db` or more by the loss models, again as nodes move
 
-Pairs within a distance come from a k-d tree, so candidates cost K log K and not K^2. How far an SNR
-reaches cannot be had from the loss models without asking them about every pair (line of sight is drawn
-per pair, and a user's model may do anything), so `snr` does just that for up to 1,500 nodes and needs
-`max_range_m` beyond: pairs further apart than that are not asked about, and never linked.
+Pairs within a distance come from a k-d tree, so candidates cost K log K and not K^2. The range of an SNR does not
+follow from the loss models (line of sight is drawn per pair, and a user's model may do anything), so `snr` evaluates
+them for every pair up to 1,500 nodes and needs `max_range_m` beyond: pairs further apart are not evaluated, and never
+linked.
 """
 
 import math
@@ -22,12 +22,12 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.network.parameters import Length
 from wirelessdl.network.topology.graphs import SnrDb
 
-ALL_PAIRS = 1500  # nodes up to which every pair is asked for its SNR
+ALL_PAIRS = 1500  # nodes up to which the SNR of every pair is evaluated
 
 
 def links_within(geometry: Geometry, range_m: float) -> Links:
     """All links no longer than a range, both ways."""
-    # the tree compares squares: ask for a hair more, then compare what everyone else sees
+    # the tree compares squares: search slightly further, then compare the link lengths themselves
     pair = cKDTree(geometry.position_m).query_pairs(range_m * (1 + 1e-9), output_type="ndarray")
     links = Links.from_pairs(pair[:, 0], pair[:, 1], geometry, both_ways=True)
     return links.where(links.distance_m <= range_m)
