@@ -19,7 +19,7 @@ from rich.table import Table
     "--json", "as_json", is_flag=True, help="JSON instead of tables: one object per run, or one of all names."
 )
 def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER and how they stand; or, without it, all that scenarios can name."""
+    """List the runs in FOLDER with their states; or, without it, all that scenarios can name."""
     if folder is None:
         _list_names_as_json() if as_json else _list_names()
     else:
@@ -50,7 +50,6 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("own epsilon", justify="right", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
-    table.add_column("")
     for run in runs:
         table.add_row(
             escape(run.name),
@@ -60,9 +59,11 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
             "" if run.epsilon is None else f"{run.epsilon:.3g}",
             _age(run.started),
-            escape(run.error),
         )
     console.print(table)
+    for run in runs:
+        if run.error:
+            console.print(f"{escape(run.name)}: {escape(run.error)}", soft_wrap=True)  # one line each, however long
 
 
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}

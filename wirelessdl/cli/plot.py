@@ -32,10 +32,10 @@ def command(
     rounds: int,
     links: tuple[str, ...],
 ) -> None:
-    """A figure of one RUN, or of several, one IEEE column wide, fonts embedded.
+    """Draw a figure of one RUN or several, one IEEE column wide, fonts embedded.
 
-    Runs of one scenario (alike but for seed and run) become their mean with its 95% band; other scenarios are
-    drawn beside them. map, timeline, channel and partition show one run.
+    Runs of one scenario (equal but for seed and run) become their mean with its 95% band; each scenario gets a curve
+    of its own. map, timeline, channel and partition show one run.
     """
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs

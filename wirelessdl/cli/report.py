@@ -8,20 +8,23 @@ import click
 @click.command(epilog="Example: wirelessdl report outputs/urban_er_k20-s7-r1")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; default: report.html in RUN, or here.")
-@click.option("--csv", "csv_folder", type=click.Path(path_type=Path), help="Also every table as CSV into this folder.")
 @click.option(
-    "--tensorboard", type=click.Path(path_type=Path), help="Also curves as TensorBoard events under this folder."
+    "--csv", "csv_folder", type=click.Path(path_type=Path), help="Also write every table as CSV into this folder."
+)
+@click.option(
+    "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
 )
 def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
-    """One HTML file of RUN, or of several laid over each other: it opens in any browser, without a network.
+    """Write one HTML file of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
 
-    A run that is still going gives a report of what is there.
+    A run that is not finished gives a report of the rounds written so far. Nothing of a run is executed: reports are
+    made from its tables alone.
     """
     from wirelessdl.analysis.report import write_report
 
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     if out is None and len(runs) == 1 and not runs[0].is_dir():
-        path = Path("report.html")  # so that the run, not the file, is what is complained about
+        path = Path("report.html")  # the error then names the run, not the file
     write_report(runs, path)
     click.echo(f"report in {path}, {path.stat().st_size / 1e6:.1f} MB")
     _export(runs, csv_folder, tensorboard)

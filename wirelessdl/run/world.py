@@ -19,7 +19,7 @@ from wirelessdl.network.mobility import Mobility
 from wirelessdl.network.topology import Topology
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.problem import PowerPlan, PowerProblem
-from wirelessdl.privacy.combinations import Sampler
+from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
@@ -31,14 +31,6 @@ from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Callback
 from wirelessdl.units import from_db, thermal_noise_w
-
-# samplers by the accountants' names
-_SAMPLERS: dict[str, Sampler] = {
-    "without-replacement": "without-replacement",
-    "poisson": "poisson",
-    "full": "full-batch",
-    "shuffled": "shuffled",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +109,7 @@ class World:
         epochs = tuple(self.learning.sampler.epoch_rounds.tolist()) if sampling == "shuffled" else ()
         return Terms(
             privacy.protocol,
-            _SAMPLERS[sampling],
+            SAMPLERS[sampling],
             privacy.clipping,
             privacy.delta_total,
             epoch_rounds=epochs,
