@@ -123,11 +123,27 @@ def _compute(run: Run, frame: _Frames, sent: BoolArray) -> Bars:
     row = np.full(len(done), -1)
     for number in range(sent.shape[1]):
         mine, frames = slice(*np.searchsorted(node, [number, number + 1])), np.flatnonzero(sent[:, number])
-        # of the last frame before in which it sent: a slow node may miss some in between
-        last = np.searchsorted(begins_ns[frames], until_ns[mine], side="right") - 1
-        row[mine] = np.where(last >= 0, frames[last] if len(frames) else -1, -1)
-    row, node, until_s = row[row >= 0], node[row >= 0], until_s[row >= 0]
+        row[mine] = np.append(frames, -1)[_matched(begins_ns[frames], until_ns[mine])]
+    known = row >= 0
+    row, node, until_s = row[known], node[known], until_s[known]
     return Bars(row, np.full(len(row), _COMPUTE), node, begins_s[row], until_s - begins_s[row])
+
+
+def _matched(begins_ns: IntArray, until_ns: IntArray) -> IntArray:
+    """Which begin each end belongs to, both in order, each at most once: the last before it; -1 for none.
+
+    A slow node sends again only when it is done, so frames that it misses have no begin here; an event may be of a
+    round that is not written yet. Under the paper's
+    protocol an end may coincide with the next begin, and a gradient that takes no time with its own.
+    """
+    before = np.searchsorted(begins_ns, until_ns, side="left") - 1
+    until = np.searchsorted(begins_ns, until_ns, side="right") - 1
+    found, last = [], -1
+    for earlier, later in zip(before.tolist(), until.tolist()):
+        mine = earlier if earlier > last else later
+        found.append(mine if mine > last else -1)
+        last = max(last, mine)
+    return np.array(found, dtype=np.int64)
 
 
 def _down(frame: _Frames, up: BoolArray) -> Bars:
