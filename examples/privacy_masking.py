@@ -15,4 +15,4 @@ scenario = wirelessdl.load_scenario("urban_er_k20", overrides=["scenario.rounds=
 run = wirelessdl.simulate(scenario, out="outputs")
 print("rx <- tx   sum over slots   attained   proven     (epsilon, without amplification)")
 for audit in audit_run(run)[:8]:
-    print(f"{audit.rx:>2} <- {audit.tx:<4} {audit.claimed:>13.2f} {audit.attained:>10.2f} {audit.proven:>8.2f}")
+    print(f"{audit.rx:>2} <- {audit.tx:<4} {audit.link_sum:>13.2f} {audit.attained:>10.2f} {audit.proven:>8.2f}")

@@ -1,12 +1,15 @@
 """Runs side by side: differing keys, final figures, and what cannot be compared."""
 
 import json
+import shutil
 
+import pyarrow.parquet as pq
 import pytest
 from conftest import tiny
 
 from wirelessdl import simulate
 from wirelessdl.analysis.runs import differing, final_figures, grouped, open_runs
+from wirelessdl.trace.schema import VERSION
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +74,49 @@ def test_one_run_alone_is_no_comparison(runs, wirelessdl_command):
     assert "two runs or more" in shown.err
 
 
+def old_run(run, folder):
+    """A copy whose tables are of schema 1, without the columns and the table that came later."""
+    old = folder / "old"
+    shutil.copytree(run.path, old)
+    shutil.rmtree(old / "clients")
+    for part in (old / "rounds").iterdir():
+        table = pq.ParquetFile(part).read().drop_columns(["opened_s", "pilot_s"])
+        pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"wirelessdl_schema": b"1"}), part)
+    origin = json.loads((old / "provenance.json").read_text())
+    (old / "provenance.json").write_text(json.dumps({**origin, "schema": 1, "wirelessdl": "0.1.0"}))
+    return old
+
+
+def test_a_run_of_an_older_schema_is_one_line_of_the_list_and_hides_no_other(runs, tmp_path, wirelessdl_command):
+    old = old_run(runs[0], tmp_path)
+    shutil.copytree(runs[1].path, tmp_path / "new")
+    shown = wirelessdl_command("list", str(tmp_path))
+    assert shown.code == 0
+    line = (
+        f"its tables are of schema 1, this version reads {VERSION}; use the wirelessdl that wrote it (0.1.0), or run "
+    )
+    assert f"old: {line}the scenario again" in shown.out.splitlines()
+    found = {
+        run["name"]: run
+        for run in map(json.loads, wirelessdl_command("list", str(tmp_path), "--json").out.splitlines())
+    }
+    assert (found[old.name]["state"], found["new"]["state"]) == ("unreadable", "done")
+
+
 @pytest.mark.parametrize("command", [["compare"], ["plot", "--figure", "accuracy"], ["report"]])
-def test_what_is_no_run_is_told_in_one_line(command, runs, wirelessdl_command, tmp_path):
+def test_what_is_no_run_is_refused_in_one_line(command, runs, wirelessdl_command, tmp_path):
     good, empty, future = str(runs[0].path), tmp_path / "empty", tmp_path / "future"
     for folder in (empty, future):
         folder.mkdir()
         (folder / "scenario.toml").write_text((runs[0].path / "scenario.toml").read_text())
     (future / "provenance.json").write_text(json.dumps({"schema": 99, "wirelessdl": "9.9"}))
+    old = old_run(runs[0], tmp_path)
     for bad, words in (
         (str(tmp_path), "not a run directory"),
         (str(tmp_path / "nowhere"), "no such folder"),
         (str(empty), "is empty, no round was written"),
-        (str(future), "of schema 99, this version reads 1"),
+        (str(future), f"of schema 99, this version reads {VERSION}"),
+        (str(old), f"of schema 1, this version reads {VERSION}; use the wirelessdl that wrote it (0.1.0), or run the"),
         (good, "is named twice"),
     ):
         shown = wirelessdl_command(*command, good, bad)
@@ -92,7 +126,7 @@ def test_what_is_no_run_is_told_in_one_line(command, runs, wirelessdl_command, t
     assert not list(tmp_path.glob("*.pdf")) + list(tmp_path.glob("*.html"))
 
 
-def test_an_edited_scenario_is_told(runs, tmp_path, wirelessdl_command):
+def test_an_edited_scenario_is_refused(runs, tmp_path, wirelessdl_command):
     folder = tmp_path / "edited"
     folder.mkdir()
     (folder / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\n')

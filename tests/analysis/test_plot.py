@@ -9,14 +9,10 @@ from PIL import Image
 from scipy import stats
 
 from wirelessdl import simulate
-from wirelessdl.analysis.clients import holdings
 from wirelessdl.analysis.figures import CURVES, SINGLE
 from wirelessdl.analysis.figures.air import typical_links
 from wirelessdl.analysis.figures.curves import mean_band
-from wirelessdl.analysis.figures.nodes import node_means
-from wirelessdl.analysis.figures.timeline import bars
-from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.timeline import slots_of
+from wirelessdl.analysis.runs import node_means
 
 FIGURES = [*CURVES, *SINGLE]
 
@@ -63,58 +59,6 @@ def test_band_is_students_interval_of_the_mean():
     alone, none = mean_band(values[:1])
     assert alone.tolist() == [1.0, 2.0, 4.0]
     assert not none.any()
-
-
-def test_spending_ends_at_the_stored_totals(runs):
-    found = privacy_curve(runs[0])
-    stored = runs[0].privacy.query("view == 'own'").sort_values("tx")["epsilon_total"].to_numpy()
-    assert found.accountant == "pld"
-    assert found.epsilon[-1] == pytest.approx(stored.max())
-    assert np.all(np.diff(found.epsilon) >= 0)
-    assert found.totals["pld"] == pytest.approx(stored)
-    assert found.totals["rdp-wang19"].max() == pytest.approx(runs[0].rounds["epsilon_total_max"].iloc[-1])
-    assert set(found.totals) == {"pld", "rdp-wang19", "rdp", "gdp"}
-    assert np.all(found.totals["gdp"] >= found.totals["pld"])
-    assert found.note == ""
-
-
-def test_spending_follows_silence_fading_and_budgets(tmp_path):
-    scenario = tiny(
-        scenario={"rounds": 12},
-        channel={"models": [{"model": "uniform"}, {"model": "rayleigh"}]},
-        power={"schedule": "adaptive"},
-        privacy={"epsilon_max": 2.0, "budget_total": 0.35},
-        learning={"partition": {"kind": "dirichlet", "concentration": 1.0}},
-    )
-    run = simulate(scenario, out=tmp_path)
-    assert not run.nodes["transmitted"].all(), "nobody fell silent: the test shows nothing"
-    found = privacy_curve(run)
-    assert found.accountant == "pld", found.note
-    assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_own_total"])
-
-
-def test_holdings_are_those_the_run_learned_from(runs):
-    held = holdings(runs[0])
-    assert held.rate == pytest.approx(8 / held.counts.sum(axis=1))
-
-
-def test_slots_add_up_to_the_rounds(runs):
-    slots, rounds = slots_of(runs[0]), runs[0].rounds
-    assert np.isfinite(slots.opened_s).all()
-    payload = slots.closed_s - slots.opened_s - slots.pilot_s - slots.guard_s
-    assert payload == pytest.approx(rounds["airtime_s"] - slots.pilot_s - 2 * slots.guard_s)
-    compute_s = runs[0].scenario["time"]["compute"]["seconds"]
-    # the last round's gradients are never sent, so nobody waits for them
-    assert slots.computed_s[:-1] - slots.compute_from_s[:-1, None] == pytest.approx(compute_s)
-    kinds = [kind for kind, *_ in bars(slots, range(2))]
-    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"compute": 8, "pilot": 8, "payload": 8}
-
-
-def test_nodes_that_are_down_are_drawn_so(runs):
-    slots = slots_of(runs[0])
-    slots.up[1, 2] = False
-    down = [bar for bar in bars(slots, range(3)) if bar[0] == "down"]
-    assert down == [("down", 2, pytest.approx(slots.opened_s[1]), pytest.approx(slots.opened_s[2] - slots.opened_s[1]))]
 
 
 def test_typical_links_are_strongest_middle_and_weakest(runs):
@@ -166,7 +110,7 @@ def test_without_noise_there_is_no_privacy_curve(tmp_path, wirelessdl_command):
     assert "without privacy noise" in done.err
 
 
-def test_links_that_were_not_traced_are_told(tmp_path, wirelessdl_command):
+def test_links_that_were_not_traced_are_named_in_the_error(tmp_path, wirelessdl_command):
     run = simulate(tiny(trace={"links": "none"}), out=tmp_path)
     for figure in ("map", "channel"):
         done = wirelessdl_command("plot", str(run.path), "--figure", figure)

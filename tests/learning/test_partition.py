@@ -8,7 +8,7 @@ from conftest import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.analysis.partition_figure import draw_partition
+from wirelessdl.analysis.figures.nodes import draw_partition
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import (

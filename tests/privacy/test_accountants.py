@@ -290,7 +290,7 @@ def test_budgets_hold_in_runs_under_fading_and_what_falls_silent_shows_nothing(t
         # it shows again what it showed in the last slot it sent in: the step after that was taken back
         assert accuracy[node].loc[first] == accuracy[node].loc[first - 1]
     audits = audit_run(run)
-    assert all(np.isfinite([audit.attained, audit.claimed, audit.proven]).all() for audit in audits)
+    assert all(np.isfinite([audit.attained, audit.link_sum, audit.proven]).all() for audit in audits)
     assert all(audit.attained <= audit.proven * (1 + 1e-9) for audit in audits)
 
 
@@ -388,7 +388,7 @@ def test_audits_of_runs_lie_below_what_is_proven_and_beyond_the_sum_over_slots(t
     found = audit_run(run, receiver=2)
     assert [audit.tx for audit in found] == [0, 1, 3, 4]
     assert all(0 < audit.attained <= audit.proven * (1 + 1e-9) for audit in found)
-    assert any(audit.attained > 1.05 * audit.claimed for audit in found)
+    assert any(audit.attained > 1.05 * audit.link_sum for audit in found)
     transcript = transcript_of(run)
     np.testing.assert_allclose(transcript.mixing.sum(axis=2), 1.0)
     with pytest.raises(TraceError, match="no receiver 9; nodes are 0 to 5"):

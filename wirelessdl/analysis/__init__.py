@@ -1,1 +1,1 @@
-"""From runs and plans to figures."""
+"""Figures, reports and comparisons of runs: reads traces, and nothing else."""

@@ -14,15 +14,15 @@ from wirelessdl.trace.run import Run
 class Audit:
     """What one receiver's whole view reveals of one sender: at least `attained`, at most `proven`.
 
-    Both without amplification by sampling, which linear losses on full data do not enjoy. `claimed` is the
-    paper's sum over slots on the same footing: where attained exceeds it, masking did not add up.
+    Both without amplification by sampling, which linear losses on full data do not have. `link_sum` is the
+    paper's sum over slots, unproven, computed the same way: where attained exceeds it, masking did not add up.
     """
 
     rx: int
     tx: int
     rounds: int
     attained: float
-    claimed: float
+    link_sum: float
     proven: float
 
 
@@ -40,10 +40,10 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     privacy, learning = run.scenario["privacy"], run.scenario["learning"]
     sens = 2 * privacy["clip_norm"] / (1 if privacy["clipping"] == "batch" else learning["batch_size"])
     delta = privacy["delta_total"]
-    carried = np.vstack([np.zeros(count), transcript.step[:-1]])  # what each slot's models carry
-    sent = (carried > 0) & (transcript.noise > 0)
-    own = np.divide(sens * carried, transcript.noise, out=np.zeros_like(carried), where=sent)
-    own[(carried > 0) & ~sent] = np.inf
+    step = np.vstack([np.zeros(count), transcript.step[:-1]])  # of the gradient in each slot's transmission
+    sent = (step > 0) & (transcript.noise > 0)
+    own = np.divide(sens * step, transcript.noise, out=np.zeros_like(step), where=sent)
+    own[(step > 0) & ~sent] = np.inf
     if not (links["rx"] == receiver).any():
         raise TraceError(f"{run.path}: receiver {receiver} hears nobody")
     found = []
@@ -51,7 +51,7 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
         weight = transcript.mixing[:, receiver].copy()
         weight[:, receiver] = 0.0
         masking = np.sqrt(np.sum((weight * transcript.noise) ** 2, axis=1))
-        shift = sens * weight[:, sender] * carried[:, sender]
+        shift = sens * weight[:, sender] * step[:, sender]
         slots = np.divide(shift, masking, out=np.where(shift > 0, np.inf, 0.0), where=masking > 0)
         found.append(
             Audit(
@@ -59,7 +59,7 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
                 tx=int(sender),
                 rounds=rounds,
                 attained=float(analytic_epsilon(transcript_mu(transcript, receiver, int(sender), sens), delta)),
-                claimed=float(analytic_epsilon(float(np.sqrt(np.sum(slots**2))), delta)),
+                link_sum=float(analytic_epsilon(float(np.sqrt(np.sum(slots**2))), delta)),
                 proven=float(analytic_epsilon(float(np.sqrt(np.sum(own[:, sender] ** 2))), delta)),
             )
         )

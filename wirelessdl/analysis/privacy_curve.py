@@ -1,12 +1,12 @@
-"""What was spent of privacy, worked out again from the traces: every accountant, every round.
+"""Own total epsilon after every evaluation, and by every accountant, computed again from the traces.
 
-The privacy table holds one total per sender. With what each slot sent (alpha, beta, multiplier, rates: all in
-the traces) a fresh ledger can be taken through the run once more, which gives the total after every
-evaluation, and other accountants' totals of the same releases.
+The privacy table holds one total per sender, at the end. The traces hold what each round sent (alpha, beta, multiplier,
+sampling rate, sensitivity), so a new ledger can record the same releases once more: it gives the total after every
+evaluation, and the totals of other accountants.
 
-    mu[t, j] = sens gamma mult / (sqrt(beta/alpha) sigma),  gamma and mult of the gradient carried
+    mu[t, j] = sensitivity multiplier sqrt(alpha / beta) / rho,  with the multiplier of the gradient sent
 
-A ledger that does not arrive at the table's own totals is not shown.
+A ledger that does not arrive at the stored totals is not shown.
 """
 
 import math
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.analysis.clients import Holdings, holdings
+from wirelessdl.analysis.data_split import DataSplit, data_split
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
 from wirelessdl.privacy.counts import OWN_GRID
-from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.ledger import Ledger, Terms
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 
-_MOST_RDP = 40  # senders whose Renyi totals are worked out: a fifth of a second each
+_MOST_RDP = 40  # senders whose Renyi totals are computed: a fifth of a second each
 _AGREE = 1e-6
 
 
@@ -52,66 +52,69 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
     table = {name: own["epsilon_total"].to_numpy()} if len(own) else {}
     rounds = run.rounds
     running = PrivacyCurve(
-        rounds["round"].to_numpy(), rounds["epsilon_total_max"].to_numpy(), "running bound", table, "run still going"
+        rounds["round"].to_numpy(),
+        rounds["epsilon_total_max"].to_numpy(),
+        "running bound",
+        table,
+        "the run is not finished",
     )
     if not run.summary or not len(own):
         return running
     try:
-        held = holdings(run)
+        split = data_split(run)
     except TraceError as error:
         return PrivacyCurve(running.round, running.epsilon, running.accountant, table, str(error))
-    if not held.terms.amplified:
+    if not split.terms.amplified:
         return PrivacyCurve(running.round, running.epsilon, name, table)
-    if held.terms.sampler == "poisson":  # composing each instant anew would take minutes
+    if split.terms.sampler == "poisson":  # composing at every evaluation would take minutes
         return PrivacyCurve(running.round, running.epsilon, running.accountant, table)
-    at = _instants(rounds["round"].to_numpy()[rounds["accuracy_mean"].notna()], len(held.rate))
-    ledger, epsilon = Ledger(held.terms, held.rate), []
-    for release in _releases(run, held):
+    at = _evaluations(rounds["round"].to_numpy()[rounds["accuracy_mean"].notna()], len(split.rate))
+    ledger, epsilon = Ledger(split.terms, split.rate), []
+    for release in _releases(run, split):
         ledger.record(release)
         if release.round in at:
             epsilon.append(float(ledger.own_total().max()))
     again = ledger.own_total()
-    if not np.allclose(again, table[name], rtol=_AGREE, equal_nan=True):
+    if again.shape != table[name].shape or not np.allclose(again, table[name], rtol=_AGREE, equal_nan=True):
         note = "the traces do not lead to the stored totals, so other accountants are left out"
         return PrivacyCurve(running.round, running.epsilon, running.accountant, table, note)
-    more, note = _other_accountants(ledger, held) if others else ({}, "")
+    more, note = _other_accountants(ledger, split) if others else ({}, "")
     return PrivacyCurve(np.array(sorted(at)), np.array(epsilon), name, {**table, **more}, note)
 
 
-def _instants(evaluated: IntArray, nodes: int) -> set[int]:
+def _evaluations(evaluated: IntArray, nodes: int) -> set[int]:
     """Evaluated rounds, evenly thinned: each costs a composition per sender."""
     points = min(len(evaluated), max(5, min(40, 800 // nodes)))
     shown = np.unique(np.linspace(0, len(evaluated) - 1, points).astype(int))
     return {int(evaluated[n]) for n in shown}
 
 
-def _releases(run: Run, held: Holdings) -> Iterator[FrameRelease]:
-    """Every slot as the ledger saw it, without links: the hardened protocol, whose noise is aligned."""
+def _releases(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
+    """Every round as the ledger recorded it, without links: the hardened protocol, whose noise is aligned."""
     nodes = run.frame("nodes", ["round", "transmitted", "alpha", "beta", "sent_multiplier"])
-    count = len(held.rate)
+    count = len(split.rate)
     shape = (len(nodes) // count, count)
     on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
-    rho, nothing = run.scenario["privacy"]["rho"], np.zeros(0, dtype=np.int64)
-    alpha, beta, every = (nodes[name].to_numpy().reshape(shape) for name in ("alpha", "beta", "sent_multiplier"))
+    rho, no_links = run.scenario["privacy"]["rho"], np.zeros(0, dtype=np.int64)
+    alpha, beta, sent = (nodes[name].to_numpy().reshape(shape) for name in ("alpha", "beta", "sent_multiplier"))
     for row, number in enumerate(nodes["round"].to_numpy()[::count]):
-        carried = every[row]  # multiplier of the gradient sent, 0 for none
         with np.errstate(divide="ignore", invalid="ignore"):
-            mu = held.sensitivity * carried * np.sqrt(alpha[row] / beta[row]) / rho
+            mu = split.sensitivity * sent[row] * np.sqrt(alpha[row] / beta[row]) / rho
         yield FrameRelease(
             round=int(number),
             on_air=on_air[row],
             gamma=np.ones(count),
-            multiplier=carried,
-            own_mu=np.where(on_air[row] & (carried > 0), mu, 0.0),
-            link_rx=nothing,
-            link_tx=nothing,
+            multiplier=sent[row],
+            own_mu=np.where(on_air[row] & (sent[row] > 0), mu, 0.0),
+            link_rx=no_links,
+            link_tx=no_links,
             link_mu=np.zeros(0),
         )
 
 
-def _other_accountants(ledger: Ledger, held: Holdings) -> tuple[dict[str, FloatArray], str]:
+def _other_accountants(ledger: Ledger, split: DataSplit) -> tuple[dict[str, FloatArray], str]:
     """Totals of the same releases by the other accountants that are valid for them."""
-    terms = held.terms
+    terms = split.terms
     valid = valid_accountants(terms.sampler, terms.adjacency, terms.clipping)
     found = {}
     if "rdp-wang19" in valid:
@@ -122,9 +125,9 @@ def _other_accountants(ledger: Ledger, held: Holdings) -> tuple[dict[str, FloatA
         return found, ""
     alike = all(len(cells) <= 1 and -1 not in cells for cells in ledger.cells)
     if not alike or len(ledger.cells) > _MOST_RDP:
-        why = "there are many senders" if alike else "releases differ from slot to slot"
-        return found, f"rdp is left out: {why}, and it would take minutes"
-    found["rdp"] = np.array([_rdp(cells, q, held) for cells, q in zip(ledger.cells, held.rate.tolist())])
+        why = f"there are more than {_MOST_RDP} senders" if alike else "releases differ from slot to slot"
+        return found, f"rdp is left out because {why}; it would take minutes"
+    found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(ledger.cells, split.rate.tolist())])
     return found, ""
 
 
@@ -136,11 +139,10 @@ def _gdp(cells: dict[int, int], factor: float, delta: float) -> float:
     return float(analytic_epsilon(float(np.sqrt(np.sum(np.array(list(cells.values())) / nu**2))), delta))
 
 
-def _rdp(cells: dict[int, int], q: float, held: Holdings) -> float:
+def _rdp(cells: dict[int, int], q: float, terms: Terms) -> float:
     if not cells:
         return 0.0
     ((cell, rounds),) = cells.items()
-    terms = held.terms
     return total_epsilon(
         float(OWN_GRID.nu(np.array([cell]))[0]),
         q,

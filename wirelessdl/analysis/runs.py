@@ -1,4 +1,4 @@
-"""Several runs beside each other: what differs, what came out, and which belong together.
+"""Several runs side by side: differing keys, final figures, and groups of runs of one scenario.
 
 Runs of one scenario are those whose keys are alike but for `scenario.seed` and `scenario.run`.
 """
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
-from wirelessdl.trace.catalog import State, standing
+from wirelessdl.trace.catalog import State, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
 
@@ -19,7 +20,7 @@ _WORDS = ("scenario.description",)  # keys that change nothing
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one scenario, and a name that tells it from the others."""
+    """Runs of one scenario, and a name that distinguishes it from the others."""
 
     name: str
     runs: tuple[Run, ...]
@@ -39,23 +40,31 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
             raise TraceError(f"{run.path}: is empty, no round was written; {how}")
     counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
     if same_nodes and len(counts) > 1:
-        told = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
-        raise TraceError(f"network.nodes differs: {told}; show them apart, or side by side with `wirelessdl compare`")
+        listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
+        raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
 
 
 def _check_shape(run: Run) -> None:
     """A scenario.toml that somebody edited may lack what everything here reads."""
     table = run.scenario
-    for key, kind in (("scenario.name", str), ("scenario.rounds", int), ("network.nodes", int)):
+    kinds = {
+        "scenario.name": str,
+        "scenario.rounds": int,
+        "network.nodes": int,
+        "privacy.protocol": str,
+        "privacy.rho": float,
+        "trace.links": str,
+    }
+    for key, kind in kinds.items():
         section, name = key.split(".")
         if not isinstance(table.get(section, {}).get(name), kind):
             raise TraceError(f"{run.path}/scenario.toml: {key} is missing or of another kind; it was edited")
 
 
 def state(run: Run) -> State:
-    """How a run stands."""
-    return standing(run.path).state
+    """Running, done, interrupted or failed."""
+    return run_status(run.path).state
 
 
 def differing(runs: Sequence[Run]) -> dict[str, list[Any]]:
@@ -78,7 +87,7 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
 
 
 def _names(firsts: list[Run]) -> list[str]:
-    """What tells scenarios apart: a few short keys, else their names, else their folders."""
+    """Names that distinguish scenarios: their own, else a few short keys, else their folders."""
     apart = {key: values for key, values in differing(firsts).items() if key not in (*_DRAWS, *_WORDS)}
     names = [str(run.scenario["scenario"]["name"]) for run in firsts]
     if len(firsts) == 1 or len(set(names)) == len(names):
@@ -106,14 +115,22 @@ def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:
+    """Mean of columns over the rounds in which each node transmitted, `[columns, K]`; 0 for one that never did."""
+    nodes = run.frame("nodes", ["node", "transmitted", *columns])
+    count = run.scenario["network"]["nodes"]
+    sent = nodes[nodes["transmitted"]].groupby("node")[list(columns)].mean()
+    return sent.reindex(range(count), fill_value=0.0).to_numpy().T
+
+
 def final_figures(run: Run) -> dict[str, float | int | None]:
-    """What came out so far: from the summary where there is one, else from the tables."""
+    """Results so far: from the summary where there is one, else from the tables."""
     summary, rounds = run.summary, run.rounds
     evaluated = rounds.dropna(subset="accuracy_mean")
     last = evaluated.iloc[-1] if len(evaluated) else None
     privacy = run.privacy
     own = privacy.loc[privacy["view"] == "own", "epsilon_total"]
-    claim = privacy.loc[privacy["view"] == "link", "epsilon_total"]
+    link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {
         "rounds": int(rounds["round"].iloc[-1]),
         "accuracy_mean": None if last is None else float(last["accuracy_mean"]),
@@ -121,7 +138,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "accuracy_max": None if last is None else float(last["accuracy_max"]),
         "loss_mean": float(rounds["loss_mean"].iloc[-1]),
         "epsilon_own_total": _number(summary.get("epsilon_own_total"), own.max() if len(own) else None),
-        "epsilon_link_total": _number(summary.get("epsilon_link_total"), claim.max() if len(claim) else None),
+        "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
         "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
         "violations": int(rounds["violations"].sum()),
         "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
@@ -137,7 +154,7 @@ def _number(first: Any, second: Any) -> float | None:
     return None if value is None else float(value)
 
 
-# how each final figure is told: words, format, and what it is worth saying
+# each final figure: label and format
 FIGURES: dict[str, tuple[str, str]] = {
     "rounds": ("rounds", "{:d}"),
     "accuracy_mean": ("test accuracy, mean of nodes", "{:.1%}"),

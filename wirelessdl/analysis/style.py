@@ -1,4 +1,4 @@
-"""How figures look: one hand for all of them, legible in grey, safe for colour-blind readers."""
+"""The style of all figures: legible in grey, safe for colour-blind readers."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from wirelessdl.errors import WirelessdlError
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis"
 COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
-# curves beside each other differ in colour, dash and marker: any one of them tells them apart
+# curves differ in colour, dash and marker: any one of the three is enough to identify them
 SERIES = (
     ("#3b6fa0", "-", "o"),
     ("#c2571a", "--", "s"),

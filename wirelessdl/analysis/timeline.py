@@ -1,75 +1,155 @@
-"""When each node computed, sent pilots and payload, or was down: the slots of a run, from its traces.
+"""What each node did when: pilots, payload, computing and outages, from the durations that the traces hold.
 
-A frame opens (event `frame`), pilots take K turns, a guard passes, the payload ends at the round's `time_s`.
-Gradients are computed after it (hardened) or from the opening on (paper), until the event `computed`. A
-payload that goes in several slots, each with pilots of its own, is shown as one.
+    opened | pilots | guard | feedback | payload | guard | pilots | guard | payload | guard | ... | exchange
+           '---------- turn 0 of slot 0 -----------------'--------- turn 1 of slot 0 -------'
+
+A frame opens at `rounds.opened_s`. Every turn of every slot takes pilots, guard, payload and guard; a node sends only
+in its own turn (`nodes.turn`) of each slot. Feedback comes once, before the first payload. The last payload ends
+at `rounds.time_s`, and the frame a guard and the exchange of z later. Within the pilots of a turn senders follow one
+another by node number, as far as there is room: under tdma senders of a turn share no receiver and send
+theirs at once. Gradients are computed after the frame (hardened) or from its opening on (paper), until the event
+`computed`. A node is down in rounds where `nodes.up` is false.
 """
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
+KINDS = ("compute", "down", "payload", "pilot")  # in drawing order: computing may overlap a frame, pilots are thin
+_COMPUTE, _DOWN, _PAYLOAD, _PILOT = range(len(KINDS))
+_DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
+_Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
+
 
 @dataclass(frozen=True, eq=False)
-class Slots:
-    """Of R rounds and K nodes: times in s, NaN where nothing is known. Rows are rounds, columns nodes."""
+class Bars:
+    """Intervals by round: which row of the rounds, what, which node, from when, how long; one entry each."""
 
+    row: IntArray
+    kind: IntArray  # index into KINDS
+    node: IntArray
+    start_s: FloatArray
+    length_s: FloatArray
+
+    def of(self, rows: Any) -> "Bars":
+        """Those of some rows."""
+        return self[np.isin(self.row, rows)]
+
+    def __getitem__(self, which: Any) -> "Bars":
+        """Some of them, by mask, index or slice."""
+        return Bars(self.row[which], self.kind[which], self.node[which], self.start_s[which], self.length_s[which])
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """R rounds of K nodes; all times in s of simulated time, bars sorted by round."""
+
+    nodes: int
     round: IntArray  # [R]
     opened_s: FloatArray  # [R]
-    closed_s: FloatArray  # [R], end of the payload
-    pilot_s: float  # how long all pilots take
-    guard_s: float
-    parallel: bool  # whether gradients are computed from the opening on
-    computed_s: FloatArray  # [R, K], when the gradient was ready
-    sent: BoolArray  # [R, K]
-    up: BoolArray  # [R, K]
-
-    @property
-    def compute_from_s(self) -> FloatArray:
-        """When nodes begin to compute, [R]."""
-        return self.opened_s if self.parallel else self.closed_s + self.guard_s
+    closed_s: FloatArray  # [R], end of the last payload
+    bars: Bars
 
 
-def slots_of(run: Run) -> Slots:
-    """The slots of every round written so far."""
-    scenario, rounds = run.scenario, run.rounds
-    count = scenario["network"]["nodes"]
-    nodes = run.frame("nodes", ["transmitted", "up"])
-    shape = (len(rounds), count)
-    events = run.frame("events", ["time_s", "node", "kind"])
-    opened = events.loc[events["kind"] == "frame", "time_s"].to_numpy()[: len(rounds)]
-    closed = rounds["time_s"].to_numpy()
-    if len(opened) < len(closed):  # a run being written: events may lag
-        opened = np.concatenate([opened, np.full(len(closed) - len(opened), np.nan)])
-    radio = scenario.get("radio", {})
-    symbols = radio.get("csi", {}).get("symbols", 1) if isinstance(radio.get("csi"), dict) else 1
-    pilot_s = count * symbols / radio.get("bandwidth_hz", 1e6)
-    guard_s = radio.get("guard_s", 0.0)
-    parallel = scenario["privacy"]["protocol"] == "paper"
-    done = events[(events["kind"] == "computed") & events["node"].notna()]
-    computed = np.full(shape, np.nan)
-    # the opening or closing before it says which round a gradient belongs to
-    begins = opened if parallel else closed
-    when, who = done["time_s"].to_numpy(), done["node"].to_numpy().astype(np.int64)
-    row = np.searchsorted(np.where(np.isnan(begins), np.inf, begins), when, side="right") - 1
-    known = (row >= 0) & (who < count)
-    computed[row[known], who[known]] = when[known]
-    return Slots(
-        round=rounds["round"].to_numpy(),
-        opened_s=opened,
-        closed_s=closed,
-        pilot_s=pilot_s,
-        guard_s=guard_s,
-        parallel=parallel,
-        computed_s=computed,
-        sent=_rows(nodes["transmitted"].to_numpy(), shape),
-        up=_rows(nodes["up"].to_numpy(), shape),
+def timeline_of(run: Run) -> Timeline:
+    """The timeline of every round written so far."""
+    rounds, nodes = run.rounds, run.scenario["network"]["nodes"]
+    shape = (len(rounds), nodes)
+    # nodes are written before rounds, so a running run may have more of them
+    table = run.frame("nodes", ["up", "turn"])[: shape[0] * shape[1]]
+    turn = table["turn"].fillna(-1).to_numpy(dtype=np.int64).reshape(shape)
+    up = table["up"].to_numpy(dtype=bool).reshape(shape)
+    frame: _Frames = {
+        name: rounds[name].to_numpy() for name in ("round", "opened_s", "time_s", "payload_slots", "turns", *_DURATIONS)
+    }
+    parts = [_compute(run, frame, turn >= 0), _down(frame, up), *_transmissions(frame, turn)]
+    bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
+    return Timeline(
+        nodes=nodes,
+        round=frame["round"],
+        opened_s=frame["opened_s"],
+        closed_s=frame["time_s"],
+        bars=bars[np.argsort(bars.row, kind="stable")],
     )
 
 
-def _rows(flat: BoolArray, shape: tuple[int, int]) -> BoolArray:
-    """Node columns as a matrix; nodes are written before rounds, so a running run may have more of them."""
-    return flat[: shape[0] * shape[1]].astype(bool).reshape(shape)
+def _transmissions(frame: _Frames, turn: IntArray) -> tuple[Bars, Bars]:
+    """Pilots and payloads; turn is `[R, K]`, -1 where a node did not send."""
+    sent = turn >= 0
+    row, node = np.nonzero(sent)
+    slots = frame["payload_slots"][row]
+    slot = np.arange(slots.sum()) - np.repeat(np.cumsum(slots) - slots, slots)
+    own_turn, place = np.repeat(turn[sent], slots), np.repeat(_pilot_place(frame, turn)[sent], slots)
+    row, node = np.repeat(row, slots), np.repeat(node, slots)
+    time = {name: values[row] for name, values in frame.items()}
+    before = slot * time["turns"] + own_turn  # turns of this frame that are over
+    turn_s = time["pilot_s"] + time["payload_s"] + 2 * time["guard_s"]
+    begins_s = time["opened_s"] + before * turn_s
+    pilot_s = begins_s + (before > 0) * time["feedback_s"] + place * time["node_pilot_s"]
+    payload_s = begins_s + time["pilot_s"] + time["guard_s"] + time["feedback_s"]
+    return (
+        Bars(row, np.full(len(row), _PILOT), node, pilot_s, time["node_pilot_s"]),
+        Bars(row, np.full(len(row), _PAYLOAD), node, payload_s, time["payload_s"]),
+    )
+
+
+def _pilot_place(frame: _Frames, turn: IntArray) -> IntArray:
+    """How many pilots of a turn come before each sender's own, `[R, K]`; 0 where it did not send."""
+    place = np.zeros_like(turn)
+    for number in range(turn.max(initial=-1) + 1):
+        at_once = turn == number
+        place[at_once] = (np.cumsum(at_once, axis=1) - 1)[at_once]
+    own_s = np.where(frame["node_pilot_s"] > 0, frame["node_pilot_s"], np.inf)
+    room = np.maximum(1, np.rint(frame["pilot_s"] / own_s)).astype(np.int64)
+    return place % room[:, None]
+
+
+def _compute(run: Run, frame: _Frames, sent: BoolArray) -> Bars:
+    """From where a sender has what its gradient is taken at until the event; a gradient lost in a crash has none."""
+    parallel = run.scenario["privacy"]["protocol"] == "paper"
+    ends_s = frame["time_s"] + frame["guard_s"] + frame["exchange_s"]
+    begins_s = frame["opened_s"] if parallel else ends_s
+    begins_ns = np.rint(1e9 * begins_s).astype(np.int64)
+    events = run.frame("events", ["time_s", "node", "kind"])
+    done = events[(events["kind"] == "computed") & events["node"].notna()]
+    done = done.sort_values(["node", "time_s"])
+    node, until_s = done["node"].to_numpy(dtype=np.int64), done["time_s"].to_numpy()
+    until_ns = np.rint(1e9 * until_s).astype(np.int64)
+    row = np.full(len(done), -1)
+    for number in range(sent.shape[1]):
+        mine, frames = slice(*np.searchsorted(node, [number, number + 1])), np.flatnonzero(sent[:, number])
+        row[mine] = np.append(frames, -1)[_matched(begins_ns[frames], until_ns[mine])]
+    known = row >= 0
+    row, node, until_s = row[known], node[known], until_s[known]
+    return Bars(row, np.full(len(row), _COMPUTE), node, begins_s[row], until_s - begins_s[row])
+
+
+def _matched(begins_ns: IntArray, until_ns: IntArray) -> IntArray:
+    """Which begin each end belongs to, both in order, each at most once: the last before it; -1 for none.
+
+    A slow node sends again only when it is done, so frames that it misses have no begin here; an event may be of a
+    round that is not written yet. Under the paper's
+    protocol an end may coincide with the next begin, and a gradient that takes no time with its own.
+    """
+    before = np.searchsorted(begins_ns, until_ns, side="left") - 1
+    until = np.searchsorted(begins_ns, until_ns, side="right") - 1
+    found, last = [], -1
+    for earlier, later in zip(before.tolist(), until.tolist()):
+        mine = earlier if earlier > last else later
+        found.append(mine if mine > last else -1)
+        last = max(last, mine)
+    return np.array(found, dtype=np.int64)
+
+
+def _down(frame: _Frames, up: BoolArray) -> Bars:
+    """From the opening of a frame to the next, or to the end of the last one."""
+    row, node = np.nonzero(~up)
+    last_s = frame["time_s"][-1:] + frame["guard_s"][-1:] + frame["exchange_s"][-1:]
+    until_s = np.concatenate([frame["opened_s"][1:], last_s])
+    length_s = (until_s - frame["opened_s"])[row]
+    return Bars(row, np.full(len(row), _DOWN), node, frame["opened_s"][row], length_s)

@@ -42,7 +42,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
     console = Console(highlight=False)
-    if not console.is_terminal:  # whoever reads it there does not want names folded
+    if not console.is_terminal:  # in a file or pipe, names are not folded
         console.width = 60 + 60 * len(opened)
     if not keys:
         console.print("no key differs")

@@ -53,7 +53,6 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("own epsilon", justify="right", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
-    table.add_column("")
     for run in runs:
         table.add_row(
             escape(run.name),
@@ -63,9 +62,11 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
             "" if run.epsilon is None else f"{run.epsilon:.3g}",
             _age(run.started),
-            escape(run.error),
         )
     console.print(table)
+    for run in runs:
+        if run.error:
+            console.print(f"{escape(run.name)}: {escape(run.error)}", soft_wrap=True)  # one line each, however long
 
 
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}

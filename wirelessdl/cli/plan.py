@@ -92,8 +92,8 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
     for name in ("receiver", "sender", "audit >=", "proven <=", "sum over slots", ""):
         table.add_column(name, justify="left" if not name else "right")
     for one in found:
-        beyond = "masking does not add up" if one.attained > one.claimed * (1 + 1e-9) else ""
-        figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.claimed))
+        beyond = "masking does not add up" if one.attained > one.link_sum * (1 + 1e-9) else ""
+        figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.link_sum))
         table.add_row(str(one.rx), str(one.tx), *figures, beyond)
     console = Console(highlight=False)
     console.print(f"epsilon over {found[0].rounds} rounds, without amplification, receivers without thermal noise")

@@ -28,7 +28,7 @@ def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, t
 
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     if out is None and len(runs) == 1 and not runs[0].is_dir():
-        path = Path("report.html")  # so that the run, not the file, is what is complained about
+        path = Path("report.html")  # the error then names the run, not the file
     write_report(runs, path)
     click.echo(f"report in {path}, {path.stat().st_size / 1e6:.1f} MB")
     _export(runs, csv_folder, tensorboard)

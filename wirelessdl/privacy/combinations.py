@@ -15,6 +15,13 @@ Adjacency: TypeAlias = Literal["replace-one", "add-remove"]
 Clipping: TypeAlias = Literal["per-sample", "batch"]
 
 ACCOUNTANTS: tuple[Accountant, ...] = ("rdp-wang19", "rdp", "pld", "gdp")
+# the accountants' names of what `learning.sampling` names
+SAMPLERS: dict[str, Sampler] = {
+    "without-replacement": "without-replacement",
+    "poisson": "poisson",
+    "full": "full-batch",
+    "shuffled": "shuffled",
+}
 
 # (sampler, adjacency, clipping) -> accountant -> factor of nu
 _VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {

@@ -17,7 +17,7 @@ from wirelessdl.links import Links
 from wirelessdl.network.mobility import Mobility
 from wirelessdl.network.topology import SnrDb, Topology
 from wirelessdl.power.allocate import PowerAllocator
-from wirelessdl.privacy.combinations import Sampler
+from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
@@ -27,14 +27,6 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Listener
-
-# samplers by the accountants' names
-_SAMPLERS: dict[str, Sampler] = {
-    "without-replacement": "without-replacement",
-    "poisson": "poisson",
-    "full": "full-batch",
-    "shuffled": "shuffled",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,4 +87,4 @@ class World:
         """What the ledger states its totals under."""
         privacy, sampling = self.scenario.privacy, self.scenario.learning.sampling
         epochs = tuple(self.learning.sampler.epoch_rounds.tolist()) if sampling == "shuffled" else ()
-        return Terms(privacy.protocol, _SAMPLERS[sampling], privacy.clipping, privacy.delta_total, epoch_rounds=epochs)
+        return Terms(privacy.protocol, SAMPLERS[sampling], privacy.clipping, privacy.delta_total, epoch_rounds=epochs)

@@ -1,4 +1,4 @@
-"""The runs in a folder, and how each of them stands."""
+"""The runs in a folder, and the status of each."""
 
 import json
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
-from wirelessdl.trace.run import Run
+from wirelessdl.trace.run import Run, check_version
 
 State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One run: what it is, how far it came, how it stands."""
+class RunStatus:
+    """One run: its scenario, state, progress and latest results."""
 
     name: str
     scenario: str
@@ -32,28 +32,29 @@ class Standing:
     error: str
 
 
-def runs_in(folder: Path) -> list[Standing]:
+def runs_in(folder: Path) -> list[RunStatus]:
     """Every run directly under a folder, oldest first."""
     if not folder.is_dir():
         raise TraceError(f"{folder}: {'is a file, not a folder of runs' if folder.exists() else 'no such folder'}")
-    runs = [_standing_or_not(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
+    runs = [_status_or_error(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
     return sorted(runs, key=lambda run: str(run.started))
 
 
-def _standing_or_not(path: Path) -> Standing:
+def _status_or_error(path: Path) -> RunStatus:
     """One bad run must not hide the others."""
     try:
-        return standing(path)
+        return run_status(path)
     except (TraceError, KeyError, TypeError, ValueError, AttributeError) as error:
-        return Standing(path.name, "", "unreadable", 0, 0, None, None, "", str(error))
+        return RunStatus(path.name, "", "unreadable", 0, 0, None, None, "", str(error).removeprefix(f"{path}: "))
 
 
-def standing(path: Path) -> Standing:
-    """How one run stands."""
+def run_status(path: Path) -> RunStatus:
+    """The status of one run; raises TraceError where its tables are of another version."""
     run = Run(path, strict=False)
     section, origin = run.scenario["scenario"], _lenient(path / "provenance.json")
+    check_version(path, origin)
     round, accuracy, epsilon = _latest(path)
-    return Standing(
+    return RunStatus(
         name=path.name,
         scenario=section["name"],
         state=_state(path, origin),

@@ -48,10 +48,18 @@ def write_csv(run: "Run", folder: Path) -> list[Path]:
 def _dump(run: "Run", name: str, schema: pa.Schema, path: Path) -> None:
     with csv.CSVWriter(path, schema) as writer:
         for table in run.tables(name):
-            writer.write_table(table.cast(schema))
+            columns = [_texts(column) if pa.types.is_list(column.type) else column for column in table.columns]
+            writer.write_table(pa.table(columns, names=table.column_names).cast(schema))
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    """Lists as numbers with spaces between them, which fit into one field."""
+    return pa.array([" ".join(map(str, values)) for values in column.to_pylist()], pa.string())
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.string()
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

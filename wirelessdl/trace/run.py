@@ -11,7 +11,7 @@ Works while the run goes on: it shows what has been written so far.
 import json
 import tomllib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,19 @@ def open_run(path: str | Path, *, strict: bool = True) -> "Run":
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
     run = Run(folder, strict=strict)
-    written = run.provenance.get("schema", VERSION) if strict else VERSION
+    if strict:
+        check_version(folder, run.provenance)
+    return run
+
+
+def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
+    """Refuse a run whose tables are those of another version."""
+    written = provenance.get("schema", VERSION)
     if written != VERSION:
         raise TraceError(
             f"{path}: its tables are of schema {written}, this version reads {VERSION}; use the wirelessdl that wrote "
-            f"it ({run.provenance.get('wirelessdl', 'unknown')}), or run the scenario again"
+            f"it ({provenance.get('wirelessdl', 'unknown')}), or run the scenario again"
         )
-    return run
 
 
 class Run:

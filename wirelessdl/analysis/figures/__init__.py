@@ -1,6 +1,6 @@
 """Figures for papers: one IEEE column wide, embedded fonts, legible in grey.
 
-Curves take any number of runs: those of one scenario become a mean with a 95% band. The others show one run.
+Curves take any number of runs: those of one scenario become a mean with a 95% band. Other figures show one run.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from wirelessdl.trace.run import Run
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user chose beside runs and figure; None for what the figure would choose."""
+    """Options of a figure; None leaves the choice to the figure."""
 
     against: Literal["round", "time", "energy"] = "round"
     round: int | None = None

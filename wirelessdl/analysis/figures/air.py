@@ -1,4 +1,4 @@
-"""Where nodes are and how their links fare: the map of one round, and gains over time."""
+"""Positions and link gains: the map of one round, and gains over time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _MOST_NAMES = 40
 
 
 def draw_map(run: Run, round: int | None, path: Path) -> None:
-    """Nodes and links of one round, by default the last traced; who was silent is hollow."""
+    """Nodes and links of one round, by default the last traced; silent nodes are hollow."""
     links = _links(run, round)
     number = int(links["round"].iloc[0])
     nodes = run.frame("nodes", ["round", "node", "x_m", "y_m", "transmitted"], rounds=(number, number))

@@ -1,8 +1,8 @@
-"""Curves of one or several runs: accuracy, privacy spent, and one against the other.
+"""Curves of one or several runs: accuracy, own total epsilon, and one against the other.
 
 Runs of one scenario become their mean and a 95% band, mean +- t s / sqrt(n) with Student's t of n - 1
-degrees: it says how well the mean is known, not how far single runs lie apart. A run alone in its figure shows
-its worst and best node instead.
+degrees of freedom: the uncertainty of the mean, not the spread of single runs. A single run shows its worst and
+best node instead.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _SIZE = (COLUMN, 2.5)
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A mean over runs, or one run's own mean, and what lies around it."""
+    """A mean over runs with its 95% interval, or one run's mean over nodes with its worst and best node."""
 
     x: FloatArray
     mean: FloatArray
@@ -78,13 +78,13 @@ def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
     """The rounds that all runs of a group evaluated."""
     common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
     if not common:
-        told = ", ".join(str(run.path) for run in group.runs)
-        raise TraceError(f"{told}: no evaluation that all of them have; wait for one, or run with fewer eval_every")
+        paths = ", ".join(str(run.path) for run in group.runs)
+        raise TraceError(f"{paths}: have no evaluated round in common; wait for one, or run with a smaller eval_every")
     return [frame[frame["round"].isin(common)] for frame in frames]
 
 
 def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
-    """Own total epsilon of the worst sender, proven, as it grows."""
+    """Own total epsilon of the worst sender, proven, over the run."""
     column, label = _AXES[against]
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
@@ -101,30 +101,33 @@ def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
 
 
 def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
-    curves = [_spent(run) for run in group.runs]
+    curves = [_epsilon_curve(run) for run in group.runs]
     frames = _common([frame for frame, _ in curves], group)
     x = np.mean([frame[column] for frame in frames], axis=0)
     mean, half = mean_band(np.array([frame["epsilon"] for frame in frames]))
     return Band(x, mean, mean - half, mean + half), all(exact for _, exact in curves)
 
 
-def _spent(run: Run) -> tuple[pd.DataFrame, bool]:
+def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
     """Evaluated rounds with the own total so far, and whether it is exact."""
     found = privacy_curve(run, others=False)
-    spent = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
-    finite = spent[np.isfinite(spent["epsilon"])]
+    curve = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
+    finite = curve[np.isfinite(curve["epsilon"])]
     if finite.empty:
-        raise TraceError(f"{run.path}: its epsilon is infinite; it ran without privacy noise, so there is no curve")
+        raise TraceError(
+            f"{run.path}: its epsilon is infinite, because it ran without privacy noise; name a run whose "
+            "privacy.epsilon_max is below inf"
+        )
     return run.evaluated.merge(finite, on="round"), found.accountant != "running bound"
 
 
 def draw_tradeoff(groups: list[Group], path: Path) -> None:
-    """Accuracy against own total epsilon: the way there, and the end with its 95% bar."""
+    """Accuracy against own total epsilon over the run; the last evaluation is marked, with its 95% bar."""
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
         exact = True
         for number, group in enumerate(groups):
-            curves = [_spent(run) for run in group.runs]
+            curves = [_epsilon_curve(run) for run in group.runs]
             exact = exact and all(sure for _, sure in curves)
             frames = _common([frame for frame, _ in curves], group)
             epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)

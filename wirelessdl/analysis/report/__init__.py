@@ -1,4 +1,4 @@
-"""The report: one HTML file of one run or several, that opens anywhere without a network."""
+"""The report: one HTML file of one run or several, which opens without a network."""
 
 from wirelessdl.analysis.report.page import write_report
 

@@ -1,5 +1,5 @@
 "use strict";
-// What all figures share: data, theme, axes, and how one is drawn or left out.
+// Shared by all figures: data, theme, axes, drawing, and the note shown instead of an empty figure.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const chosen = { run: 0, colour: "gain", against: "round", heat: "largest", span: 5 };
@@ -81,7 +81,7 @@ function bar(title) {
   return { ...look, title: { ...look.title, side: "bottom" }, orientation: "h", x: 0.5, y: -0.2, yanchor: "top", len: 1 };
 }
 
-// Large values stand out from the paper: dark on white, bright on black. Cividis, thinned, so grey tells them apart too.
+// Large values contrast with the background: dark on white, bright on black. Taken from Cividis, which is monotone in grey.
 const ramps = {
   light: [[243, 226, 140], [165, 156, 116], [87, 93, 109], [0, 32, 77]],
   dark: [[52, 70, 106], [104, 112, 128], [175, 166, 120], [255, 234, 90]],
@@ -100,7 +100,7 @@ function draw(id, traces, made) {
   return Plotly.react(at(id), traces, made, config);
 }
 
-// Instead of a figure without marks: a sentence that says why.
+// A sentence instead of a figure without marks.
 function leaveOut(ids, note, why) {
   ids.forEach((id) => { Plotly.purge(at(id)); at(id).classList.add("hidden"); });
   at(note).textContent = why;
@@ -109,7 +109,7 @@ function leaveOut(ids, note, why) {
 const ticks = (count) => ({ tick0: 0, dtick: Math.max(1, Math.ceil(count / 12)), tickformat: "d" });
 const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
 
-// 1, 2, 5, 10, ... : ticks of a logarithmic axis that say what they are.
+// 1, 2, 5, 10, ... : ticks of a logarithmic axis, with plain labels.
 function logTicks() {
   const values = [];
   for (let power = -4; power < 7; power++) [1, 2, 5].forEach((digit) => values.push(Number(`${digit}e${power}`)));

@@ -1,47 +1,52 @@
-"""What a page shows of one run, as plain values that JSON can hold."""
+"""The content of a report page for one run, as plain values that JSON can hold."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.figures.nodes import node_means
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.report.network import network_of
 from wirelessdl.analysis.report.packing import numbers, packed, thinned
-from wirelessdl.analysis.runs import final_figures, state
-from wirelessdl.analysis.timeline import slots_of
+from wirelessdl.analysis.runs import final_figures, node_means, state
+from wirelessdl.analysis.timeline import KINDS, Bars, timeline_of
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
 
 _MOST_POINTS = 600  # of a curve
 _MOST_LEARNED = 100_000  # evaluations times nodes, of all runs on a page
-_MOST_SLOTS = 400_000  # rounds times nodes of the timeline, of all runs on a page
+_MOST_BARS = 300_000  # of the timeline, of all runs on a page
 
 ACCOUNTANTS = {
-    "pld": "Privacy loss distributions of all releases, composed. Counts on the sampling of batches. The headline.",
-    "rdp": "Rényi divergences, added up by dp-accounting. Counts on the sampling of batches; looser.",
-    "rdp-wang19": "Theorem 9 as the paper prints it. Counts on the sampling of batches; loosest of the three.",
-    "gdp": "Gaussian releases, whose squares add up exactly. Counts on nothing but the noise: it holds even for "
-    "someone who knows every batch.",
+    "pld": "Privacy loss distributions of all releases, composed. Uses amplification by subsampling. This is the total "
+    "that the summary reports.",
+    "rdp": "Rényi divergences of all releases, added by dp-accounting. Uses amplification by subsampling. Looser than "
+    "pld.",
+    "rdp-wang19": "Theorem 9 (Wang et al. 2019) as the paper prints it, added over releases. Uses amplification by "
+    "subsampling. The loosest of the three.",
+    "gdp": "Gaussian differential privacy: the squares of mu are added, exactly. No amplification, so it also holds "
+    "against an observer who knows every batch.",
 }
 _SAMPLERS = {
-    "without-replacement": "batches drawn afresh each round, without replacement",
-    "poisson": "each sample in a batch by a coin of its own",
-    "full-batch": "all samples in every round",
-    "shuffled": "batches dealt from a fresh order every epoch; epochs are charged",
+    "without-replacement": "batches are drawn each round without replacement",
+    "poisson": "each sample is in a batch with the same probability, independently (Poisson sampling)",
+    "full-batch": "every batch is all samples of the node",
+    "shuffled": "batches follow a new random order every epoch, and every epoch is one release",
 }
 _ADJACENCY = {
-    "replace-one": "neighbouring data sets differ in one sample replaced",
-    "add-remove": "neighbouring data sets differ in one sample more or less",
+    "replace-one": "adjacent data sets differ in one sample that is replaced",
+    "add-remove": "adjacent data sets differ in one sample that is added or removed",
 }
-_CLIPPING = {"per-sample": "every sample's gradient clipped", "batch": "the batch's gradient clipped as a whole"}
+_CLIPPING = {
+    "per-sample": "the gradient of every sample is clipped",
+    "batch": "the gradient of the batch is clipped as a whole",
+}
 
 
 def content_of(run: Run, runs: int) -> dict[str, Any]:
-    """One run as the page takes it; `runs` share the page, and its size."""
+    """Content of one run; `runs` runs share the page, and its size limits."""
     network = network_of(run, runs)
-    spent = privacy_curve(run)
+    curve = privacy_curve(run)
     timeline, note = _timeline(run, runs)
     return {
         "nodes": run.scenario["network"]["nodes"],
@@ -49,8 +54,8 @@ def content_of(run: Run, runs: int) -> dict[str, Any]:
         "figures": _finite(final_figures(run)),
         "learning": _learning(run),
         "learned": _learned(run, runs),
-        "tradeoff": _tradeoff(run, spent),
-        "totals": _totals(run, spent),
+        "tradeoff": _tradeoff(run, curve),
+        "totals": _totals(run, curve),
         "power": _power(run),
         "map": network.map,
         "heat": network.heat,
@@ -94,26 +99,26 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
     return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array"), "most": most}
 
 
-def _tradeoff(run: Run, spent: PrivacyCurve) -> dict[str, Any]:
-    """Accuracy against what was spent by then."""
+def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
+    """Accuracy against own total epsilon at the same round."""
     evaluated = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
-    known = np.isin(spent.round, evaluated.index) & np.isfinite(spent.epsilon)
-    at = spent.round[known]
+    known = np.isin(curve.round, evaluated.index) & np.isfinite(curve.epsilon)
+    at = curve.round[known]
     shown = thinned(len(at), _MOST_POINTS) if len(at) else np.zeros(0, dtype=np.int64)
     return {
         "round": numbers(at[shown]),
-        "epsilon": numbers(spent.epsilon[known][shown]),
+        "epsilon": numbers(curve.epsilon[known][shown]),
         "accuracy": numbers(evaluated.loc[at[shown].tolist()]),
-        "accountant": spent.accountant,
+        "accountant": curve.accountant,
     }
 
 
-def _totals(run: Run, spent: PrivacyCurve) -> dict[str, Any]:
-    """Own totals per node and accountant, and in words what they rest on."""
+def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
+    """Own totals per node and accountant, and the terms they are stated under."""
     privacy = run.privacy
     own = privacy[privacy["view"] == "own"]
-    claim = privacy.loc[privacy["view"] == "link", "epsilon_total"]
-    order = sorted(spent.totals, key=lambda name: list(ACCOUNTANTS).index(name) if name in ACCOUNTANTS else 9)
+    link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
+    order = sorted(curve.totals, key=lambda name: list(ACCOUNTANTS).index(name) if name in ACCOUNTANTS else 9)
     terms = []
     if len(own):
         row = own.iloc[0]
@@ -121,31 +126,31 @@ def _totals(run: Run, spent: PrivacyCurve) -> dict[str, Any]:
             _ADJACENCY.get(row["adjacency"], row["adjacency"]),
             _SAMPLERS.get(row["sampler"], row["sampler"]),
             _CLIPPING.get(row["clipping"], row["clipping"]),
-            f"delta {row['delta']:g}, {int(own['rounds'].max())} charged releases at most",
+            f"delta is {row['delta']:g}, and no sender made more than {int(own['rounds'].max())} releases",
         ]
     return {
         "accountants": [
             {
                 "name": name,
-                "words": ACCOUNTANTS.get(name, ""),
-                "epsilon": numbers(spent.totals[name]),
-                "largest": _told(float(spent.totals[name].max())),
+                "basis": ACCOUNTANTS.get(name, ""),
+                "epsilon": numbers(curve.totals[name]),
+                "largest": _formatted(float(curve.totals[name].max())),
             }
             for name in order
         ],
-        "claim": _told(float(claim.max())) if len(claim) else "",
+        "link_sum": _formatted(float(link_sum.max())) if len(link_sum) else "",
         "terms": terms,
         "conditions": run.summary.get("epsilon_own_conditions", []),
-        "note": spent.note,
+        "note": curve.note,
     }
 
 
-def _told(value: float) -> str:
+def _formatted(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.3g}"
 
 
 def _power(run: Run) -> dict[str, Any]:
-    """Means over the rounds on air."""
+    """Means over the rounds in which each node transmitted."""
     alpha, beta, power_w = node_means(run, ("alpha", "beta", "power_w"))
     return {
         "alpha": numbers(alpha),
@@ -156,23 +161,43 @@ def _power(run: Run) -> dict[str, Any]:
 
 
 def _timeline(run: Run, runs: int) -> tuple[dict[str, Any], str]:
-    """Slots of as many rounds as fit, from the first on."""
-    slots = slots_of(run)
-    nodes = slots.sent.shape[1]
-    most = min(len(slots.round), max(2, _MOST_SLOTS // (nodes * runs)))
-    compute = slots.computed_s[:most] - slots.compute_from_s[:most, None]
-    same = bool(np.all(np.isnan(compute) | (np.abs(compute - compute[0, 0]) < 1e-9))) if most else False
+    """Bars of as many rounds as fit, from the first on. Rounds with the same bars after their opening share them."""
+    timeline = timeline_of(run)
+    bars, count = timeline.bars, len(timeline.round)
+    ends = np.searchsorted(bars.row, np.arange(count), side="right")
+    kept: list[Bars] = []
+    known: dict[bytes, int] = {}
+    pattern: list[int] = []
+    total = 0
+    for row, (start, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist())):
+        one = bars[start:end]
+        after = np.rint(1e9 * np.stack([one.start_s - timeline.opened_s[row], one.length_s]))  # ns, as the clock counts
+        key = b"".join(part.astype(np.int64).tobytes() for part in (one.kind, one.node, after))
+        if key not in known:
+            total += len(one.row)
+            if total * runs > _MOST_BARS and row >= 2:
+                break
+            known[key] = len(kept)
+            kept.append(Bars(one.row, one.kind, one.node, *(after / 1e9)))
+        pattern.append(known[key])
+    shown = len(pattern)
+    lengths = [len(part.row) for part in kept]
     content = {
-        "rounds": numbers(slots.round[:most]),
-        "opened": [None if math.isnan(value) else round(value, 9) for value in slots.opened_s[:most].tolist()],
-        "closed": [round(value, 9) for value in slots.closed_s[:most].tolist()],
-        "pilot": slots.pilot_s,
-        "guard": slots.guard_s,
-        "parallel": slots.parallel,
-        # how long each gradient took; one number where all took the same
-        "compute": packed(compute[:1, :1] if same else compute, "Float32Array"),
-        "computed": packed(np.isfinite(compute), "Uint8Array"),
-        "standing": packed(slots.up[:most].astype(int) + (slots.up & slots.sent)[:most], "Uint8Array"),
+        "kinds": KINDS,
+        "rounds": numbers(timeline.round[:shown]),
+        "opened": [round(value, 9) for value in timeline.opened_s[:shown].tolist()],
+        "closed": [round(value, 9) for value in timeline.closed_s[:shown].tolist()],
+        # which bars a round has, where they begin, and then kind, node, seconds after the opening, and seconds long
+        "pattern": pattern,
+        "first": np.cumsum([0, *lengths]).tolist(),
+        **{
+            name: packed(np.concatenate([getattr(part, field) for part in kept]), typed)
+            for name, field, typed in (
+                ("kind", "kind", "Uint8Array"),
+                ("node", "node", "Uint16Array"),
+                ("start", "start_s", "Float32Array"),
+                ("length", "length_s", "Float32Array"),
+            )
+        },
     }
-    note = f"the timeline holds rounds 1 to {most:,} of {len(slots.round):,}" if most < len(slots.round) else ""
-    return content, note
+    return content, f"the timeline holds rounds 1 to {shown:,} of {count:,}" if shown < count else ""

@@ -42,7 +42,7 @@ function drawTradeoff() {
   const known = page.runs.map((run, n) => [run.tradeoff, n]).filter(([t]) => t.epsilon.length);
   if (!known.length) {
     const none = page.runs.some((run) => run.learning.accuracy.mean.length);
-    leaveOut(["fig-tradeoff"], "none-tradeoff", none ? "Own epsilon is infinite: there is no privacy noise." : "No evaluation so far.");
+    leaveOut(["fig-tradeoff"], "none-tradeoff", none ? "Own epsilon is infinite: there is no privacy noise." : "No evaluation yet.");
     return;
   }
   const traces = known.map(([t, n]) => line(n, t.epsilon, t.accuracy, {
@@ -60,7 +60,7 @@ function drawTradeoff() {
 function drawTotals() {
   const totals = current().totals.accountants.filter((one) => one.epsilon.some((v) => v !== null));
   if (!totals.length) {
-    leaveOut(["fig-totals"], "none-totals", current().totals.accountants.length ? "Own totals are infinite: there is no privacy noise." : "No totals written so far.");
+    leaveOut(["fig-totals"], "none-totals", current().totals.accountants.length ? "Own totals are infinite: there is no privacy noise." : "No totals written yet.");
     return;
   }
   const traces = totals.map((one, n) => ({

@@ -1,4 +1,4 @@
-// What comes from links and slots: map, heat maps, mixing, timeline, channel.
+// Figures of links and of time: map, heat maps, mixing, timeline, channel.
 
 const shades = 12, mapped = { frame: 0, timer: null };
 
@@ -7,7 +7,7 @@ function scaleOf(map, what) {
   const packed = map[what];
   if (!packed.ends) {
     const known = unpack(packed).filter(Number.isFinite).sort();
-    // a few outliers must not take all the colours
+    // a few outliers must not compress the scale
     const low = known.length ? known[Math.floor(0.005 * (known.length - 1))] : 0;
     const high = known.length ? known[Math.ceil(0.995 * (known.length - 1))] : 1;
     packed.ends = what === "epsilon" ? [0, high || 1] : [low, high > low ? high : low + 1];
@@ -20,16 +20,16 @@ function drawMap() {
   mapped.frame = Math.min(mapped.frame, frames - 1);
   at("round").max = frames - 1;
   at("round").value = mapped.frame;
-  at("round-said").textContent = `round ${map.rounds[mapped.frame]}, ${map.time[mapped.frame].toPrecision(4)} s`;
+  at("round-label").textContent = `round ${map.rounds[mapped.frame]}, ${map.time[mapped.frame].toPrecision(4)} s`;
   const f = mapped.frame, nodes = run.nodes, links = map.tx.length;
   const place = (packed) => { const all = unpack(packed), row = packed.shape[0] > 1 ? f : 0; return all.subarray(row * nodes, (row + 1) * nodes); };
   const x = place(map.x), y = place(map.y);
-  const standing = unpack(map.standing).subarray(f * nodes, (f + 1) * nodes);
+  const state = unpack(map.state).subarray(f * nodes, (f + 1) * nodes);
   const what = chosen.colour, values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
   const lines = Array.from({ length: shades }, () => ({ x: [], y: [] })), hover = { x: [], y: [], text: [] };
   for (let n = 0; n < links; n++) {
     const tx = map.tx[n], rx = map.rx[n], value = values[n];
-    if (!Number.isFinite(value) || standing[tx] < 2) continue;
+    if (!Number.isFinite(value) || state[tx] < 2) continue;
     const shade = Math.min(shades - 1, Math.max(0, Math.floor(shades * (value - low) / (high - low))));
     const middle = [(x[tx] + x[rx]) / 2, (y[tx] + y[rx]) / 2];
     lines[shade].x.push(x[tx], middle[0], null);
@@ -47,7 +47,7 @@ function drawMap() {
   const looks = [["down", "x-thin", colour("soft")], ["silent", "circle-open", colour("soft")], ["on air", "circle", colour("ink")]];
   const named = nodes <= 60;
   looks.forEach(([word, symbol, fill], n) => {
-    const who = [...standing.keys()].filter((k) => standing[k] === n);
+    const who = [...state.keys()].filter((k) => state[k] === n);
     traces.push({
       type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
       text: who.map(String), textposition: "top right", textfont: { size: 10, color: colour("soft") }, name: word,
@@ -73,10 +73,10 @@ function drawMap() {
   drawLearned(map.rounds[f]);
 }
 
-// Beside the map: how well each node had learned by the round shown.
+// Beside the map: test accuracy of each node at the last evaluation up to the round shown.
 function drawLearned(round) {
   const learned = current().learned, nodes = current().nodes;
-  if (!learned.rounds.length) { leaveOut(["fig-learned"], "none-learned", "No evaluation so far."); return; }
+  if (!learned.rounds.length) { leaveOut(["fig-learned"], "none-learned", "No evaluation yet."); return; }
   const row = Math.max(0, learned.rounds.findLastIndex((r) => r <= round)), values = unpack(learned.accuracy);
   const accuracy = Array.from(values.subarray(row * nodes, (row + 1) * nodes)), node = accuracy.map((_, n) => n);
   at("none-learned").textContent = "";
@@ -133,7 +133,7 @@ function squareLayout(title, axes) {
 function drawHeat() {
   const heat = current().heat;
   if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
-  if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: every link leaks all."); return; }
+  if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: the epsilon of every link is infinite."); return; }
   const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
   const [traces, axes] = square(heat[chosen.heat], heat.width, "epsilon", { zmin: 0 });
   at("none-heat").textContent = "";
@@ -149,7 +149,7 @@ function drawMixing() {
   if (mixing.pi) {
     const node = mixing.pi.map((_, n) => n);
     draw("fig-pi", [{ type: "bar", x: node, y: mixing.pi.map((v) => v * node.length), marker: { color: colour("payload") }, hovertemplate: "node %{x}: %{y:.3f}<extra></extra>" }],
-      layout("Weight in the whole, K π", { bargap: 0.25, xaxis: nodeAxis(node.length), yaxis: axis("") }));
+      layout("Weight in the network average, K π", { bargap: 0.25, xaxis: nodeAxis(node.length), yaxis: axis("") }));
   } else at("fig-pi").classList.add("hidden");
   if (mixing.gap.round.length) {
     draw("fig-gap", [{ type: "scatter", mode: mixing.gap.round.length > 1 ? "lines" : "markers", x: mixing.gap.round, y: mixing.gap.value, line: { color: colour("payload"), width: 1.2 }, hovertemplate: "round %{x}: %{y:.3g}<extra></extra>" }],
@@ -157,40 +157,37 @@ function drawMixing() {
   } else at("fig-gap").classList.add("hidden");
 }
 
-const slots = { first: 0 };
-function drawSlots() {
+// Every bar and its times come from the page's data: kind, node, seconds after its round opened, seconds long.
+const timeline = { first: 0 };
+function drawTimeline() {
   const run = current(), t = run.timeline, nodes = run.nodes, count = t.rounds.length;
   const span = Math.min(chosen.span, count);
-  slots.first = Math.max(0, Math.min(slots.first, count - span));
-  const compute = unpack(t.compute), same = t.compute.shape[0] === 1 && t.compute.shape[1] === 1 && nodes > 1;
-  const computed = unpack(t.computed), standing = unpack(t.standing);
-  const begin = t.opened[slots.first] ?? t.closed[slots.first], ms = (s) => 1000 * (s - begin);
-  const last_s = t.closed[slots.first + span - 1], least = 0.002 * (last_s - begin); // pilots stay visible
-  const parts = { compute: [[], []], down: [[], []], payload: [[], []], pilot: [[], []] };
-  const put = (kind, node, from, to) => { parts[kind][0].push(ms(from), ms(to), null); parts[kind][1].push(node, node, null); };
-  for (let r = slots.first; r < slots.first + span; r++) {
-    const opened = t.opened[r] ?? t.closed[r], closed = t.closed[r], next = t.opened[r + 1] ?? closed + t.guard;
-    for (let node = 0; node < nodes; node++) {
-      const k = r * nodes + node;
-      if (standing[k] === 0) { put("down", node, opened, next); continue; }
-      if (computed[k]) { const from = t.parallel ? opened : closed + t.guard; put("compute", node, from, from + compute[same ? 0 : k]); }
-      if (standing[k] === 2) { put("pilot", node, opened, Math.max(opened + t.pilot, opened + least)); put("payload", node, opened + t.pilot + t.guard, closed); }
+  timeline.first = Math.max(0, Math.min(timeline.first, count - span));
+  const kind = unpack(t.kind), node = unpack(t.node), start = unpack(t.start), length = unpack(t.length);
+  const begin = t.opened[timeline.first], ms = (s) => 1000 * (s - begin);
+  const least = 0.002 * (t.closed[timeline.first + span - 1] - begin); // pilots stay visible
+  const parts = t.kinds.map(() => ({ x: [], y: [] }));
+  for (let r = timeline.first; r < timeline.first + span; r++) {
+    for (let n = t.first[t.pattern[r]]; n < t.first[t.pattern[r] + 1]; n++) {
+      const from = t.opened[r] + start[n], part = parts[kind[n]];
+      part.x.push(ms(from), ms(from + (t.kinds[kind[n]] === "pilot" ? Math.max(length[n], least) : length[n])), null);
+      part.y.push(node[n], node[n], null);
     }
   }
   const height = Math.min(620, Math.max(240, 120 + 15 * nodes));
-  at("fig-slots").style.height = height + "px";
+  at("fig-timeline").style.height = height + "px";
   const thick = Math.max(1.5, Math.min(16, 0.72 * (height - 120) / nodes));
-  const traces = Object.entries(parts).filter(([, [x]]) => x.length).map(([kind, [x, y]]) => ({
-    type: "scatter", mode: "lines", x, y, name: kind, line: { color: colour(kind), width: thick, simplify: false }, hovertemplate: `node %{y}, ${kind}, %{x:.4g} ms<extra></extra>`,
-  }));
-  const first = t.rounds[slots.first], last = t.rounds[slots.first + span - 1];
-  at("span-said").textContent = span > 1 ? `rounds ${first} to ${last}` : `round ${first}`;
+  const traces = parts.map(({ x, y }, k) => ({
+    type: "scatter", mode: "lines", x, y, name: t.kinds[k], line: { color: colour(t.kinds[k]), width: thick, simplify: false }, hovertemplate: `node %{y}, ${t.kinds[k]}, %{x:.4g} ms<extra></extra>`,
+  })).filter(({ x }) => x.length);
+  const first = t.rounds[timeline.first], last = t.rounds[timeline.first + span - 1];
+  at("span-label").textContent = span > 1 ? `rounds ${first} to ${last}` : `round ${first}`;
   const made = layout("", {
     xaxis: axis(`ms after round ${first} opened`), yaxis: axis("node", { ...ticks(nodes), range: [nodes - 0.3, -0.7], showgrid: false }), showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom", itemsizing: "constant", font: { size: 11 } },
   });
   made.margin.t = 34;
-  draw("fig-slots", traces, made);
+  draw("fig-timeline", traces, made);
 }
 
 const air = { links: null };
@@ -240,4 +237,4 @@ function listLinks() {
   fill(at("to"), unique(map.rx.filter((_, n) => map.tx[n] === Number(at("from").value))));
 }
 
-drawers.push([drawMap, true], [drawHeat, true], [drawMixing, true], [drawSlots, true], [() => { listLinks(); drawChannel(); }, true]);
+drawers.push([drawMap, true], [drawHeat, true], [drawMixing, true], [drawTimeline, true], [() => { listLinks(); drawChannel(); }, true]);

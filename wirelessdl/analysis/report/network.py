@@ -1,6 +1,6 @@
-"""What a page shows of links: frames of the map, heat maps, mixing. One pass over the links, part by part.
+"""Map, heat maps and mixing of a report page: one pass over the links table, part by part.
 
-Down-sampled where a page could not hold or a reader not see it all, and every such choice leaves a note.
+Large runs are down-sampled, and every such choice adds a note to the page.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _COLUMNS = ["round", "tx", "rx", "neighbour", "gain", "weight", "epsilon"]
 
 @dataclass(eq=False)
 class Network:
-    """The parts of a page that come from links and places, and what was left out of them."""
+    """The parts of a page that come from links and positions, and notes on what was left out of them."""
 
     map: dict[str, Any] | None = None
     heat: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ def network_of(run: Run, runs: int) -> Network:
         found.heat = _heat(sums, found.notes)
         found.mixing = _mixing(run, sums, len(rounds) if scenario["trace"]["links"] == "all" else len(traced))
     else:
-        found.notes.append("no links were traced, so there are no links, heat maps and weights")
+        found.notes.append("no links were traced, so the page has no links, heat maps and weights")
     return found
 
 
@@ -136,16 +136,16 @@ def _centi(values_db: FloatArray) -> FloatArray:
 
 
 def _places(run: Run, frames: IntArray) -> dict[str, Any]:
-    """Positions and standing of nodes in the frames: 0 down, 1 silent, 2 on air."""
+    """Positions and states of nodes in the frames: 0 down, 1 silent, 2 transmitting."""
     nodes = run.frame("nodes", ["round", "x_m", "y_m", "up", "transmitted"])
     nodes = nodes[nodes["round"].isin(frames)]
     shape = (len(frames), -1)
-    standing = nodes["up"].to_numpy().astype(int) + (nodes["up"] & nodes["transmitted"]).to_numpy().astype(int)
+    state = nodes["up"].to_numpy().astype(int) + (nodes["up"] & nodes["transmitted"]).to_numpy().astype(int)
     place = {name: nodes[f"{name}_m"].to_numpy().reshape(shape) for name in ("x", "y")}
     still = all(np.array_equal(values, np.broadcast_to(values[0], values.shape)) for values in place.values())
     return {
         **{name: packed(values[:1] if still else values, "Float32Array") for name, values in place.items()},
-        "standing": packed(standing.reshape(shape), "Uint8Array"),
+        "state": packed(state.reshape(shape), "Uint8Array"),
     }
 
 
@@ -170,7 +170,7 @@ def _heat(sums: _Sums, notes: list[str]) -> dict[str, Any]:
 
 
 def _mixing(run: Run, sums: _Sums, rounds: int) -> dict[str, Any]:
-    """Weights averaged over rounds, the weight of each node in the whole, and how fast the network agrees."""
+    """Mean weights over rounds, the weight of each node in the network average, and the spectral gap."""
     weight = sums.weight.reshape(sums.bins, sums.bins) / max(rounds, 1)
     gap = run.rounds[["round", "spectral_gap"]].dropna()
     shown = thinned(len(gap), 600) if len(gap) else np.zeros(0, dtype=np.int64)
@@ -181,13 +181,13 @@ def _mixing(run: Run, sums: _Sums, rounds: int) -> dict[str, Any]:
     if sums.width == 1:
         own = run.frame("nodes", ["node", "row_sum"]).groupby("node")["row_sum"].mean().to_numpy()
         np.fill_diagonal(weight, own - weight.sum(axis=1))
-        found["pi"] = _weight_in_the_whole(np.maximum(weight, 0.0))
+        found["pi"] = _network_weight(np.maximum(weight, 0.0))
     else:
         weight /= sums.width  # a block's rows share its weight
     return {**found, "weight": packed(np.where(weight != 0, weight, np.nan), "Float32Array")}
 
 
-def _weight_in_the_whole(weight: FloatArray) -> list[float | int | None] | None:
-    """The left Perron vector; None where not everyone was heard by all the others, so that there is no one."""
+def _network_weight(weight: FloatArray) -> list[float | int | None] | None:
+    """The left Perron vector; None where the mean weights are not strongly connected, so that it is not unique."""
     parts, _ = connected_components((weight > 0).astype(np.int8), connection="strong")
     return numbers(perron_vector(weight)) if parts == 1 else None

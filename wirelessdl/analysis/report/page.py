@@ -1,4 +1,4 @@
-"""From runs to one HTML file: template, style, script, data and plotly in one place, nothing fetched."""
+"""Runs to one HTML file: template, style, script, data and plotly in it, nothing fetched."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import wirelessdl
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state
 from wirelessdl.errors import TraceError
-from wirelessdl.trace.catalog import standing
+from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, write_text
 from wirelessdl.trace.run import Run
 
@@ -67,8 +67,8 @@ def _embedded(value: Any) -> str:
 
 
 def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
-    """What the page's text says of a run."""
-    how = standing(run.path)
+    """What the page states of a run in text."""
+    status = run_status(run.path)
     section, origin = run.scenario["scenario"], run.provenance
     return {
         "label": content["label"],
@@ -78,19 +78,19 @@ def _head(run: Run, content: dict[str, Any]) -> dict[str, Any]:
         "run": section.get("run", ""),
         "nodes": run.scenario["network"]["nodes"],
         "protocol": run.scenario.get("privacy", {}).get("protocol", ""),
-        "state": how.state,
-        "error": how.error,
-        "round": int(run.rounds["round"].iloc[-1]),  # what the page shows; a run may be further by now
-        "rounds": how.rounds,
+        "state": status.state,
+        "error": status.error,
+        "round": int(run.rounds["round"].iloc[-1]),  # rounds on the page; a running run may have more by now
+        "rounds": status.rounds,
         "warnings": run.summary.get("warnings", []),
         "totals": content["totals"],
         "notes": content["notes"],
         "scenario": (run.path / "scenario.toml").read_text(encoding="utf-8"),
-        "provenance": {key: _plainly(value) for key, value in origin.items()},
+        "provenance": {key: _one_line(value) for key, value in origin.items()},
     }
 
 
-def _plainly(value: Any) -> str:
+def _one_line(value: Any) -> str:
     """A provenance entry on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {entry}" for key, entry in value.items())
@@ -104,20 +104,19 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
-    """Headline figures of one run: what, how much, and a word beside it."""
+    """Headline figures of one run: label, value and a note."""
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
     number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
-    claim = (
-        f"link sum, the paper's sum, unproven: {number['epsilon_link_total']}" if number["epsilon_link_total"] else ""
-    )
-    bound = f"promised {shown(privacy.get('epsilon_max'))}, {number['violations']} links above"
-    proven = "proven, whoever listens" if run.summary else "so far, by a cheap bound"
+    own = "proven, against all receivers together" if run.summary else "so far, running bound"
+    if number["epsilon_link_total"]:
+        own += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
+    limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} links exceeded it"
     return [
-        ("test accuracy", number["accuracy_mean"] or "not yet", spread or "no evaluation so far"),
-        ("own epsilon of the run", number["epsilon_own_total"] or "not yet", f"{proven}; {claim}" if claim else proven),
-        ("epsilon of one slot", number["epsilon_link_max"], bound),
+        ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
+        ("own epsilon of the run", number["epsilon_own_total"] or "none yet", own),
+        ("epsilon of one slot", number["epsilon_link_max"], f"worst link; {limit}"),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
         ("energy used", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
-        ("rounds", number["rounds"], f"{number['wall_s']} s on the clock" if number["wall_s"] else "so far"),
+        ("rounds", number["rounds"], f"{number['wall_s']} s of wall-clock time" if number["wall_s"] else "so far"),
     ]

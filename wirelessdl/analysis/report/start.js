@@ -1,4 +1,4 @@
-// What the reader can touch, and the first drawing.
+// Controls of the page, and the first drawing.
 
 function showRun() {
   document.querySelectorAll(".of-run").forEach((part) => part.classList.toggle("hidden", Number(part.dataset.run) !== chosen.run));
@@ -10,10 +10,10 @@ function drawAll(onlyOneRun) {
 }
 
 document.querySelectorAll(".run-switch").forEach((select) => {
-  select.onchange = () => { chosen.run = Number(select.value); air.links = null; slots.first = 0; play(false); showRun(); drawAll(true); };
+  select.onchange = () => { chosen.run = Number(select.value); air.links = null; timeline.first = 0; play(false); showRun(); drawAll(true); };
 });
 
-const switches = { colour: drawMap, against: () => { drawAccuracy(); drawLoss(); }, heat: drawHeat, span: drawSlots };
+const switches = { colour: drawMap, against: () => { drawAccuracy(); drawLoss(); }, heat: drawHeat, span: drawTimeline };
 document.querySelectorAll(".switch").forEach((group) => {
   const name = group.dataset.switch;
   group.querySelectorAll("button").forEach((button) => {
@@ -27,8 +27,8 @@ document.querySelectorAll(".switch").forEach((group) => {
 
 at("round").oninput = () => { play(false); mapped.frame = Number(at("round").value); drawMap(); };
 at("play").onclick = () => play(mapped.timer === null);
-at("earlier").onclick = () => { slots.first -= chosen.span; drawSlots(); };
-at("later").onclick = () => { slots.first += chosen.span; drawSlots(); };
+at("earlier").onclick = () => { timeline.first -= chosen.span; drawTimeline(); };
+at("later").onclick = () => { timeline.first += chosen.span; drawTimeline(); };
 at("from").onchange = listLinks;
 at("add-link").onclick = () => {
   const map = current().map, tx = Number(at("from").value), rx = Number(at("to").value);

@@ -1,0 +1,129 @@
+"""The data split and the privacy curve, both from traces: they arrive at what the run itself computed."""
+
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from conftest import tiny
+
+from wirelessdl import open_run, simulate
+from wirelessdl.analysis.data_split import data_split
+from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.errors import TraceError
+from wirelessdl.privacy.ledger import Terms
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return simulate(tiny(scenario={"rounds": 8}), out=tmp_path_factory.mktemp("runs"))
+
+
+def own_totals(run):
+    return run.privacy.query("view == 'own'").sort_values("tx")["epsilon_total"].to_numpy()
+
+
+def test_the_curve_ends_at_the_stored_totals(run):
+    found, stored = privacy_curve(run), own_totals(run)
+    assert found.accountant == "pld"
+    assert found.epsilon[-1] == pytest.approx(stored.max())
+    assert np.all(np.diff(found.epsilon) >= 0)
+    assert found.totals["pld"] == pytest.approx(stored)
+    assert found.totals["rdp-wang19"].max() == pytest.approx(run.rounds["epsilon_total_max"].iloc[-1])
+    assert set(found.totals) == {"pld", "rdp-wang19", "rdp", "gdp"}
+    assert np.all(found.totals["gdp"] >= found.totals["pld"])
+    assert found.note == ""
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {
+            "channel": {"models": [{"model": "uniform"}, {"model": "rayleigh"}]},
+            "power": {"schedule": "adaptive"},
+            "privacy": {"epsilon_max": 2.0, "budget_total": 0.35},
+            "learning": {"partition": {"kind": "dirichlet", "concentration": 1.0}},
+        },
+        {"learning": {"partition": {"kind": "quantity", "concentration": 1.0}}, "privacy": {"clipping": "batch"}},
+    ],
+    ids=["silence and fading", "unequal sampling rates"],
+)
+def test_the_curve_follows_what_was_sent_and_sampled(sections, tmp_path):
+    run = simulate(tiny(scenario={"rounds": 12}, **sections), out=tmp_path)
+    if "budget_total" in sections["privacy"]:
+        assert not run.nodes["transmitted"].all(), "nobody fell silent: the test shows nothing"
+    else:
+        assert run.clients["sampling_rate"].nunique() > 1, "all sample alike: the test shows nothing"
+    found = privacy_curve(run)
+    assert found.accountant == "pld", found.note
+    assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_own_total"])
+    assert found.totals["pld"] == pytest.approx(own_totals(run))
+
+
+@pytest.mark.parametrize("column", ["sampling_rate", "sensitivity"])
+def test_a_table_that_does_not_lead_to_the_stored_totals_gives_no_curve(column, run, tmp_path):
+    path = rewritten(run, tmp_path, lambda frame: frame.assign(**{column: 0.5 * frame[column]}))
+    found = privacy_curve(open_run(path))
+    assert found.accountant == "running bound"
+    assert "do not lead to the stored totals" in found.note
+    assert list(found.totals) == ["pld"]
+
+
+def test_the_split_is_the_one_the_run_learned_from(run):
+    split = data_split(run)
+    assert split.rate == pytest.approx(8 / split.counts.sum(axis=1))
+    assert split.counts.shape == (4, 10)
+    assert split.counts.sum() == 12_000
+    assert split.sensitivity == pytest.approx(2 * 1.0 / 8)  # 2 C / B
+    assert split.terms == Terms("hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"])
+
+
+def test_terms_follow_the_sampler(tmp_path):
+    shuffled = simulate(tiny(learning={"sampling": "shuffled"}), out=tmp_path)
+    split = data_split(shuffled)
+    assert split.terms.sampler == "shuffled"
+    assert split.terms.epoch_rounds == tuple(np.ceil(split.counts.sum(axis=1) / 8).astype(int))
+    found = privacy_curve(shuffled)
+    assert (found.accountant, found.note) == ("gdp", "")
+    assert found.epsilon[-1] == pytest.approx(own_totals(shuffled).max())
+    full = simulate(tiny(learning={"sampling": "full"}, scenario={"name": "full"}), out=tmp_path)
+    assert data_split(full).terms.sampler == "full-batch"
+
+
+def rewritten(run, folder, change):
+    """A copy of a run whose clients table somebody changed."""
+    path = folder / "changed"
+    shutil.copytree(run.path, path)
+    (part,) = (path / "clients").iterdir()
+    table = pq.ParquetFile(part).read()
+    changed = type(table).from_pandas(change(table.to_pandas()), preserve_index=False).cast(table.schema)
+    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), part)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame[:3], "clients: has 3 rows, network.nodes is 4"),
+        (lambda frame: frame.assign(sampling_rate=1.5), "clients: sampling_rate is out of range"),
+        (lambda frame: frame.assign(class_counts=[[1]] + [[1, 2]] * 3), "clients: class_counts is out of range"),
+    ],
+)
+def test_a_damaged_clients_table_is_refused_in_one_line(change, words, run, tmp_path, wirelessdl_command):
+    path = rewritten(run, tmp_path, change)
+    with pytest.raises(TraceError, match=words):
+        data_split(open_run(path))
+    assert words in privacy_curve(open_run(path)).note
+    done = wirelessdl_command("plot", str(path), "--figure", "partition")
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_an_edited_scenario_has_no_terms(run, tmp_path):
+    path = tmp_path / "edited"
+    shutil.copytree(run.path, path)
+    text = (path / "scenario.toml").read_text()
+    (path / "scenario.toml").write_text(text.replace('sampling = "without-replacement"', 'sampling = "all"'))
+    with pytest.raises(TraceError, match=r"learning\.sampling is 'all'; must be one of without-replacement, poisson"):
+        data_split(open_run(path))

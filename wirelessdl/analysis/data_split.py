@@ -1,0 +1,82 @@
+"""The data split of a run as its traces state it: no data set is loaded and no file of the user's is imported.
+
+The `clients` table holds what each node has and how it samples; `scenario.toml` says under which terms privacy
+totals are stated.
+"""
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.errors import TraceError
+from wirelessdl.privacy.combinations import SAMPLERS, Clipping
+from wirelessdl.privacy.ledger import Terms
+from wirelessdl.trace.run import Run
+
+_PROTOCOLS = ("hardened", "paper")
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplit:
+    """Of K nodes: samples of each class, sampling rate q, sensitivity of the gradient, and terms of the totals."""
+
+    counts: IntArray  # [K, classes]; of a regression [K, 1], all samples
+    rate: FloatArray  # [K]
+    sensitivity: FloatArray  # [K]
+    terms: Terms
+
+
+def data_split(run: Run) -> DataSplit:
+    """The split of a run. Raises TraceError where the table or the scenario does not hold it."""
+    table, nodes = run.clients, run.scenario["network"]["nodes"]
+    if table["node"].tolist() != list(range(nodes)):
+        raise TraceError(
+            f"{run.path}/clients: has {len(table)} rows, network.nodes is {nodes}; must have one row per node: run the "
+            "scenario again"
+        )
+    counts = table["class_counts"].tolist()
+    rate, sensitivity = table["sampling_rate"].to_numpy(), table["sensitivity"].to_numpy()
+    sound = {
+        "class_counts": len({len(row) for row in counts}) == 1,
+        "sampling_rate": bool(np.all((rate > 0) & (rate <= 1))),
+        "sensitivity": bool(np.all(sensitivity >= 0)),
+        "epoch_rounds": bool((table["epoch_rounds"] >= 1).all()),
+    }
+    wrong = [column for column, fine in sound.items() if not fine]
+    if wrong:
+        raise TraceError(f"{run.path}/clients: {wrong[0]} is out of range; run the scenario again")
+    return DataSplit(
+        counts=np.array(counts, dtype=np.int64),
+        rate=rate,
+        sensitivity=sensitivity,
+        terms=_terms(run, table["epoch_rounds"].to_numpy()),
+    )
+
+
+def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
+    sampling = _stored(run, "learning.sampling", tuple(SAMPLERS))
+    delta = _stored(run, "privacy.delta_total")
+    if not isinstance(delta, float) or not 0 < delta < 1:
+        raise TraceError(
+            f"{run.path}/scenario.toml: privacy.delta_total is {delta!r}; must be in (0, 1): it was edited"
+        )
+    return Terms(
+        protocol=_stored(run, "privacy.protocol", _PROTOCOLS),
+        sampler=SAMPLERS[sampling],
+        clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
+        delta=delta,
+        epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
+    )
+
+
+def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:
+    """A value of the resolved scenario, which spells every key out unless somebody edited it."""
+    section, name = key.split(".")
+    value = run.scenario.get(section, {}).get(name)
+    if allowed and value not in allowed:
+        raise TraceError(
+            f"{run.path}/scenario.toml: {key} is {value!r}; must be one of {', '.join(allowed)}: it was edited"
+        )
+    return value
