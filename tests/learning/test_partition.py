@@ -18,7 +18,7 @@ from wirelessdl.learning.partition import (
     Iid,
     Quantity,
     Shards,
-    _mend,
+    _raise_to_minimum,
     class_histogram,
     split_data,
 )
@@ -198,7 +198,7 @@ def test_extreme_concentrations_end_quickly_with_nobody_empty():
 
 def test_mending_takes_from_the_largest_only():
     owner = np.array([0] * 50 + [1] * 30 + [2] * 5 + [3] * 2)
-    sizes = np.bincount(_mend(owner, 5, 8, rng()), minlength=5)
+    sizes = np.bincount(_raise_to_minimum(owner, 5, 8, rng()), minlength=5)
     assert sizes.tolist() == [33, 30, 8, 8, 8]  # 17 were lacking, all of them 0's
 
 
