@@ -186,7 +186,7 @@ class Counting(nn.Module):
         self.register_buffer("seen", torch.zeros(()))
 
     def forward(self, images):
-        self.channel.add_(images.mean())
+        self.seen.add_(images.mean())
         return self.net(images)
 
 
