@@ -196,7 +196,7 @@ def test_extreme_concentrations_end_quickly_with_nobody_empty():
             assert sum(map(len, client_indices)) == 300
 
 
-def test_mending_takes_from_the_largest_only():
+def test_raising_small_nodes_to_the_minimum_takes_from_the_largest_only():
     owner = np.array([0] * 50 + [1] * 30 + [2] * 5 + [3] * 2)
     sizes = np.bincount(_raise_to_minimum(owner, 5, 8, rng()), minlength=5)
     assert sizes.tolist() == [33, 30, 8, 8, 8]  # 17 were lacking, all of them 0's

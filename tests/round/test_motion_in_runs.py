@@ -352,7 +352,6 @@ class Late:
             place = {"nan": place * np.nan, "shape": place[:, :2], "under": place * [1, 1, -1]}[self.how]
         return Geometry(place, np.zeros_like(place))
 class Guess:
-    symbols = 1
     def estimate(self, links, gain, pilot_w, noise_w, rng):
         return gain[:-1]
 """

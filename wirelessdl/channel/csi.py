@@ -18,7 +18,7 @@ from wirelessdl.links import Links
 
 
 class Csi(Protocol):
-    symbols: int  # pilot symbols of each sender; senders take turns
+    """Estimates gains. Its capability `symbols` is the number of pilot symbols of each sender, 1 by default."""
 
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.run.build_learning import build_learning
 from wirelessdl.run.build_network import build_network
 from wirelessdl.run.build_time import build_time
@@ -31,7 +32,7 @@ def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path
     network = build_network(builder, streams)
     learning = build_learning(builder, streams, device)
     csi = builder.part("radio.csi", radio.csi)
-    simulation, coherence_s = build_time(builder, network, learning.engine, csi.symbols, streams)
+    simulation, coherence_s = build_time(builder, network, learning.engine, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
     return World(
         scenario=scenario,
