@@ -32,7 +32,9 @@ def test_theorem_9_at_one_order(order, q, epsilon, expected):
     [(1.0, 0.0213, 100, 0.726274), (0.5, 0.1067, 500, 5.39344), (1.0, 0.1067, 1000, 9.72128)],
 )
 def test_theorem_9_totals(epsilon, q, rounds, expected):
-    assert total_epsilon(nu(epsilon), q, rounds, delta=DELTA, accountant="paper") == pytest.approx(expected, rel=2e-6)
+    assert total_epsilon(nu(epsilon), q, rounds, delta=DELTA, accountant="rdp-wang19") == pytest.approx(
+        expected, rel=2e-6
+    )
 
 
 def test_composition_without_amplification():

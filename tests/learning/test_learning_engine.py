@@ -126,7 +126,9 @@ def test_every_sampler_gives_the_gradient_of_its_definition(sampling, clipping):
     data = bytes_data(123)
     engine = make(data, nodes=4, sampling=sampling, clipping=clipping, clip_norm=2.0)
     start = engine.x.clone()
-    quiet = dataclasses.replace(order(4, weights=np.eye(4), thermal=0.0), noise_scale=np.zeros(4), step=np.ones(4))
+    quiet = dataclasses.replace(
+        order(4, weights=np.eye(4), thermal=0.0), noise_scale=np.zeros(4), update=ModelUpdate.everyone(np.ones(4))
+    )
     engine.round(quiet)
     for node, client in enumerate(engine.client_indices):
         samples = client[engine.sampler.batch(engine.draws, node, 1)]

@@ -51,7 +51,7 @@ def test_the_pages_example_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_an_unknown_source_is_named():
-    with pytest.raises(ValueError, match=r'no trace source "phy.rxx"; did you mean phy.rx'):
+    with pytest.raises(ValueError, match=r'no trace event "phy.rxx"; did you mean phy.rx'):
         TraceEvents().connect("phy.rxx", print)
     with pytest.raises(ScenarioError, match=r'unknown key trace.connect."phy.rxx"; did you mean phy.rx'):
         build(parse_scenario(tiny_table(trace={"connect": {"phy.rxx": "a.py:b"}})), device="cpu")
