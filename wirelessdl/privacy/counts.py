@@ -49,13 +49,17 @@ OWN_GRID, LINK_GRID = Grid(1.01, 1621), Grid(1.02, 815)  # both up to 1e4
 
 
 class ReleaseCounts:
-    """How many releases each stream made in each cell of a grid."""
+    """How many releases each stream made in each cell of a grid.
 
-    def __init__(self, grid: Grid):
-        self.grid = grid
+    in_order: cells of a stream stay in order of its first release in them, which sums over cells depend on in their
+    last bits; every slot is then counted at once, which is slower for many streams.
+    """
+
+    def __init__(self, grid: Grid, *, in_order: bool = False):
+        self.grid, self._in_order = grid, in_order
         self._width = grid.cells + 1
         self._pending: list[IntArray] = []
-        # stream * width + cell + 1, in order of first occurrence; and how often
+        # stream * width + cell + 1, and how often
         self._key, self._count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._by_stream: list[dict[int, int]] | None = None
 
@@ -66,7 +70,7 @@ class ReleaseCounts:
             cell = self.grid.cell(1.0 / mu[charged])
         self._pending.append(stream[charged] * self._width + cell + 1)
         self._by_stream = None
-        if len(self._pending) >= _FOLD:
+        if self._in_order or len(self._pending) >= _FOLD:
             self._fold()
 
     def entries(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -77,7 +81,7 @@ class ReleaseCounts:
         return stream, cell - 1, self._count[order]
 
     def by_stream(self, streams: int) -> list[dict[int, int]]:
-        """Releases per cell of each of so many streams, cells in order of the stream's first release in them."""
+        """Releases per cell of each of so many streams."""
         self._fold()
         if self._by_stream is None or len(self._by_stream) != streams:
             self._by_stream = [{} for _ in range(streams)]
@@ -102,9 +106,13 @@ class ReleaseCounts:
     def _fold(self) -> None:
         if not self._pending:
             return
-        key = np.concatenate([self._key, *self._pending])
-        count = np.ones(len(key))
-        count[: len(self._count)] = self._count
-        every, first, place = np.unique(key, return_index=True, return_inverse=True)
-        total, order = np.bincount(place, weights=count, minlength=len(every)), np.argsort(first)
-        self._key, self._count, self._pending = every[order], total[order].astype(np.int64), []
+        new, times = np.unique(np.concatenate(self._pending), return_counts=True)
+        key, count = np.concatenate([self._key, new]), np.concatenate([self._count, times])
+        order: IntArray | slice = slice(None)
+        if self._in_order:
+            every, first, place = np.unique(key, return_index=True, return_inverse=True)
+            order = np.argsort(first)
+        else:
+            every, place = np.unique(key, return_inverse=True)
+        total = np.bincount(place, weights=count, minlength=len(every)).astype(np.int64)
+        self._key, self._count, self._pending = every[order], total[order], []

@@ -108,7 +108,7 @@ class Ledger:
             self.own = EpochAccountant(np.array(terms.epoch_rounds))
         else:
             self.own = GaussianAccountant(self.nodes)
-        self._own_counts = ReleaseCounts(OWN_GRID)
+        self._own_counts = ReleaseCounts(OWN_GRID, in_order=True)
         self._room: dict[tuple[float, int, float], int] = {}
         self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
         # links may appear later: one becomes a stream when it is first heard
