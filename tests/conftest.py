@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from wirelessdl.cli.main import main
-from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.errors import WirelessdlError
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.schema import Scenario
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +38,20 @@ def tiny_table(**sections: dict) -> dict:
 
 def tiny(**sections: dict) -> Scenario:
     return parse_scenario(tiny_table(**sections))
+
+
+def refusal(scenario: Path, *overrides: str) -> str:
+    """What a run is refused with, as the command line prints it: one line, and nothing is written.
+
+    Goes through loader, `build` and the first frame, like `wirelessdl run`, without the command line around it.
+    """
+    out = scenario.parent / "outputs"
+    with pytest.raises(WirelessdlError) as caught:
+        simulate(load_scenario(scenario, overrides=overrides), out=out, device="cpu")
+    line = f"{type(caught.value).__name__}: {caught.value}"
+    assert len(line.splitlines()) == 1, line
+    assert not out.exists()
+    return line
 
 
 def paper_gain(nodes: int = 4) -> np.ndarray:
