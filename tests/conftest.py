@@ -14,7 +14,6 @@ import pytest
 
 from wirelessdl.cli.main import main
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.schema import Scenario
 
@@ -45,6 +44,10 @@ def refusal(scenario: Path, *overrides: str) -> str:
 
     Goes through loader, `build` and the first frame, like `wirelessdl run`, without the command line around it.
     """
+    from wirelessdl.run.session import (
+        simulate,
+    )  # loads torch, which the process that only hands out tests can do without
+
     out = scenario.parent / "outputs"
     with pytest.raises(WirelessdlError) as caught:
         simulate(load_scenario(scenario, overrides=overrides), out=out, device="cpu")
