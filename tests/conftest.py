@@ -44,9 +44,8 @@ def refusal(scenario: Path, *overrides: str) -> str:
 
     Goes through loader, `build` and the first frame, like `wirelessdl run`, without the command line around it.
     """
-    from wirelessdl.run.session import (
-        simulate,
-    )  # loads torch, which the process that only hands out tests can do without
+    # imported here: it loads torch, which the process that hands out tests can do without
+    from wirelessdl.run.session import simulate
 
     out = scenario.parent / "outputs"
     with pytest.raises(WirelessdlError) as caught:
