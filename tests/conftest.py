@@ -1,8 +1,10 @@
 """Shared pieces: small scenarios, the command line in this process, worked matrices."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,22 +73,20 @@ class Result:
     err: str
 
 
-@pytest.fixture
-def wirelessdl_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
-    """The command line, run in this process from a folder of its own."""
-
-    def call(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["wirelessdl", *arguments])
-        capsys.readouterr()
-        code = 0
+def command_line(*arguments: str) -> Result:
+    """`wirelessdl` with these arguments, run in this process from the working folder."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["wirelessdl", *arguments])
         try:
             main()
         except SystemExit as stop:
             code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+    return Result(code, out.getvalue(), err.getvalue())
 
+
+@pytest.fixture
+def wirelessdl_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    """The command line, run in this process from a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    return call
+    return command_line
