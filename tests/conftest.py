@@ -1,8 +1,10 @@
 """Shared pieces: small scenarios, the command line in this process, worked matrices."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 
 from wirelessdl.cli.main import main
-from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.errors import WirelessdlError
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.schema import Scenario
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +41,23 @@ def tiny(**sections: dict) -> Scenario:
     return parse_scenario(tiny_table(**sections))
 
 
+def refusal(scenario: Path, *overrides: str) -> str:
+    """What a run is refused with, as the command line prints it: one line, and nothing is written.
+
+    Goes through loader, `build` and the first frame, like `wirelessdl run`, without the command line around it.
+    """
+    # imported here: it loads torch, which the process that hands out tests can do without
+    from wirelessdl.run.session import simulate
+
+    out = scenario.parent / "outputs"
+    with pytest.raises(WirelessdlError) as caught:
+        simulate(load_scenario(scenario, overrides=overrides), out=out, device="cpu")
+    line = f"{type(caught.value).__name__}: {caught.value}"
+    assert len(line.splitlines()) == 1, line
+    assert not out.exists()
+    return line
+
+
 def paper_gain(nodes: int = 4) -> np.ndarray:
     """The asymmetric worked example: h_{j->i} = .3 + .7 ((7j + 3i) mod 10)/9, gain[rx, tx]."""
     i, j = np.mgrid[:nodes, :nodes]
@@ -53,22 +73,20 @@ class Result:
     err: str
 
 
-@pytest.fixture
-def wirelessdl_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
-    """The command line, run in this process from a folder of its own."""
-
-    def call(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["wirelessdl", *arguments])
-        capsys.readouterr()
-        code = 0
+def command_line(*arguments: str) -> Result:
+    """`wirelessdl` with these arguments, run in this process from the working folder."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["wirelessdl", *arguments])
         try:
             main()
         except SystemExit as stop:
             code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+    return Result(code, out.getvalue(), err.getvalue())
 
+
+@pytest.fixture
+def wirelessdl_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    """The command line, run in this process from a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    return call
+    return command_line

@@ -1,15 +1,17 @@
 """The notebook in examples runs from top to bottom, and still says what its text says."""
 
 import nbformat
+import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
 NOTEBOOK = ROOT / "examples" / "analysis.ipynb"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_draws_three_figures(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     figures = [output for output in outputs if "image/png" in output.get("data", {})]

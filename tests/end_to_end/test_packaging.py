@@ -9,7 +9,7 @@ import zipfile
 
 import jsonschema
 import pytest
-from conftest import ROOT
+from conftest import ROOT, command_line
 
 from wirelessdl.scenario.loader import bundled_scenarios
 
@@ -23,34 +23,41 @@ def test_the_wheel_runs_a_bundled_scenario_outside_the_checkout(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    command = [sys.executable, "-m", "wirelessdl", "run", "urban_er_k20", "--rounds", "2", "--json"]
-    street = "channel.models=[{model='channel_models/street.py:Street'}]"
-    for extra in ([], ["--set", street]):
-        done = subprocess.run(
-            [*command, *extra], cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout.splitlines()[-1])["rounds"] == 2
-    where = subprocess.run(
-        [sys.executable, "-c", "import wirelessdl; print(wirelessdl.__file__)"],
-        cwd=elsewhere,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert where.stdout.startswith(str(tmp_path / "site"))  # or it proved nothing
+    code = """
+import sys
+import wirelessdl
+from wirelessdl.cli.main import main
+
+print(wirelessdl.__file__)
+street = "channel.models=[{model='channel_models/street.py:Street'}]"
+for extra in ([], ["--set", street]):
+    sys.argv = ["wirelessdl", "run", "urban_er_k20", "--rounds", "2", "--json", *extra]
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, stop.code
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    where, *lines = done.stdout.splitlines()
+    assert where.startswith(str(tmp_path / "site"))  # or it proved nothing
+    summaries = [told for told in map(json.loads, lines) if told["event"] == "summary"]
+    assert [summary["rounds"] for summary in summaries] == [2, 2]
 
 
 @pytest.fixture(scope="module")
 def schema():
-    done = subprocess.run([sys.executable, "-m", "wirelessdl", "schema"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    """What the printed schema accepts."""
+    printed = json.loads(command_line("schema").out)
+    validator = jsonschema.validators.validator_for(printed)
+    validator.check_schema(printed)
+    return validator(printed)
 
 
 @pytest.mark.parametrize("name", bundled_scenarios())
 def test_schema_accepts_bundled_scenarios(name, schema):
-    jsonschema.validate(tomllib.loads(bundled_scenarios()[name].read_text()), schema)
+    schema.validate(tomllib.loads(bundled_scenarios()[name].read_text()))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_schema_refuses_what_the_loader_refuses(section, key, value, schema):
     table = tomllib.loads(bundled_scenarios()["quickstart"].read_text())
     table[section][key] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(table, schema)
+        schema.validate(table)
 
 
 def test_version_is_the_packages(wirelessdl_command):

@@ -40,6 +40,15 @@ def test_embedded_data_is_the_balanced_subset():
     assert data.train_x.std() / 255 == pytest.approx(data.deviation, abs=0.01)
 
 
+def test_bundled_data_are_unpacked_once_and_nobody_may_change_them():
+    data = FashionSubset().load()
+    assert FashionSubset().load() is data
+    assert data.keys() is data.keys()
+    for array in (data.train_x, data.train_y, data.test_x, data.test_y):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
 def test_normalisation_is_per_channel_and_equals_the_loop():
     x, y = rng().integers(0, 256, (5, 3, 4, 2)).astype(np.uint8), np.arange(5) % 2
     mean, deviation = (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 import tomli_w
 from conftest import tiny_table
-from test_survival import StopAt, assert_same_tables, kill_and_resume, start
+from interrupting import HELD, HOLD, assert_same_tables, interrupted, kill_midway
 
 import wirelessdl
-from wirelessdl.errors import ContractError, RunInterrupted
+from wirelessdl.errors import ContractError
 from wirelessdl.scenario.loader import load_scenario
 
+ROUNDS = 120
+PARTS = (25, 30, 55, 60, 85, 90)  # rounds after which tables are written, without the last
 EVERYTHING = {
-    "scenario": {"rounds": 400},
+    "scenario": {"rounds": ROUNDS},
     "network": {
         "nodes": 5,
         "topology": {"kind": "erdos-renyi", "p": 0.7},
@@ -22,7 +24,7 @@ EVERYTHING = {
     "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
     "radio": {"power_dbm": 23, "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 8}},
     "power": {"schedule": "adaptive", "objective": "own-noise"},
-    "privacy": {"epsilon_max": 1.0, "budget_total": 0.02},
+    "privacy": {"epsilon_max": 1.0, "budget_total": 0.06},
     "time": {
         "compute": {"kind": "log-normal", "median_s": 0.004, "sigma": 0.6, "spread": 0.3},
         "policy": {"kind": "clocked", "period_s": 0.012},
@@ -34,13 +36,15 @@ EVERYTHING = {
         "stragglers": {"kind": "random", "probability": 0.1, "factor": 8.0},
         "jammer": {"kind": "noise", "power_dbm": -95.0, "period_s": 0.5},
     },
-    "energy": {"receive_w": 0.05, "compute_w": 0.5, "battery_j": [0.1, 100.0, 100.0, 100.0, 0.3]},
-    "trace": {"checkpoint_every": 30, "flush_every": 25},
+    "energy": {"receive_w": 0.05, "compute_w": 0.5, "battery_j": [0.1, 100.0, 100.0, 100.0, 0.2]},
+    "learning": {"eval_every": 10},
+    "trace": {"checkpoint_every": 30, "flush_every": 25, "connect": HELD},
 }
 
 
 def write(folder: Path, **changes: dict) -> None:
     sections = {name: {**EVERYTHING.get(name, {}), **changes.get(name, {})} for name in {*EVERYTHING, *changes}}
+    (folder / "hold.py").write_text(HOLD)
     (folder / "tiny.toml").write_text(tomli_w.dumps(tiny_table(**sections)))
 
 
@@ -48,9 +52,7 @@ def write(folder: Path, **changes: dict) -> None:
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uninterrupted")
     write(folder)
-    process = start("tiny.toml", "--quiet", cwd=folder)
-    assert process.wait(timeout=120) == 0, process.communicate()
-    return folder / "outputs" / "tiny-s3-r1"
+    return wirelessdl.simulate(load_scenario(folder / "tiny.toml"), out=folder).path
 
 
 def test_everything_went_wrong_in_it(uninterrupted):
@@ -58,33 +60,38 @@ def test_everything_went_wrong_in_it(uninterrupted):
     kinds = set(run.events["kind"])
     assert {"crash", "rejoin", "late", "budget", "battery", "frame", "computed"} <= kinds
     assert run.nodes["up"].mean() < 0.9
+    frames = run.events.query("kind == 'frame'")["time_s"].to_numpy()
+    latest = run.events.groupby("kind")["time_s"].max()
+    for kind in ("crash", "rejoin", "late", "budget", "computed"):  # still after half of the rounds
+        assert latest[kind] > frames[ROUNDS // 2]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_in_the_midst_of_trouble_equals_uninterrupted(seed, uninterrupted, tmp_path):
     write(tmp_path)
-    assert_same_tables(kill_and_resume(tmp_path, random.Random(seed).uniform(0, 1.0)), uninterrupted)
+    chance = random.Random(seed)
+    run = kill_midway(tmp_path, chance.choice(PARTS), chance.uniform(0, 0.2), hold_in=ROUNDS - 2)
+    assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
 
 
-@pytest.mark.parametrize("round", [1, 57])
-@pytest.mark.parametrize("case", ["paper", "barrier", "tdma", "half"])
-def test_stopped_anywhere_goes_on_to_the_same_tables(round, case, tmp_path, monkeypatch):
-    changes = {
-        "paper": {
-            "privacy": {"protocol": "paper", "clipping": "batch", "budget_total": 1e6},
-            "power": {"balance": False, "alpha_min": 1e-9, "schedule": "static"},
-        },
-        "barrier": {"time": {"policy": {"kind": "deadline", "cap_s": 0.006}}, "faults": {"rejoin": "keep"}},
-        "tdma": {"radio": {"access": "tdma"}, "time": {"policy": {"kind": "barrier"}}},
-        "half": {"radio": {"duplex": "half"}, "network": {"topology": {"kind": "range", "range_m": 200}}},
-    }[case]
-    write(tmp_path, **{**changes, "scenario": {"rounds": 90}, "trace": {"checkpoint_every": 10**6}})
+CASES = {
+    "paper": {
+        "privacy": {"protocol": "paper", "clipping": "batch", "budget_total": 1e6},
+        "power": {"balance": False, "alpha_min": 1e-9, "schedule": "static"},
+    },
+    "barrier": {"time": {"policy": {"kind": "deadline", "cap_s": 0.006}}, "faults": {"rejoin": "keep"}},
+    "tdma": {"radio": {"access": "tdma"}, "time": {"policy": {"kind": "barrier"}}},
+    "half": {"radio": {"duplex": "half"}, "network": {"topology": {"kind": "range", "range_m": 200}}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_anywhere_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
+    write(tmp_path, **{**CASES[case], "scenario": {"rounds": 90}, "trace": {"checkpoint_every": 10**6}})
     monkeypatch.chdir(tmp_path)
     whole = wirelessdl.simulate(load_scenario("tiny.toml"), out="whole")
-    stop = StopAt(round)
-    with pytest.raises(RunInterrupted) as caught:
-        wirelessdl.simulate(load_scenario("tiny.toml"), on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(wirelessdl.resume(caught.value.folder).path, whole.path)
+    for round in (1, 57):
+        assert_same_tables(wirelessdl.resume(interrupted(round, out=f"stopped-{round}")).path, whole.path)
 
 
 def test_faults_that_are_not_deterministic_are_named(tmp_path, monkeypatch):
@@ -93,8 +100,6 @@ def test_faults_that_are_not_deterministic_are_named(tmp_path, monkeypatch):
     )
     write(tmp_path, scenario={"rounds": 60}, faults={"crashes": "odd.py:Odd"})
     monkeypatch.chdir(tmp_path)
-    stop = StopAt(50)
-    with pytest.raises(RunInterrupted) as caught:
-        wirelessdl.simulate(load_scenario("tiny.toml"), on_round=stop.on_round, should_stop=stop.should_stop)
+    run = interrupted(50)
     with pytest.raises(ContractError, match=r"^faults.crashes gave other values than before the interruption"):
-        wirelessdl.resume(caught.value.folder)
+        wirelessdl.resume(run)

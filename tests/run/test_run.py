@@ -372,13 +372,6 @@ def test_cifar_runs_where_it_was_fetched(name, tmp_path):
     assert run.summary["rounds"] == 2
 
 
-def test_the_flagship_learns(tmp_path):
-    run = wirelessdl.simulate(load_scenario("urban_er_k20"), out=tmp_path)
-    assert run.summary["accuracy_mean"] > 0.65
-    assert run.summary["epsilon_link_max"] <= 1.0 + 1e-9
-    assert run.summary["violations"] == 0
-
-
 def test_a_users_channel_is_found_used_and_kept(tmp_path):
     table = tiny_table(channel={"models": [{"model": "channel_models/street.py:Street", "exponent": 2.5}]})
     run = wirelessdl.simulate(parse_scenario(table), out=tmp_path)

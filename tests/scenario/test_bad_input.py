@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from conftest import tiny_table
+from conftest import refusal, tiny_table
 
 YOURS = """
 import numpy as np
@@ -93,7 +93,6 @@ MISTAKES = [
     ("channel.models.3.low=1", "3 is no entry of a list of 1; count from 0"),
     ("rounds=3", "must be section.key=value"),
     ("channel.models.².low=1", "² is no entry of a list of 1; count from 0"),
-    ("privacy.epsilon_max=1\nfoo=3", "privacy.epsilon_max is"),
     ("privacy.epsilon_max=true", "privacy.epsilon_max is true; must be > 0, or inf"),
     ("privacy.epsilon_max='1'", 'privacy.epsilon_max is "1"; must be > 0, or inf'),
     ("privacy.epsilon_max=1e-300", "privacy.epsilon_max is 1e-300; must be > 0"),
@@ -153,9 +152,34 @@ def assert_one_line(result, words):
 
 
 @pytest.mark.parametrize(("override", "words"), MISTAKES)
-def test_mistakes_are_one_line(override, words, folder, wirelessdl_command):
+def test_mistakes_are_one_line(override, words, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert words in refusal(folder / "x.toml", override)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("network.nodes=1", "ScenarioError: x.toml: network.nodes is 1; must be an integer from 2 to 20000"),
+        (
+            "learning.batch_size=4000",
+            "ScenarioError: x.toml: learning.batch_size is 4000; node 0 has only 3000 samples: lower batch_size, use "
+            "fewer nodes, or a more even partition",
+        ),
+        (
+            "channel.models.0={model='good.py:Good', value=-1}",
+            "ContractError: good.py:Good.gain returned -1",
+        ),
+        ("privacy.epsilon_max=1e-9", "InfeasiblePowerError: x.toml: node "),
+        ("privacy.epsilon_max=1\nfoo=3", "ScenarioError: x.toml: privacy.epsilon_max is"),
+    ],
+    ids=["loader", "build", "user's class", "first frame", "line break"],
+)
+def test_the_command_line_prints_mistakes_as_one_line(override, line, folder, wirelessdl_command):
+    """One mistake for each place that finds them; the messages themselves are above."""
     result = wirelessdl_command("run", "x.toml", "--set", override)
-    assert_one_line(result, words)
+    assert_one_line(result, line)
+    assert result.err.startswith(line)
     assert not (folder / "outputs").exists()
 
 

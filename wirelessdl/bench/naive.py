@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.batch import sample_shape, shared_tensor
 from wirelessdl.learning.data import Dataset
 
 
@@ -31,8 +31,8 @@ class _Loop:
         batch_size: int,
     ):
         self.models = [build() for _ in client_indices]
-        self.images = torch.as_tensor(data.train_x).view(-1, *sample_shape(data))
-        self.labels, self.batch_size = torch.as_tensor(data.train_y), batch_size
+        self.images = shared_tensor(data.train_x).view(-1, *sample_shape(data))
+        self.labels, self.batch_size = shared_tensor(data.train_y), batch_size
         self.scale, self.mean, self.deviation = data.scale, per_channel(data.mean), per_channel(data.deviation)
         self.client_indices = [torch.as_tensor(client) for client in client_indices]
         self.own = weights.diagonal().tolist()

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from wirelessdl.bench.naive import per_channel
+from wirelessdl.learning.batch import shared_tensor
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.data.fetch import import_torchvision
 
@@ -108,6 +109,6 @@ def fluke_round(data: Dataset, nodes: int, batch: int) -> Callable[[], None]:
 
 
 def _floats(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
-    images = torch.as_tensor(data.train_x).float() / data.scale
+    images = shared_tensor(data.train_x).float() / data.scale
     images = (images - per_channel(data.mean)) / per_channel(data.deviation)
-    return images.flatten(1), torch.as_tensor(np.asarray(data.train_y))
+    return images.flatten(1), shared_tensor(np.asarray(data.train_y))

@@ -11,11 +11,14 @@ changed independently, so per-sample clipping and epsilon hold as without augmen
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wirelessdl.arrays import IntArray
@@ -62,6 +65,13 @@ def sample_shape(data: Dataset) -> tuple[int, ...]:
     return (1, *stored) if len(stored) == 2 else tuple(stored)
 
 
+def shared_tensor(stored: NDArray[Any]) -> Tensor:
+    """Stored samples or labels as a tensor over the same memory; only ever read."""
+    with warnings.catch_warnings():  # bundled arrays are write-protected, which torch cannot express
+        warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+        return torch.as_tensor(stored)
+
+
 class Store:
     """Samples on the device, as stored, and how they become numbers."""
 
@@ -77,11 +87,11 @@ class Store:
         self.test_x = Buffer(self).normalise(self._keep(data.test_x))
 
     def _keep(self, stored: np.ndarray) -> Tensor:
-        flat = torch.as_tensor(stored).reshape(len(stored), -1)
+        flat = shared_tensor(stored).reshape(len(stored), -1)
         return flat.to(self.device, self.dtype if flat.is_floating_point() else flat.dtype)
 
     def _labels(self, labels: np.ndarray) -> Tensor:
-        kept = torch.as_tensor(labels).to(self.device)
+        kept = shared_tensor(labels).to(self.device)
         return kept.to(self.dtype) if kept.is_floating_point() else kept
 
     def _normalisation(self, data: Dataset) -> tuple[float | Tensor, float | Tensor]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -68,6 +69,10 @@ class Dataset:
 
     def keys(self) -> IntArray:
         """A number for each training sample that depends on what it holds, not on where it stands."""
+        return self._keys
+
+    @cached_property
+    def _keys(self) -> IntArray:
         rows = np.ascontiguousarray(self.train_x).reshape(len(self.train_x), -1)
         labels = np.ascontiguousarray(self.train_y)
         digests = (

@@ -6,6 +6,7 @@ Both are the same in every world: the draw has its own seed.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -183,15 +184,25 @@ class FashionSubset:
     """1,200 training and 300 test images of each Fashion-MNIST class, shipped with the package."""
 
     def load(self) -> Dataset:
-        with np.load(_BUNDLED / "fashion_mnist_subset.npz") as arrays:
-            return Dataset(
-                "fashion-mnist-subset",
-                arrays["train_images"],
-                arrays["train_labels"].astype(np.int64),
-                arrays["test_images"],
-                arrays["test_labels"].astype(np.int64),
-                classes=10,
-                scale=255.0,
-                mean=0.2860,  # of all 60,000 training images
-                deviation=0.3530,
-            )
+        return _fashion_subset()
+
+
+@cache
+def _fashion_subset() -> Dataset:
+    """Unpacked once per process; every run shares its arrays, so none may write to them."""
+    with np.load(_BUNDLED / "fashion_mnist_subset.npz") as stored:
+        train_x, test_x = stored["train_images"], stored["test_images"]
+        train_y, test_y = stored["train_labels"].astype(np.int64), stored["test_labels"].astype(np.int64)
+    for array in (train_x, train_y, test_x, test_y):
+        array.setflags(write=False)
+    return Dataset(
+        "fashion-mnist-subset",
+        train_x,
+        train_y,
+        test_x,
+        test_y,
+        classes=10,
+        scale=255.0,
+        mean=0.2860,  # of all 60,000 training images
+        deviation=0.3530,
+    )

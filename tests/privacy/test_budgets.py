@@ -1,0 +1,120 @@
+"""Privacy budgets: never exceeded, exactly used up, kept in runs and through interruptions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny
+
+import wirelessdl
+from wirelessdl.analysis.audit import audit_run
+from wirelessdl.errors import RunInterrupted
+from wirelessdl.privacy import FrameRelease, Ledger, Terms
+
+
+def release(round, own_mu):
+    nodes = len(own_mu)
+    nothing = np.zeros(0, dtype=np.int64)
+    ones = np.ones(nodes)
+    return FrameRelease(round, np.ones(nodes, bool), ones, ones, np.asarray(own_mu), nothing, nothing, np.zeros(0))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "groups"), [("hardened", 4), pytest.param("hardened", 25, marks=pytest.mark.slow), ("paper", 25)]
+)
+def test_budgets_are_never_exceeded_whatever_the_schedule(protocol, groups):
+    """Twenty senders share a ledger, each with its own fading and silences; 500 senders in 25 groups."""
+    rng = np.random.default_rng(5)
+    budget, stopped = 0.8, 0
+    for _ in range(groups):
+        q = rng.choice([0.02, 0.05, 0.1], 20)
+        ledger = Ledger(Terms(protocol, "without-replacement", "per-sample", 1e-5), q)
+        fading = rng.choice([0.2, 0.4, 0.8], 20)
+        for round in range(1, 26):
+            mu = fading * rng.choice([0.0, 1.0, 1.0, 1.6], 20)
+            spent = ledger.exhausted(mu, budget)
+            stopped += int(spent.sum())
+            ledger.record(release(round, np.where(spent, 0.0, mu)))
+        assert (ledger.own_total() <= budget).all()
+    assert stopped > 4 * groups
+
+
+@pytest.mark.parametrize(("q", "nu"), [(0.02, 2.0), (0.1, 4.0), (0.3, 6.0), (0.5, 0.5)])
+def test_a_budget_of_exactly_so_many_releases_allows_exactly_so_many(q, nu):
+    terms = Terms("hardened", "without-replacement", "per-sample", 1e-5)
+    reference = Ledger(terms, np.array([q]))
+    for round in range(1, 41):
+        reference.record(release(round, [1 / nu]))
+    budget = float(reference.own_total()[0])
+    ledger = Ledger(terms, np.array([q]))
+    sent = 0
+    while not ledger.exhausted(np.array([1 / nu]), budget)[0]:
+        sent += 1
+        ledger.record(release(sent, [1 / nu]))
+    assert sent == 40
+    assert ledger.own_total()[0] <= budget
+
+
+def test_budgets_hold_in_runs_under_fading_and_what_falls_silent_shows_nothing(tmp_path):
+    """Adaptive plans, uneven data: some nodes retire early. Their model is what they last received, not their step."""
+    base = {
+        "scenario": {"rounds": 40},
+        "network": {"nodes": 5, "topology": {"kind": "erdos-renyi", "p": 0.7}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"power_dbm": 23, "thermal_noise": True},
+        "power": {"schedule": "adaptive", "objective": "own-noise"},
+        "learning": {"batch_size": 100, "partition": {"kind": "dirichlet"}, "eval_every": 1},
+    }
+    free = wirelessdl.simulate(tiny(**base), out=tmp_path)
+    totals = free.privacy.query("view == 'own'")["epsilon_total"]
+    limit = float(totals.median())
+    run = wirelessdl.simulate(tiny(**base, privacy={"epsilon_max": 1.0, "budget_total": limit}), out=tmp_path)
+    assert run.privacy.query("view == 'own'")["epsilon_total"].max() <= limit
+    sent = run.nodes.pivot(index="round", columns="node", values="transmitted")
+    assert not (sent.astype(int).diff() > 0).any().any()  # once silent, silent for good
+    retired = sent.columns[~sent.iloc[-1]]
+    assert 0 < len(retired) < 5
+    accuracy = run.nodes.pivot(index="round", columns="node", values="accuracy")
+    for node in retired:
+        first = int((~sent[node]).idxmax())
+        # it shows again what it showed in the last slot it sent in: the step after that was taken back
+        assert accuracy[node].loc[first] == accuracy[node].loc[first - 1]
+    audits = audit_run(run)
+    assert all(np.isfinite([audit.attained, audit.link_sum, audit.proven]).all() for audit in audits)
+    assert all(audit.attained <= audit.proven * (1 + 1e-9) for audit in audits)
+
+
+def test_a_budgeted_run_resumes_to_the_same_tables(tmp_path):
+    sections = {"scenario": {"rounds": 40}, "power": {"objective": "own-noise"}, "learning": {"batch_size": 64}}
+    limit = wirelessdl.simulate(tiny(**sections), out=tmp_path / "free").summary["epsilon_own_total"] / 2
+    base = tiny(**sections, privacy={"epsilon_max": 1.0, "budget_total": limit})
+    whole = wirelessdl.simulate(base, out=tmp_path / "whole")
+    silent = whole.nodes[~whole.nodes["transmitted"]]["round"].min()
+    for stop in (silent - 1, silent + 2):
+        done: list[int] = []
+
+        def enough(done=done, stop=stop):
+            return done[-1] >= stop
+
+        with pytest.raises(RunInterrupted) as caught:
+            wirelessdl.simulate(base, out=tmp_path / "cut", on_round=done.append, should_stop=enough)
+        again = wirelessdl.resume(caught.value.folder)
+        pd.testing.assert_frame_equal(again.nodes, whole.nodes, check_exact=True)
+        pd.testing.assert_frame_equal(again.events, whole.events, check_exact=True)
+
+
+def test_a_budget_silences_nodes_in_a_run(tmp_path):
+    base = {"scenario": {"rounds": 40}, "power": {"objective": "own-noise"}, "learning": {"batch_size": 64}}
+    free = wirelessdl.simulate(tiny(**base), out=tmp_path)
+    limit = free.summary["epsilon_own_total"] / 2
+    bound = wirelessdl.simulate(tiny(**base, privacy={"epsilon_max": 1.0, "budget_total": limit}), out=tmp_path)
+    assert limit * 0.8 < bound.summary["epsilon_own_total"] <= limit
+    silent = bound.nodes[~bound.nodes["transmitted"]]
+    assert len(silent)
+    assert (silent["power_w"] == 0).all()
+    sent = bound.nodes.groupby("node")["transmitted"].sum()
+    own = bound.privacy.query("view == 'own'").set_index("tx")["rounds"]
+    assert (own == sent - 1).all()  # every transmission but the first carries a gradient, and is charged
+    assert (bound.events["kind"] == "budget").sum() == 4
+    heard = bound.links[["round", "tx"]].merge(bound.nodes, left_on=["round", "tx"], right_on=["round", "node"])
+    assert heard["transmitted"].all()
+    assert bound.rounds["active_nodes"].iloc[-1] == 0
