@@ -113,12 +113,12 @@ def hold_to_the_rules(table):
         assert (release.own_mu[~release.on_air] == 0).all()
         assert release.on_air[release.link_tx].all()
     charged = np.sum([release.own_mu > 0 for release in recorded], axis=0)
-    np.testing.assert_array_equal(engine.ledger.own_rounds, charged)
+    np.testing.assert_array_equal(engine.stages.ledger.own_rounds, charged)
     # a charge for each gradient that was taken and then sent, none for those that were lost, and none twice
     stepped = np.sum([event.record.stepped for event in watched.events["learning.update"]], axis=0)
     assert (charged <= stepped).all()
-    if hasattr(engine.multiplier, "z"):
-        assert (np.diagonal(engine.multiplier.z) > 0).all()
+    if hasattr(engine.stages.multiplier, "z"):
+        assert (np.diagonal(engine.stages.multiplier.z) > 0).all()
     # energy adds up: parts to a round, rounds to what batteries lost
     energy, used = world.simulation.energy, np.zeros(world.nodes)
     for slot in slots:
@@ -173,7 +173,7 @@ def test_silencing_one_of_three_neighbours_raises_epsilon_by_the_factor_of_its_n
     assert during.on_air.tolist() == [True, True, True, False]
     assert after.on_air.all()
     gain = before.channel.links.matrix(before.channel.slots[0].gain)
-    noise_w = (1 - before.alpha) * before.budget_w * before.sigma**2  # constant gamma: the same in all rounds
+    noise_w = (1 - before.plan.alpha) * before.budget_w * before.sigma**2  # constant gamma: the same in all rounds
     epsilon = before.channel.links.matrix(before.link_epsilon, fill=np.nan)
     now = during.channel.links.matrix(during.link_epsilon, fill=np.nan)
     for rx in range(3):
@@ -272,7 +272,7 @@ def test_a_node_that_listens_takes_the_mean_of_what_it_hears():
     assert not slot.on_air[1]
     heard = [0, 2, 3]
     gain = slot.channel.links.matrix(slot.channel.slots[0].gain)[1]
-    amplitude = gain * np.sqrt(slot.alpha * slot.budget_w)
+    amplitude = gain * np.sqrt(slot.plan.alpha * slot.budget_w)
     expected = sum(amplitude[k] * before[k] for k in heard) / sum(amplitude[k] for k in heard)
     np.testing.assert_allclose(watched.after_round[listens[0] - 1][1], expected, atol=1e-12)
     after = watched.decisions[listens[0]]

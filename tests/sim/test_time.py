@@ -110,9 +110,9 @@ def test_a_crash_within_a_frame_takes_effect_at_its_end_and_takes_the_gradient()
     faults = {"crashes": {"kind": "schedule", "events": [{"node": 2, "at_s": 0.002, "for_s": 0.1}]}}
     watched = Watched(tiny_table(scenario={"rounds": 2}, network={"nodes": 3}, faults=faults)).run()
     first, second = watched.events["learning.update"]
-    assert first.slot.on_air.all()
+    assert first.decision.on_air.all()
     assert first.record.stepped.tolist() == [True, True, False]
-    assert second.slot.participation.up.tolist() == [True, True, False]
+    assert second.decision.participation.up.tolist() == [True, True, False]
     assert watched.engine.stages.pending.gamma[2] == 0.0
 
 
@@ -307,7 +307,7 @@ def test_a_battery_ends_a_node_by_what_it_would_use_at_full_power():
     left = np.stack([slot.participation.battery_j for slot in watched.decisions])
     np.testing.assert_allclose(left[:4, 0], cost * np.array([3.5, 2.5, 1.5, 0.5]))
     for slot in watched.decisions:  # what is really radiated never exceeds what batteries pay for
-        assert (slot.alpha * 0.5**2 + (1 - slot.alpha) * slot.sigma**2 <= 1.0).all()
+        assert (slot.plan.alpha * 0.5**2 + (1 - slot.plan.alpha) * slot.sigma**2 <= 1.0).all()
 
 
 # --- mistakes
