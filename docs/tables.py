@@ -58,7 +58,8 @@ A run directory is never overwritten. A second run with the same name gets the s
 outputs/<scenario>-s<seed>-r<run>/
   scenario.toml      the complete scenario; running it again from its place gives the same tables
   provenance.json    versions, device, threads, git commit, command, hashes of your model files
-  models/            copies of your model files
+  models/            copies of your model files, under flat names that begin with their SHA-256
+  checksums.txt      SHA-256 of every file, as sha256sum writes it; `wirelessdl verify` checks it
   checkpoint/        the newest checkpoint and the one before
   lock               present while a process writes the run
   rounds/ nodes/ links/ events/     Parquet parts, each complete or absent

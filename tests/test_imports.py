@@ -12,7 +12,19 @@ import pytest
 from conftest import ROOT, tiny
 
 PACKAGE = ROOT / "wirelessdl"
-BASE = {"arrays", "contract", "counter_rng", "errors", "gaussian", "leakage", "links", "mixing", "streams", "units"}
+BASE = {
+    "memory",
+    "arrays",
+    "contract",
+    "counter_rng",
+    "errors",
+    "gaussian",
+    "leakage",
+    "links",
+    "mixing",
+    "streams",
+    "units",
+}
 ROOMS = {"learning", "power", "privacy", "channel", "radio", "network", "trace"}
 # who may import whom, beyond itself and the base
 ALLOWED = {
@@ -20,7 +32,7 @@ ALLOWED = {
     **{room: {"scenario"} for room in ROOMS},
     "sim": {"radio", "scenario"},
     "round": ROOMS | {"scenario"},
-    "run": ROOMS | {"scenario", "round", "sim"},
+    "run": ROOMS | {"scenario", "round", "sim", "analysis"},
     "analysis": {"trace", "privacy"},
     "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
     "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview"},

@@ -55,3 +55,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]}?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+def shown(value: object, most: int = 200) -> str:
+    """A value in a message: control characters escaped, long values shortened in the middle."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end - 3]}...{text[-end:]}"

@@ -17,10 +17,11 @@ from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, 
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
-from wirelessdl.learning.runtime import Need, Workers, format_size, most_nodes
+from wirelessdl.learning.runtime import Need, Workers, most_nodes
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.links import Geometry, Links
+from wirelessdl.memory import format_size
 from wirelessdl.mixing import mix, uniform_air
 from wirelessdl.preview.describe import describe
 from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon

@@ -113,7 +113,7 @@ def test_two_damaged_checkpoints_do_not_start_over_unasked(whole):
     run = interrupted(60)
     for path in (run / "checkpoint").iterdir():
         path.write_bytes(b"")
-    with pytest.raises(TraceError, match="no checkpoint in it can be read; remove the folder to start the run over"):
+    with pytest.raises(TraceError, match="no checkpoint in it is whole; remove the folder to start the run over"):
         wirelessdl.resume(run)
     assert len(wirelessdl.open_run(run).rounds) == 60
     shutil.rmtree(run / "checkpoint")

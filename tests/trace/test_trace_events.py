@@ -80,7 +80,7 @@ def test_a_scenario_connects_functions_and_a_resumed_run_tells_each_round_once(t
     run = wirelessdl.resume(caught.value.folder)
     rounds = [int(line.split()[0]) for line in (tmp_path / "heard.txt").read_text().splitlines()]
     assert rounds == list(range(1, 31))
-    assert (run.path / "models" / "ears.py").is_file()
+    assert [file.name[13:] for file in (run.path / "models").iterdir()] == ["ears.py"]
 
 
 def test_a_callback_that_fails_is_one_line(tmp_path):

@@ -10,19 +10,18 @@ A ledger that does not arrive at the stored totals is not shown.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from wirelessdl.analysis.data_split import DataSplit, data_split
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.analysis.releases import releases_of
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
 from wirelessdl.privacy.counts import OWN_GRID
 from wirelessdl.privacy.ledger import Ledger, Terms
-from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 
@@ -70,7 +69,7 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
         return PrivacyCurve(running.round, running.epsilon, running.accountant, table)
     at = _evaluations(rounds["round"].to_numpy()[rounds["accuracy_mean"].notna()], len(split.rate))
     ledger, epsilon = Ledger(split.terms, split.rate), []
-    for release in _releases(run, split):
+    for release in releases_of(run, split):
         ledger.record(release)
         if release.round in at:
             epsilon.append(float(ledger.own_total().max()))
@@ -87,29 +86,6 @@ def _evaluations(evaluated: IntArray, nodes: int) -> set[int]:
     points = min(len(evaluated), max(5, min(40, 800 // nodes)))
     shown = np.unique(np.linspace(0, len(evaluated) - 1, points).astype(int))
     return {int(evaluated[n]) for n in shown}
-
-
-def _releases(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
-    """Every round as the ledger recorded it, without links: the hardened protocol, whose noise is aligned."""
-    nodes = run.frame("nodes", ["round", "transmitted", "alpha", "beta", "sent_multiplier"])
-    count = len(split.rate)
-    shape = (len(nodes) // count, count)
-    on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
-    rho, no_links = run.scenario["privacy"]["rho"], np.zeros(0, dtype=np.int64)
-    alpha, beta, sent = (nodes[name].to_numpy().reshape(shape) for name in ("alpha", "beta", "sent_multiplier"))
-    for row, number in enumerate(nodes["round"].to_numpy()[::count]):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mu = split.sensitivity * sent[row] * np.sqrt(alpha[row] / beta[row]) / rho
-        yield FrameRelease(
-            round=int(number),
-            on_air=on_air[row],
-            gamma=np.ones(count),
-            multiplier=sent[row],
-            own_mu=np.where(on_air[row] & (sent[row] > 0), mu, 0.0),
-            link_rx=no_links,
-            link_tx=no_links,
-            link_mu=np.zeros(0),
-        )
 
 
 def _other_accountants(ledger: Ledger, split: DataSplit) -> tuple[dict[str, FloatArray], str]:

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import frames_bar
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def command(
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    say_user_code(loaded)
     world = build(loaded, device="cpu")
     with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
         found = preview_channel(world, advance)

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 
 
 @click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
@@ -28,6 +28,7 @@ def command(
     from wirelessdl.scenario.loader import load_scenario
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    say_user_code(loaded)
     world = build(loaded, device="cpu")
     facts = describe(world)
     facts["verdict"] = "; ".join(preview_plan(world).verdict)

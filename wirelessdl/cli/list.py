@@ -40,7 +40,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         return
     console = Console(highlight=False)
     if not runs:
-        console.print(f"no runs in {folder}")
+        console.print(f"no runs in {escape(str(folder))}")
         return
     table = Table(box=None, pad_edge=False)
     for name, justify in [

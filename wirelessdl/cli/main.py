@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 
 import wirelessdl
-from wirelessdl.errors import WirelessdlError
+from wirelessdl.errors import WirelessdlError, shown
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
@@ -16,6 +16,7 @@ _COMMANDS = {
     "report": "Write one HTML file of one or several runs.",
     "plot": "Draw a figure for a paper, from one run or the mean of several.",
     "compare": "Print differing keys and final figures of runs side by side.",
+    "verify": "Check that a run holds what was written, and that its numbers agree.",
     "list": "List scenarios and parts; or the runs of a folder with their state.",
     "data": "Fetch and list published data sets.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
@@ -65,5 +66,5 @@ def main() -> None:
     try:
         cli()
     except WirelessdlError as error:
-        click.echo(f"{type(error).__name__}: {' '.join(str(error).splitlines())}", err=True)
+        click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}", err=True)
         sys.exit(2)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 
 if TYPE_CHECKING:
     from wirelessdl.preview.plan import PlanPreview
@@ -55,6 +55,7 @@ def command(
     from wirelessdl.scenario.loader import load_scenario
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    say_user_code(loaded)
     found = preview_plan(build(loaded, device="cpu"))
     if figure is not None:
         from wirelessdl.preview.plan_figure import draw_plan

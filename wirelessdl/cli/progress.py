@@ -1,9 +1,11 @@
 """What `wirelessdl run` shows while it runs: a bar, plain lines, JSON lines or nothing; and how it is stopped."""
 
+import errno
 import json
 import os
 import signal
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stopper:
-    """Turns the first Ctrl-C or SIGTERM into a wish, the second into the end."""
+    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a wish, the second into the end."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -27,15 +29,38 @@ class Stopper:
         return self.signal != 0
 
     def hear(self, number: int, _: object) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if self.signal:
             os._exit(128 + number)  # what is on disk is whole at every instant
         self.signal = number
 
 
+def _leave_terminal() -> None:
+    """The terminal is gone: what would be printed there must not fail on the way to the checkpoint."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        if os.isatty(descriptor) or _is_broken(descriptor):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _is_broken(descriptor: int) -> bool:
+    """Whether a descriptor was a terminal that has hung up: it answers to nothing any more."""
+    try:
+        termios.tcgetattr(descriptor)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
+
+
 @contextmanager
 def stopper_installed() -> Iterator[Stopper]:
     stopper = Stopper()
-    before = {number: signal.signal(number, stopper.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup asks to go on without a terminal
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stopper.hear) for number in numbers}
     try:
         yield stopper
     finally:

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, scenario_options
+from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import emit, listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 
@@ -63,11 +63,12 @@ def command(
     loaded = None if scenario is None else load_scenario(scenario, overrides=changes)
     done = 0
     if resumed is not None:
-        from wirelessdl.run.resume import resumption
+        from wirelessdl.run.resume import resumption, settle_finished
 
         going = resumption(resumed, scenario=loaded, overrides=() if loaded else changes)
         shown, done = going.scenario, going.done
         if going.finished:
+            settle_finished(going.run)
             console.print(f"{resumed} is finished; --rounds extends it", markup=False, soft_wrap=True)
             if as_json:
                 emit({"event": "summary", "path": str(resumed), **going.run.summary})
@@ -75,6 +76,7 @@ def command(
     else:
         assert loaded is not None
         shown = loaded
+    say_user_code(shown, resumed)
     console.print(_headline(shown, done), soft_wrap=True)
     from wirelessdl.run.session import resume, simulate  # after the first line: torch takes a second or two
 

@@ -16,6 +16,7 @@ from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
 _PURPOSES = ("noise", "thermal")
+MOST_NODE_ROUNDS = 2**32 // len(_PURPOSES)  # nodes times rounds that have seeds of their own
 
 
 class NodeDraws:

@@ -26,9 +26,10 @@ from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
-from wirelessdl.learning.runtime import Need, Workers, available, format_size, most_nodes, one_thread, pick_device
+from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler, Sampling
 from wirelessdl.learning.superposition import Air, Segment, consensus_distance, project_, receiver_deviation
+from wirelessdl.memory import format_size
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}

@@ -6,22 +6,18 @@ to pay. Results do not depend on the number of threads, since nodes are always c
 """
 
 import itertools
-import math
-import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ScenarioError
-
-_GROUPS = Path("/sys/fs/cgroup/memory.max")
+from wirelessdl.memory import format_size, free_bytes
 
 
 def fetch(tensors: list[Tensor]) -> FloatArray:
@@ -72,15 +68,7 @@ def available(device: torch.device) -> int:
     """Bytes that can be allocated on a device now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
-    free = page * total
-    try:  # memory that the system could free counts too, where it is reported
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-        free = min(free, int(_GROUPS.read_text()))
-    except (OSError, ValueError, StopIteration):
-        pass
-    return free
+    return free_bytes()
 
 
 def most_nodes(need: Callable[[int], Need], nodes: int, limit: int) -> int:
@@ -90,12 +78,6 @@ def most_nodes(need: Callable[[int], Need], nodes: int, limit: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if need(middle).total <= limit else (low, middle)
     return low
-
-
-def format_size(size: float) -> str:
-    """Bytes as a text, in B to TB."""
-    power = min(int(math.log(max(size, 1), 1000)), 4)
-    return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 class Workers:

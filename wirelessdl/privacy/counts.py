@@ -99,6 +99,25 @@ class ReleaseCounts:
         self._fold()
         return np.stack([self._key, self._count])
 
+    def fits(self, state: NDArray[Any], streams: int) -> bool:
+        """Whether a state, `[2, entries]`, counts releases of so many streams, each cell once."""
+        key, count = state
+        inside = bool(((key >= 0) & (key < streams * self._width) & (count > 0)).all())
+        return inside and len(np.unique(key)) == len(key)
+
+    def at_least(self, other: "ReleaseCounts", streams: int) -> NDArray[np.bool_]:
+        """Which streams released at least what another count says, at no more noise, `[streams]`.
+
+        Noise that was worked out again may differ in its last bit, and fall into the neighbouring cell.
+        """
+        ours, theirs = self.by_stream(streams), other.by_stream(streams)
+        enough = np.ones(streams, dtype=bool)
+        for stream, (mine, its) in enumerate(zip(ours, theirs)):
+            for cell in its:
+                needed = sum(count for one, count in its.items() if one <= cell)
+                enough[stream] &= sum(count for one, count in mine.items() if one <= cell + 1) >= needed
+        return enough
+
     def restore(self, state: NDArray[Any]) -> None:
         self._pending, self._by_stream = [], None
         self._key, self._count = state

@@ -36,6 +36,7 @@ from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.totals import poisson_pld
 
+_AGREE = 1e-9  # of the same sums in another order
 _MOST = 10**7  # releases beyond which a budget is no limit
 _KINDS = 4  # kinds of Poisson releases that are composed exactly; each takes a third of a second
 
@@ -212,6 +213,21 @@ class Ledger:
             "link_number": self.link_number,
             "link_counts": self.link.counts.state(),
         }
+
+    def fits(self, state: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether a kept state is about the senders and links of this network."""
+        link = state["link_number"]
+        known = bool(((link >= 0) & (link < self.nodes**2)).all()) and len(np.unique(link)) == len(link)
+        return (
+            known
+            and self._own_counts.fits(state["own_counts"], self.nodes)
+            and self.link.counts.fits(state["link_counts"], len(link))
+        )
+
+    def charges_at_least(self, other: "Ledger") -> BoolArray:
+        """Which senders are charged with at least what another ledger charges them, `[K]`."""
+        bound = self.own_bound() >= other.own_bound() * (1.0 - _AGREE)
+        return np.asarray(bound & self._own_counts.at_least(other._own_counts, self.nodes))
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that `state` returned."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.errors import ContractError
+from wirelessdl.errors import ContractError, shown
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.learning.engine import LearningEngine, RoundInput
 from wirelessdl.learning.schedule import Schedule
@@ -48,6 +48,9 @@ from wirelessdl.round.weights import FrameWeights, Weigher
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
+# of a kept state: arrays that grow with what was met, and sums that may be without bound
+_GROWING = ("ledger_own_counts", "ledger_link_number", "ledger_link_counts")
+_MAY_BE_INFINITE = ("ledger_own_total", "multiplier_sum")
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
 
 
@@ -284,6 +287,26 @@ class Engine:
             **({"mixed": stages.learning.mixed()} if keeps_mixed else {}),
             **{f"{part}_{name}": values for part, state in parts.items() for name, values in state.items()},
         }
+
+    def unsound(self, arrays: Mapping[str, NDArray[Any]]) -> str | None:
+        """What is wrong with a kept state, in words; None where this engine can go on from it."""
+        fresh = self.state()
+        for name in sorted({*fresh, *arrays}):
+            if name not in arrays or name not in fresh:
+                return f"{shown(name, 40)} is {'missing' if name in fresh else 'unknown'}"
+            here, kept = fresh[name], arrays[name]
+            shape = (*here.shape[:-1], *kept.shape[-1:]) if name in _GROWING else here.shape
+            if kept.dtype != here.dtype or kept.shape != shape:
+                return f"{name} is {kept.dtype} of shape {kept.shape}, expected {here.dtype} of shape {here.shape}"
+            if kept.dtype.kind == "f" and np.isnan(kept).any():
+                return f"{name} holds NaN"
+            if kept.dtype.kind == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(kept).all():
+                return f"{name} holds infinities"
+            if name != "x" and name != "mixed" and (kept < 0).any():
+                return f"{name} holds negative numbers"
+        if not self.stages.ledger.fits(_part(arrays, "ledger_")):
+            return "the ledger names senders or links that do not exist"
+        return None
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was drawn so far, by what drew it; causes before what they affect."""

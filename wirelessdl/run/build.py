@@ -21,12 +21,14 @@ from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, from_db, thermal_noise_w
 
 
-def build(scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = ()) -> World:
+def build(
+    scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = (), run: Path | None = None
+) -> World:
     """The world a scenario describes. Raises one clear line where it cannot be.
 
-    extra_folders: searched last for the user's model files.
+    extra_folders: searched last for the user's model files, but for the copies that `run`, a run directory, keeps.
     """
-    builder = Builder(scenario, extra_folders)
+    builder = Builder(scenario, extra_folders, run)
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes, radio, faults = scenario.network.nodes, scenario.radio, scenario.faults
     network = build_network(builder, streams)

@@ -9,6 +9,7 @@ import numpy as np
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.draws import MOST_NODE_ROUNDS
 from wirelessdl.learning.engine import LearningEngine, Settings
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
@@ -30,12 +31,23 @@ class BuiltLearning:
 def build_learning(builder: Builder, streams: Streams, device: str) -> BuiltLearning:
     """Learning rates, data, partition, learner, engine."""
     scenario = builder.scenario
+    _check_seeds(builder)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     _check_rates(builder, schedule)
     data = _data(builder)
     client_indices = _client_indices(builder, data, streams)
     engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device)
     return BuiltLearning(data, client_indices, engine, schedule)
+
+
+def _check_seeds(builder: Builder) -> None:
+    """Noise that repeats is no noise: every node and round needs a 32-bit seed of its own."""
+    rounds, nodes = builder.scenario.scenario.rounds, builder.scenario.network.nodes
+    if (rounds + 1) * nodes > MOST_NODE_ROUNDS:
+        raise builder.fail(
+            f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {MOST_NODE_ROUNDS // nodes - 1} "
+            "rounds: lower it, or network.nodes"
+        )
 
 
 def _check_rates(builder: Builder, schedule: Schedule) -> None:

@@ -9,6 +9,7 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
 from wirelessdl.contract import capability
 from wirelessdl.links import Links
+from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
 from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
@@ -33,6 +34,7 @@ class BuiltNetwork:
 
 def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     """Places, motion, channel, graph."""
+    _check_size(builder)
     network, nodes = builder.scenario.network, builder.scenario.network.nodes
     find_file = builder.catalog.find_file
     placement = builder.part("network.placement", network.placement, find_file=find_file)
@@ -67,6 +69,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     if not _changes(builder.scenario, topology):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     return BuiltNetwork(mobility, topology, links, channel, fading, condition, snr_db)
+
+
+def _check_size(builder: Builder) -> None:
+    """Everything that grows with the square of the nodes, before any of it is allocated."""
+    network, radio, nodes = builder.scenario.network, builder.scenario.radio, builder.scenario.network.nodes
+    pairs = nodes * nodes
+    needed = 12.0 * pairs  # the ledger's streams, and the largest of the graphs that are drawn densely
+    if radio.interference == "physical" or network.topology.name == "full":
+        needed += 250.0 * pairs  # gains, estimates, weights and traces of every pair
+    builder.check("network", lambda: require_free(f"nodes is {nodes}", needed, "use fewer nodes, or a sparser network"))
 
 
 def channel_condition(scenario: Scenario, streams: Streams) -> ChannelCondition:

@@ -67,6 +67,7 @@ def node_columns(
         "self_interference_w": _self_interference_w(records, self_interference * (on_air * alpha * budget_w)),
         "multiplier": flat(lambda d: d.multiplier),
         "sent_multiplier": flat(lambda d: d.on_air * d.release.multiplier),
+        "sent_learning_rate": flat(lambda d: d.on_air * d.release.gamma),
         "row_sum": flat(lambda d: d.weights.actual.row_sum),
         "energy_tx_j": np.concatenate([one.transmit_j for one in spent]),
         "energy_pilot_j": np.concatenate([one.pilot_j for one in spent]),

@@ -61,9 +61,9 @@ PARTS: dict[str, PartKind] = {
 class Builder:
     """Builds parts one by one, each once, and keeps their spelled-out form."""
 
-    def __init__(self, scenario: Scenario, extra_folders: tuple[Path, ...]):
+    def __init__(self, scenario: Scenario, extra_folders: tuple[Path, ...], run: Path | None):
         self.scenario = scenario
-        self.catalog: Catalog = catalog_for(scenario, extra_folders)
+        self.catalog: Catalog = catalog_for(scenario, extra_folders, run)
         self.resolved: dict[str, Part] = {}
 
     def part(self, where: str, part: Part, **given: Any) -> Any:

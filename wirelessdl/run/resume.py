@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wirelessdl.errors import TraceError
+import numpy as np
+
+from wirelessdl.analysis.data_split import data_split
+from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.checkpoint import checkpoint_round
+from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
 from wirelessdl.trace.files import leaves, plain
+from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.sink import RunWriter
 
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
@@ -70,6 +77,35 @@ def require_whole(run: Run, done: int) -> None:
         if parts.last_round < done:
             missing = f"{run.path / name}: rounds {parts.last_round + 1} to {done} are missing"
             raise TraceError(f"{missing}; the run cannot go on without them")
+
+
+def require_charged(run: Run, kept: Checkpoint) -> None:
+    """Raise unless a kept ledger charges every sender at least what the traces say it sent.
+
+    Epsilon rests on the ledger alone; the traces are a second witness of every release.
+    """
+    then = run.up_to(kept.round)
+    split = data_split(then)
+    again, stored = recounted_ledger(then, split), Ledger(split.terms, split.rate)
+    stored.restore({name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")})
+    fewer = np.flatnonzero(~stored.charges_at_least(again))
+    if len(fewer):
+        node, own, traced = int(fewer[0]), stored.own_total(), again.own_total()
+        raise TraceError(
+            f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon {own[node]:.6g} "
+            f"for {stored.own_rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own_rounds[node]}; "
+            "one of them was changed: start the run anew"
+        )
+
+
+def settle_finished(run: Run) -> None:
+    """A process may be killed between its last figures and its last word: say that the run is done."""
+    if run.provenance.get("state") == "done":
+        return
+    with RunLock(run.path):
+        writer = RunWriter(run.path)
+        writer.provenance({**run.provenance, "state": "done"})
+        writer.finish()
 
 
 def refuse_changes(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.contract import capability
-from wirelessdl.errors import RunInterrupted, WirelessdlError
+from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
 from wirelessdl.learning.runtime import threads
 from wirelessdl.round.engine import Engine, Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
@@ -17,19 +17,19 @@ from wirelessdl.run.columns import client_columns
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
-from wirelessdl.run.resume import refuse_changes, require_whole, resumption
+from wirelessdl.run.resume import refuse_changes, require_charged, require_whole, resumption, settle_finished
 from wirelessdl.run.stopping import Enough, Plateau
 from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoint, save_checkpoint
+from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
 from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import now, provenance
 from wirelessdl.trace.run import Run, open_run
-from wirelessdl.trace.sink import MODELS, RunWriter, create_run_folder
+from wirelessdl.trace.sink import RunWriter, create_run_folder
 from wirelessdl.units import to_s
 
 
@@ -65,7 +65,7 @@ def simulate(
     section = scenario.scenario
     name = f"{section.name}-s{section.seed}-r{section.run}"
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
-    session.run(lambda: create_run_folder(Path(out), name))
+    session.run(lambda: create_run_folder(Path(out), name, session.prepare))
     return session.result()
 
 
@@ -92,13 +92,17 @@ def resume(
     going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds)
     run, folder = going.run, going.run.path
     if going.finished:
+        settle_finished(run)
         return run
     with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
-        kept = load_checkpoint(folder)
-        require_whole(run, kept.round if kept is not None else 0)
-    world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent, folder / MODELS))
+        candidates = list(load_checkpoints(folder))
+    world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
     session.anew = bool(run.summary.get("stopped"))
+    kept = _sound(folder, candidates, session.engine)
+    require_whole(run, kept.round if kept is not None else 0)
+    if kept is not None:
+        require_charged(run, kept)
     before = run.provenance
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
     refuse_changes(
@@ -114,6 +118,22 @@ def resume(
         session.origin[key] = before.get(key, session.origin[key])
     session.run(lambda: folder, kept, resumed=[*before.get("resumed", []), now()])
     return session.result()
+
+
+def _sound(folder: Path, candidates: Sequence[Checkpoint], engine: Engine) -> Checkpoint | None:
+    """The newest checkpoint that this engine can go on from; None where there never was one."""
+    problem = ""
+    for kept in candidates:
+        found = engine.unsound(kept.arrays)
+        if found is None:
+            return kept
+        problem = problem or found
+    if problem:
+        raise TraceError(
+            f"{shown(folder)}: no checkpoint fits its scenario: {problem}; remove the folder checkpoint to start the "
+            "run over from round 1"
+        )
+    return None
 
 
 class _Session:
@@ -180,21 +200,26 @@ class _Session:
     def result(self) -> Run:
         return open_run(self.recorder.writer.folder)
 
+    def prepare(self, folder: Path) -> None:
+        """What a new run directory holds when it appears under its name."""
+        writer = RunWriter(folder)
+        writer.scenario(self._resolved.to_table())
+        writer.provenance({**self.origin, "state": "running"})
+
     def _start(self) -> None:
         """The first frame is decided, so the scenario can run: now there is something to keep."""
         folder = self._open_folder()
         self._lock = RunLock(folder)
         self.recorder.writer = writer = RunWriter(folder)
-        if self._kept is None:
-            discard_checkpoints(folder)
         self._saved_round = 0 if self._kept is None else self._kept.round
+        discard_checkpoints(folder, after=self._saved_round)
         writer.discard_after(self._saved_round)
         rested = self._seen_before(folder)
         writer.scenario(self._resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
         writer.snapshot("clients", self._clients)
         for file in self._user_files:
-            writer.user_file(file.name, file.path.read_bytes())
+            writer.user_file(file)
         if rested:  # it had come to rest when it was killed
             self._rest(self._saved_round)
 
@@ -271,6 +296,7 @@ class _Session:
                 figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
             writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+        writer.finish()
 
     def _declared(self, odometer: float) -> float:
         """Own total at the declared number of rounds; infinite where later plans could have been anything."""

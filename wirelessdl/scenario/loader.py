@@ -10,11 +10,23 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.errors import ScenarioError, nearest, shown
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.overrides import apply_override
-from wirelessdl.scenario.part import Catalog, Part
+from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
+
+_LARGEST = 10_000_000  # bytes of a scenario file
+_DEEPEST = 20  # tables and lists within each other
+
+
+def require_flat(table: Any, where: str, depth: int = 0) -> None:
+    """Raise unless tables and lists are nested as a scenario may need, and no more."""
+    if depth > _DEEPEST:
+        raise ScenarioError(f"{where}: tables are nested more than {_DEEPEST} deep; a scenario has sections and keys")
+    children = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
+    for child in children:
+        require_flat(child, where, depth + 1)
 
 
 def share_folder() -> Path:
@@ -49,13 +61,18 @@ def parse_scenario(table: dict[str, Any], *, origin: str = "scenario", folder: s
     return scenario
 
 
-def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = ()) -> Catalog:
-    """Looks for user files in the working folder, the scenario's, its parent, and among the bundled."""
+def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = (), run: Path | None = None) -> Catalog:
+    """Looks for user files in the working folder, the scenario's, its parent, among the bundled, then a run's copies.
+
+    extra_folders: where files lay when the run that is resumed began. run: its directory; without one, the scenario's
+    own folder may be a run directory.
+    """
     folders = [Path.cwd()]
     if scenario.folder:
         home = Path(scenario.folder)
-        folders += [home, home.parent, home / "models"]  # the last: a run directory keeps copies there
-    return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders))
+        folders += [home, home.parent]
+    copies = stored_copies(run or Path(scenario.folder)) if run or scenario.folder else {}
+    return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders), copies)
 
 
 def _locate(path: str | Path) -> Path:
@@ -66,8 +83,10 @@ def _locate(path: str | Path) -> Path:
     if str(path) in bundled:
         return bundled[str(path)]
     if file.is_dir():
-        raise ScenarioError(f"{path}: is a folder; name a scenario file in it")
-    raise ScenarioError(f"{path}: no such file, and no bundled scenario of that name{nearest(file.stem, bundled)}")
+        raise ScenarioError(f"{shown(path)}: is a folder; name a scenario file in it")
+    raise ScenarioError(
+        f"{shown(path)}: no such file, and no bundled scenario of that name{nearest(file.stem, bundled)}"
+    )
 
 
 def _shown(path: str | Path, file: Path) -> str:
@@ -76,9 +95,17 @@ def _shown(path: str | Path, file: Path) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        if file.stat().st_size > _LARGEST:
+            raise ScenarioError(
+                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_LARGEST:,}"
+            )
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        require_flat(table, shown(file))
+        return table
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{file}: not TOML: {error}") from None
+        raise ScenarioError(f"{shown(file)}: not TOML: {shown(error)}") from None
+    except RecursionError:
+        raise ScenarioError(f"{shown(file)}: tables are nested too deeply; a scenario has sections and keys") from None
     except UnicodeDecodeError:
         raise ScenarioError(f"{file}: not a text file in UTF-8") from None
     except OSError as error:
@@ -155,4 +182,5 @@ def _look_up(table: Any, location: Iterable[str]) -> Any:
 
 
 def _show(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return shown(text)

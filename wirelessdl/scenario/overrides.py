@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from wirelessdl.errors import ScenarioError
+from wirelessdl.errors import ScenarioError, shown
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 
@@ -17,15 +17,19 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     path = key.strip().split(".")
     if not equals or len(path) < 2 or not all(path):
-        raise ScenarioError(f'--set {override}: must be section.key=value, as in "scenario.rounds=100"')
+        raise ScenarioError(f'--set {shown(override)}: must be section.key=value, as in "scenario.rounds=100"')
     place: Any = table
     for depth, step in enumerate(path[:-1]):
         place = _enter(place, step, override, path[:depth])
     value, last = _value(text.strip()), path[-1]
     if isinstance(place, list):
         place[_index(place, last, override)] = value
-    elif last in _NAMES and len(path) > 2 and place.get(last, value) != value:
-        place.clear()
+    elif last in _NAMES and len(path) > 2:
+        named = next((place[name] for name in _NAMES if name in place), value)
+        if named != value:
+            place.clear()  # parameters of another kind
+        for name in _NAMES:
+            place.pop(name, None)
         place[last] = value
     else:
         place[last] = value
@@ -40,13 +44,15 @@ def _enter(place: Any, step: str, override: str, above: list[str]) -> Any:
     if isinstance(child, str):
         child = place[index] = {"model" if isinstance(place, list) else "kind": child}
     if not isinstance(child, dict | list):
-        raise ScenarioError(f"--set {override}: {step} is a value, not a section")
+        raise ScenarioError(f"--set {shown(override)}: {shown(step)} is a value, not a section")
     return child
 
 
 def _index(place: list[Any], step: str, override: str) -> int:
     if not (step.isascii() and step.isdigit()) or int(step) >= len(place):
-        raise ScenarioError(f"--set {override}: {step} is no entry of a list of {len(place)}; count from 0")
+        raise ScenarioError(
+            f"--set {shown(override)}: {shown(step)} is no entry of a list of {len(place)}; count from 0"
+        )
     return int(step)
 
 
@@ -66,6 +72,6 @@ def _value(text: str) -> Any:
     """A TOML value; anything else is a text."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     return parsed["value"] if len(parsed) == 1 else text

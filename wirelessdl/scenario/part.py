@@ -10,12 +10,14 @@ and checks the parameters against its `__init__` signature: one rule for both.
 import hashlib
 import importlib.util
 import inspect
+import json
 import math
+import re
 import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
 
@@ -26,6 +28,7 @@ from wirelessdl.contract import Guard
 from wirelessdl.errors import ScenarioError, nearest
 from wirelessdl.scenario.messages import explain
 
+MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
 
 
@@ -80,6 +83,22 @@ class UserFile:
     path: Path
     sha256: str
 
+    @property
+    def stored_name(self) -> str:
+        """Its name among the copies that a run keeps: flat, whatever the scenario calls it, told apart by content."""
+        bare = re.sub(r"[^A-Za-z0-9._-]", "_", PurePath(self.name).name)[-80:]
+        return f"{self.sha256[:12]}-{bare}"
+
+
+def stored_copies(run: Path) -> dict[str, Path]:
+    """Copies of user files that a run directory keeps, by the names that its scenario gives them."""
+    try:
+        listed = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["user_files"].items()
+        files = [UserFile(name, run, sha256) for name, sha256 in listed if re.fullmatch("[0-9a-f]{64}", sha256)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {file.name: run / MODELS / file.stored_name for file in files}
+
 
 @dataclass
 class Catalog:
@@ -87,6 +106,7 @@ class Catalog:
 
     origin: str
     folders: tuple[Path, ...]
+    copies: Mapping[str, Path] = field(default_factory=dict)  # looked for last, by name
     files: dict[str, UserFile] = field(default_factory=dict)
     _modules: dict[Path, ModuleType] = field(default_factory=dict)
 
@@ -174,6 +194,7 @@ class Catalog:
         # a run's copy of a file with an absolute name lies under its bare name
         names = dict.fromkeys((file_name, Path(file_name).name))
         places = [folder / name for name in names for folder in self.folders]
+        places += [self.copies[file_name]] if file_name in self.copies else []
         return next((place for place in places if place.is_file()), None)
 
     @property

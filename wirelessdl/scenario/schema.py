@@ -164,7 +164,7 @@ class PowerSection(Section):
         "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
     )
     samples: Count = Field(50, description="Realisations of the channel that a robust plan must satisfy.")
-    csi_margin_db: Annotated[FiniteFloat, Field(ge=0)] = Field(
+    csi_margin_db: Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
         0.0, description="Margin below epsilon_max for gain estimation errors."
     )
     alpha_min: Fraction = Field(1e-3, description="Smallest alpha: share of power for the model.")

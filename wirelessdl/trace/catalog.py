@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError
+from wirelessdl.trace.files import open_regular, read_regular
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, check_version
@@ -36,7 +37,8 @@ def runs_in(folder: Path) -> list[RunStatus]:
     """Every run directly under a folder, oldest first."""
     if not folder.is_dir():
         raise TraceError(f"{folder}: {'is a file, not a folder of runs' if folder.exists() else 'no such folder'}")
-    runs = [_status_or_error(path) for path in sorted(folder.iterdir()) if (path / "scenario.toml").is_file()]
+    found = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))  # hidden: being made
+    runs = [_status_or_error(path) for path in found if (path / "scenario.toml").is_file()]
     return sorted(runs, key=lambda run: str(run.started))
 
 
@@ -57,7 +59,7 @@ def run_status(path: Path) -> RunStatus:
     return RunStatus(
         name=path.name,
         scenario=section["name"],
-        state=_state(path, origin),
+        state=state_of(path),
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
@@ -67,13 +69,14 @@ def run_status(path: Path) -> RunStatus:
     )
 
 
-def _state(path: Path, origin: dict[str, str]) -> State:
+def state_of(path: Path) -> State:
+    """Whether a run goes on, is done, or how it ended otherwise."""
     if is_locked(path):
         return "running"
-    state = origin.get("state", "interrupted")
-    if state in ("done", "failed"):
-        return "done" if state == "done" else "failed"
-    return "interrupted"  # said so, or was killed before it could
+    if (path / "summary.json").is_file():
+        return "done"  # written last; a process killed right after it had finished all the same
+    failed = _lenient(path / "provenance.json").get("state") == "failed"
+    return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None]:
@@ -81,8 +84,10 @@ def _latest(path: Path) -> tuple[int, float | None, float | None]:
     round, epsilon = 0, None
     for part in reversed(find_parts(path, "rounds").paths):
         try:
-            table = pq.ParquetFile(part).read(columns=["round", "accuracy_mean", "epsilon_total_max"])
-        except (pa.ArrowException, OSError):
+            with open_regular(part) as handle:
+                stored = pq.ParquetFile(handle, page_checksum_verification=True)
+                table = stored.read(columns=["round", "accuracy_mean", "epsilon_total_max"])
+        except (pa.ArrowException, OSError, ValueError):
             continue
         if not round:
             round, epsilon = table["round"][-1].as_py(), table["epsilon_total_max"][-1].as_py()
@@ -99,7 +104,7 @@ def _exact(total: object, bound: float | None) -> float | None:
 
 def _lenient(path: Path) -> dict[str, str]:
     try:
-        content: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content: dict[str, str] = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -1,24 +1,29 @@
 """Checkpoints: the state that a run needs to continue exactly as if it had not been interrupted.
 
-One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest
-and the one before are kept, so that a file damaged later still leaves one to go on from.
+One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest and the one
+before are kept, so that a file damaged later still leaves one to go on from. The text lists dtype, shape and SHA-256 of
+every array, and its own digest stands beside it: a checkpoint whose content is not what was written is passed over.
+What the arrays must be (names, shapes, finite numbers) is checked by the engine that takes them.
 """
 
+import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.errors import TraceError
-from wirelessdl.trace.files import plain, write_whole
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.checksums import Checksums
+from wirelessdl.trace.files import open_regular, own_folder, plain, write_whole
 
 VERSION = 2
-_FOLDER, _KEPT, _FACTS = "checkpoint", 2, "facts"
+_FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
+_LARGEST = 1 << 36  # bytes of one array: more is a header that lies
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,38 +36,96 @@ class Checkpoint:
 
 
 def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, and remove all but the newest two."""
-    folder = run / _FOLDER
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise TraceError(f"{folder}: cannot be written: {error.strerror}") from error
-    text = json.dumps(plain({"schema": VERSION, "round": checkpoint.round, **checkpoint.facts}))
+    """Write a checkpoint, and let go of all but the newest two."""
+    folder = own_folder(run / _FOLDER)
+    content = {name: _description(values) for name, values in checkpoint.arrays.items()}
+    text = json.dumps(plain({"schema": VERSION, "round": checkpoint.round, "arrays": content, **checkpoint.facts}))
     facts = np.frombuffer(text.encode(), dtype=np.uint8)
-    write_whole(folder / f"round-{checkpoint.round:06d}.npz", lambda aside: _dump(aside, checkpoint.arrays, facts))
+    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint8)
+    path = folder / f"round-{checkpoint.round:06d}.npz"
+    write_whole(path, lambda handle: _dump(handle, {**checkpoint.arrays, _FACTS: facts, _DIGEST: digest}))
+    sums = Checksums(run)
+    sums.wrote(path)
     for old in _files(run)[:-_KEPT]:
         old.unlink(missing_ok=True)
+        sums.removed(old)
+
+
+def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
+    """Whole checkpoints, the newest first. Raises where there are some and none of them is whole."""
+    files, found = _files(run), False
+    for path in reversed(files):
+        checkpoint = _load(path)
+        if checkpoint is not None:
+            found = True
+            yield checkpoint
+    if files and not found:
+        raise TraceError(
+            f"{shown(run / _FOLDER)}: no checkpoint in it is whole; remove the folder to start the run over from "
+            "round 1"
+        )
+
+
+def whole_checkpoints(run: Path) -> list[tuple[Path, bool]]:
+    """Every checkpoint file, and whether its content is what was written."""
+    return [(path, _load(path) is not None) for path in _files(run)]
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
-    """The newest checkpoint that can be read; None where there never was one."""
-    for path in reversed(_files(run)):
-        try:
-            with np.load(path, allow_pickle=False) as stored:
+    """The newest whole checkpoint; None where there never was one."""
+    return next(load_checkpoints(run), None)
+
+
+def _load(path: Path) -> Checkpoint | None:
+    """None where its content is not what was written."""
+    try:
+        with open_regular(path) as handle:
+            if _declared_bytes(handle) > _LARGEST:
+                return None
+            with np.load(handle, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-            facts = json.loads(arrays.pop(_FACTS).tobytes().decode())
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError):
-            continue
-        if facts["schema"] != VERSION:
-            raise TraceError(
-                f"{path}: checkpoint of schema {facts['schema']}, this version reads {VERSION}; start the run anew"
-            )
-        return Checkpoint(facts["round"], arrays, facts)
-    if _files(run):
+        text = arrays.pop(_FACTS).tobytes()
+        if arrays.pop(_DIGEST).tobytes() != hashlib.sha256(text).digest():
+            return None
+        facts = json.loads(text.decode())
+        schema, round = facts["schema"], facts["round"]
+    except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, NotImplementedError):
+        _refuse_older(path)
+        return None
+    if schema != VERSION:
         raise TraceError(
-            f"{run / _FOLDER}: no checkpoint in it can be read; remove the folder to start the run over from round 1"
+            f"{shown(path)}: checkpoint of schema {schema}, this version reads {VERSION}; start the run anew"
         )
-    return None
+    if {name: _description(values) for name, values in arrays.items()} != facts.get("arrays"):
+        return None
+    if not isinstance(round, int) or f"round-{round:06d}" != path.stem:
+        return None
+    return Checkpoint(round, arrays, facts)
+
+
+def _refuse_older(path: Path) -> None:
+    """Schema 1 had no digests: say so instead of calling it damaged."""
+    try:
+        with open_regular(path) as handle, np.load(handle, allow_pickle=False) as stored:
+            old = _DIGEST not in stored.files and json.loads(stored[_FACTS].tobytes().decode())["schema"] == 1
+    except Exception:  # whatever is wrong with it, it is not an old one
+        return
+    if old:
+        raise TraceError(f"{shown(path)}: checkpoint of schema 1, this version reads {VERSION}; start the run anew")
+
+
+def _declared_bytes(handle: IO[bytes]) -> int:
+    """What the members of an archive say they unpack to."""
+    with zipfile.ZipFile(handle) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+    handle.seek(0)
+    return total
+
+
+def _description(values: NDArray[Any]) -> list[Any]:
+    """dtype, shape and digest, as JSON gives them back."""
+    contiguous = np.ascontiguousarray(values)
+    return [contiguous.dtype.str, list(values.shape), hashlib.sha256(contiguous.tobytes()).hexdigest()]
 
 
 def checkpoint_round(run: Path) -> int:
@@ -71,17 +134,18 @@ def checkpoint_round(run: Path) -> int:
     return int(files[-1].stem.removeprefix("round-")) if files else 0
 
 
-def discard_checkpoints(run: Path) -> None:
-    """Remove all checkpoints."""
-    for path in _files(run):
+def discard_checkpoints(run: Path, *, after: int = 0) -> None:
+    """Forget checkpoints of rounds after this one."""
+    gone = [path for path in _files(run) if int(path.stem.removeprefix("round-")) > after]
+    for path in gone:
         path.unlink(missing_ok=True)
+    Checksums(run).removed(*gone)
 
 
 def _files(run: Path) -> list[Path]:
     found = (run / _FOLDER).glob("round-*.npz")
-    return sorted(path for path in found if path.stem.removeprefix("round-").isdecimal())
+    return sorted(path for path in found if path.stem.removeprefix("round-").isdecimal() and path.is_file())
 
 
-def _dump(path: Path, arrays: Mapping[str, NDArray[Any]], facts: NDArray[np.uint8]) -> None:
-    with path.open("wb") as handle:
-        np.savez(handle, **dict(arrays), **{_FACTS: facts})  # type: ignore[arg-type]
+def _dump(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    np.savez(handle, **dict(arrays))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Traces for other tools: CSV files, and TensorBoard's event files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -40,13 +40,13 @@ def write_csv(run: "Run", folder: Path) -> list[Path]:
     for name, schema in TABLES.items():
         path = folder / f"{name}.csv"
         plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
-        write_whole(path, lambda aside, name=name, plain=plain: _dump(run, name, plain, aside))  # type: ignore[misc]
+        write_whole(path, lambda handle, name=name, plain=plain: _dump(run, name, plain, handle))  # type: ignore[misc]
         written.append(path)
     return written
 
 
-def _dump(run: "Run", name: str, schema: pa.Schema, path: Path) -> None:
-    with csv.CSVWriter(path, schema) as writer:
+def _dump(run: "Run", name: str, schema: pa.Schema, handle: IO[bytes]) -> None:
+    with csv.CSVWriter(handle, schema) as writer:
         for table in run.tables(name):
             columns = [_texts(column) if pa.types.is_list(column.type) else column for column in table.columns]
             writer.write_table(pa.table(columns, names=table.column_names).cast(schema))

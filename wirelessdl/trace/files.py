@@ -1,37 +1,93 @@
-"""Files that are whole or absent: written aside, synced, renamed."""
+"""Files that are whole or absent: written aside, synced, renamed; and folders that are ours.
 
+A run directory may come from a stranger. Nothing is written through a symbolic link in it: the file aside is made
+anew (O_EXCL, O_NOFOLLOW), the rename replaces whatever bears the final name, and a table's folder must be a folder.
+Nothing that is not a regular file is opened for reading: a pipe would never end.
+"""
+
+import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import TraceError, shown
+
+_CHUNK = 1 << 20
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a hidden file beside `path`, then move it there; readers never see half of it."""
+def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Let `write` fill a hidden new file beside `path`, then move it there; readers never see half of it."""
     aside = path.with_name(f".{path.name}")
     try:
-        write(aside)
-        with aside.open("rb+") as handle:
+        with suppress(FileNotFoundError):
+            aside.unlink()  # of a killed process, or a link that somebody left
+        with _new_file(aside) as handle:
+            write(handle)
+            handle.flush()
             os.fsync(handle.fileno())
         aside.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
-        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise TraceError(f"{shown(path)}: cannot be written: {error.strerror or error}") from error
+
+
+def _new_file(path: Path) -> IO[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda aside: _dump(aside, text))
+    write_whole(path, lambda handle: _write(handle, text.encode()))
 
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def _write(handle: IO[bytes], content: bytes) -> None:
+    handle.write(content)
+
+
+def own_folder(path: Path) -> Path:
+    """A folder within a run directory, made if it is not there; a link to somewhere else is refused."""
+    try:
+        path.mkdir(exist_ok=True)
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise TraceError(f"{shown(path)}: is not a folder of this run but a link; nothing is written through it")
+    except OSError as error:
+        raise TraceError(f"{shown(path)}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file. Raises OSError for anything else, such as a pipe, without waiting for it."""
+    with open_regular(path) as handle:
+        return handle.read()
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A regular file, for reading; links are followed, as everywhere."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a regular file."""
+    digest = hashlib.sha256()
+    with open_regular(path) as handle:
+        while chunk := handle.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def plain(value: Any) -> Any:
@@ -45,17 +101,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename last through a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _dump(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

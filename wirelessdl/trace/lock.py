@@ -1,18 +1,19 @@
 """One writer per run directory.
 
-The lock is the kernel's (flock), so it is released when its process ends, however that happens; the file's text only
-names the process.
+The lock is the kernel's (flock), so it falls with the process that held it, however that ended; the
+file's text only says who it was. A link in place of the file is refused, not followed.
 """
 
+import errno
 import fcntl
 import os
 import socket
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import TraceError, shown
 
 _NAME = "lock"
 _PATIENCE_S = 0.3
@@ -26,36 +27,44 @@ class RunLock:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                self._path.touch()
                 # open for reading only: a disk may turn read-only under a run, and must be able to
-                handle: IO[str] = self._path.open("r", encoding="utf-8")
+                handle = _open(self._path, os.O_RDONLY | os.O_CREAT)
             except OSError as error:
-                raise TraceError(f"{self._path}: cannot be written: {error.strerror}") from error
+                reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+                raise TraceError(f"{shown(self._path)}: cannot be written: {reason}") from error
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_this_file(handle):
                     break
             except OSError:
                 if time.monotonic() > deadline:
-                    owner = handle.read().strip() or "another process"
-                    handle.close()
-                    raise TraceError(f"{folder}: is being written by {owner}; wait for it, or stop it") from None
-                time.sleep(0.02)  # a reader may hold it for a moment
-            handle.close()
+                    owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+                    os.close(handle)
+                    raise TraceError(
+                        f"{shown(folder)}: is being written by {shown(owner)}; wait for it, or stop it"
+                    ) from None
+                time.sleep(0.02)  # somebody may only be looking
+            os.close(handle)
         self._handle = handle
-        self._path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        try:
+            text = _open(self._path, os.O_WRONLY | os.O_TRUNC)
+            os.write(text, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            os.close(text)
+        except OSError as error:
+            os.close(handle)
+            raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
 
-    def _is_this_file(self, handle: IO[str]) -> bool:
+    def _is_this_file(self, handle: int) -> bool:
         """Whether the file locked is still the one in the folder: its last owner removes it."""
         try:
-            return os.path.samestat(os.fstat(handle.fileno()), self._path.stat())
+            return os.path.samestat(os.fstat(handle), self._path.lstat())
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
-        self._handle.close()
+        os.close(self._handle)
 
     def __enter__(self) -> "RunLock":
         return self
@@ -67,10 +76,22 @@ class RunLock:
 def is_locked(folder: Path) -> bool:
     """Whether a running process writes this run."""
     try:
-        with (folder / _NAME).open("r", encoding="utf-8") as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
+        handle = _open(folder / _NAME, os.O_RDONLY)
+    except OSError:
+        return False  # no lock, or nothing that one of our processes could hold
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
+    finally:
+        os.close(handle)
     return False
+
+
+def _open(path: Path, flags: int) -> int:
+    """A regular file, never a link, never waiting for a pipe."""
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a file")
+    return handle

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wirelessdl.trace.files import open_regular
 from wirelessdl.trace.schema import TABLES, covered_rounds
 
 _NAME = re.compile(r"part-\d{6,}\.parquet")
@@ -46,8 +47,8 @@ def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
         if last_round is not None and int(path.stem.removeprefix("part-")) > last_round:
             continue
         try:
-            schema = pq.read_schema(path)
-        except (pa.ArrowException, OSError) as error:
+            schema = _schema(path)
+        except (pa.ArrowException, OSError, ValueError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
             problems.append(f"{path}: cannot be read: {reason}")
             damaged = True
@@ -76,10 +77,17 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
     tables, problems = [schema.empty_table()], []
     for path in paths:
         try:
-            tables.append(pq.ParquetFile(path).read(columns=schema.names).cast(schema))
-        except (pa.ArrowException, OSError) as error:
+            with open_regular(path) as handle:
+                stored = pq.ParquetFile(handle, page_checksum_verification=True)
+                tables.append(stored.read(columns=schema.names).cast(schema))
+        except (pa.ArrowException, OSError, ValueError) as error:
             problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
     return pa.concat_tables(tables).unify_dictionaries(), problems
+
+
+def _schema(path: Path) -> pa.Schema:
+    with open_regular(path) as handle:
+        return pq.ParquetFile(handle).schema_arrow
 
 
 def read_folder(folder: Path) -> pa.Table:

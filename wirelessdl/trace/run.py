@@ -21,7 +21,8 @@ import pandas as pd
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, nearest
+from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.trace.files import read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 
@@ -51,11 +52,15 @@ def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
 class Run:
     """One run directory. Frames are read when asked for, and then kept."""
 
-    def __init__(self, path: Path, *, strict: bool = True):
-        self.path, self._strict = path, strict
+    def __init__(self, path: Path, *, strict: bool = True, last_round: int | None = None):
+        self.path, self._strict, self._last_round = path, strict, last_round
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
+
+    def up_to(self, round: int) -> "Run":
+        """The run as it was after a round: parts that hold later rounds are left aside."""
+        return Run(self.path, strict=self._strict, last_round=round)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -107,12 +112,14 @@ class Run:
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """The resolved scenario as nested tables."""
+        """The resolved scenario as nested tables: the keys that everything here reads are there, and of their type."""
         path = self.path / "scenario.toml"
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TraceError(f"{path}: cannot be read: {error}") from None
+            table = tomllib.loads(read_regular(path).decode())
+        except (OSError, ValueError, RecursionError) as error:
+            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+        require_resolved(table, path)
+        return table
 
     @property
     def evaluated(self) -> pd.DataFrame:
@@ -141,7 +148,7 @@ class Run:
     def tables(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """One table as Arrow, part by part."""
         schema = _schema(name, columns)
-        parts = find_parts(self.path, name)
+        parts = find_parts(self.path, name, self._last_round)
         self._tell([*parts.problems, *self._cut_short(name, parts)])
         for path in parts.paths:
             table, damaged = read_parts([path], schema)
@@ -152,6 +159,8 @@ class Run:
         """A column of the links in one round as `[rx, tx]`, NaN where there is no link."""
         count = self.scenario["network"]["nodes"]
         links = self.frame("links", ["rx", "tx", column], rounds=(round, round))
+        if len(links) and not (links[["rx", "tx"]].min().min() >= 0 and links[["rx", "tx"]].max().max() < count):
+            raise TraceError(f"{shown(self.path)}: links name nodes beyond network.nodes, {count}; a file was edited")
         dense = np.full((count, count), np.nan)
         dense[links["rx"], links["tx"]] = links[column]
         return dense
@@ -171,7 +180,7 @@ class Run:
     def table(self, name: str, columns: list[str] | None = None, rounds: tuple[int, int] | None = None) -> pa.Table:
         """One table as Arrow, its field metadata with unit and meaning; of whole parts that touch the rounds."""
         schema = _schema(name, columns)
-        parts = find_parts(self.path, name)
+        parts = find_parts(self.path, name, self._last_round)
         problems = [*parts.problems, *self._cut_short(name, parts)]
         table, damaged = read_parts(parts.within(rounds), schema)
         self._tell(problems + damaged)
@@ -187,6 +196,8 @@ class Run:
 
     def _cut_short(self, name: str, parts: Parts) -> list[str]:
         """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
+        if self._last_round is not None:
+            return []
         if parts.problems or (name == "links" and self.scenario["trace"]["links"] == "none"):
             return []
         done = self.summary.get("rounds", 0)
@@ -205,12 +216,46 @@ class Run:
         if not path.is_file():
             return {}
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TraceError(f"{path}: cannot be read: {error}") from None
+            content = json.loads(read_regular(path))
+        except (OSError, ValueError, RecursionError) as error:
+            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
         if not isinstance(content, dict):
             raise TraceError(f"{path}: holds no JSON object")
         return content
+
+
+# keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
+_RESOLVED: dict[str, tuple[type, ...]] = {
+    "scenario.name": (str,),
+    "scenario.seed": (int,),
+    "scenario.run": (int,),
+    "scenario.rounds": (int,),
+    "network.nodes": (int,),
+    "privacy.protocol": (str,),
+    "privacy.clipping": (str,),
+    "privacy.rho": (int, float),
+    "privacy.delta_total": (int, float),
+    "privacy.epsilon_max": (int, float),
+    "learning.sampling": (str,),
+    "trace.links": (str,),
+}
+
+
+def require_resolved(table: dict[str, Any], path: Path) -> None:
+    """Raise, naming the key, unless a stored scenario has what readers rely on."""
+    for key, kinds in _RESOLVED.items():
+        section, _, name = key.partition(".")
+        part = table.get(section)
+        value = part.get(name) if isinstance(part, dict) else None
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            what = "is missing" if value is None else f"is {shown(value, 40)}"
+            raise TraceError(
+                f"{shown(path)}: {key} {what}; a run's scenario is complete: restore the file, or run the scenario anew"
+            )
+    for key in ("scenario.rounds", "network.nodes"):
+        section, _, name = key.partition(".")
+        if not 1 <= table[section][name] <= 2**31:
+            raise TraceError(f"{shown(path)}: {key} is {table[section][name]}; must be a number of at least 1")
 
 
 def _known(name: str) -> str:

@@ -142,6 +142,7 @@ TABLES: dict[str, pa.Schema] = {
             ),
             ("multiplier", _F, "", "multiplier of the gradient computed in this round: K or 1/z_ii"),
             ("sent_multiplier", _F, "", "multiplier of the gradient that its transmission contained; 0 for none"),
+            ("sent_learning_rate", _F, "", "learning rate of that gradient; 0 for none"),
             (
                 "row_sum",
                 _F,

@@ -3,35 +3,63 @@
 A part is named by the last round it holds, so parts written after a round can be found by name.
 """
 
-from collections.abc import Mapping
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
-from wirelessdl.errors import TraceError
-from wirelessdl.trace.files import write_json, write_text, write_whole
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.scenario.part import MODELS, UserFile
+from wirelessdl.trace.checksums import Checksums
+from wirelessdl.trace.files import own_folder, sync_folder, write_json, write_text, write_whole
 from wirelessdl.trace.schema import TABLES, part_schema
 
-MODELS = "models"  # copies of the user's files, in the run directory
 
+def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) -> Path:
+    """A new folder `name`, or `name-2`, `name-3`, ... where that exists; nothing is ever overwritten.
 
-def create_run_folder(parent: Path, name: str) -> Path:
-    """A new folder `name`, or `name-2`, `name-3`, ... where that exists; nothing is ever overwritten."""
+    `prepare` fills it under a hidden name first: under its own name a run is there with its scenario, or not at all.
+    """
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while True:
-            folder = parent / (name if number == 1 else f"{name}-{number}")
-            try:
-                folder.mkdir()
-                return folder
-            except FileExistsError:
+        aside = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+        try:
+            aside.chmod(0o777 & ~_umask())
+            prepare(aside)
+            sync_folder(aside)
+            number = 1
+            while True:
+                folder = parent / (name if number == 1 else f"{name}-{number}")
+                if not folder.exists() and not folder.is_symlink():
+                    try:
+                        aside.rename(folder)
+                    except OSError as error:
+                        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                            raise
+                    else:
+                        sync_folder(parent)
+                        return folder
                 number += 1
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
     except OSError as error:
-        raise TraceError(f"--out is {parent}; cannot be written to: {error.strerror}: choose another folder") from None
+        raise TraceError(
+            f"--out is {shown(parent)}; cannot be written to: {error.strerror}: choose another folder"
+        ) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 class RunWriter:
@@ -39,23 +67,33 @@ class RunWriter:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._sums = Checksums(folder)
 
     def scenario(self, table: Mapping[str, Any]) -> None:
         write_text(self.folder / "scenario.toml", tomli_w.dumps(dict(table)))
+        self._sums.wrote(self.folder / "scenario.toml")
 
     def provenance(self, content: Mapping[str, Any]) -> None:
         write_json(self.folder / "provenance.json", dict(content))
+        self._sums.wrote(self.folder / "provenance.json")
 
     def summary(self, content: Mapping[str, Any]) -> None:
         write_json(self.folder / "summary.json", dict(content))
+        self._sums.wrote(self.folder / "summary.json")
 
-    def user_file(self, name: str, content: bytes) -> None:
-        """Keep a copy of a file of the user's that the run loaded, under the name the scenario gives it."""
-        path = self.folder / MODELS / name
-        if not path.resolve().is_relative_to(self.folder.resolve()):
-            path = self.folder / MODELS / Path(name).name  # an absolute name, or one that climbs out
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda aside: _dump(aside, content))
+    def user_file(self, file: UserFile) -> None:
+        """Keep a copy of a file of the user's that the run loaded, under a flat name."""
+        try:
+            content = file.path.read_bytes()
+        except OSError as error:
+            raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
+        path = own_folder(self.folder / MODELS) / file.stored_name
+        write_whole(path, lambda handle: _dump(handle, content))
+        self._sums.wrote(path)
+
+    def finish(self) -> None:
+        """Nothing more will be written: the list of checksums becomes one line per file."""
+        self._sums.compact()
 
     def part(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         """One part of a table; columns that are masked arrays become null where masked."""
@@ -67,29 +105,28 @@ class RunWriter:
 
     def discard_after(self, round: int) -> None:
         """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
+        gone = []
         for name in TABLES:
             for path in (self.folder / name).glob("part-*.parquet"):
                 number = path.stem.removeprefix("part-")
                 if number.isdecimal() and int(number) > round:
-                    path.unlink()
+                    gone.append(path)
+        gone += [path for path in (self.folder / "summary.json",) if path.is_file()]
+        for path in gone:
+            path.unlink()
+        self._sums.removed(*gone)
         for aside in (*self.folder.glob(".*"), *self.folder.glob("*/.*")):
-            if aside.is_file():
+            if aside.is_symlink() or aside.is_file():
                 aside.unlink()
-        (self.folder / "summary.json").unlink(missing_ok=True)
 
     def _write(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         schema = part_schema(name, first_round, last_round)
         table = pa.table([_array(columns[field.name], field.type) for field in schema], schema=schema)
-        file = f"part-{last_round:06d}.parquet"
-        folder = self.folder / name
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise TraceError(f"{folder}: cannot be written: {error.strerror}") from error
+        path = own_folder(self.folder / name) / f"part-{last_round:06d}.parquet"
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
-        write_whole(
-            folder / file, lambda aside: pq.write_table(table, aside, row_group_size=1 << 20, use_dictionary=texts)
-        )
+        options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
+        write_whole(path, lambda handle: pq.write_table(table, handle, **options))
+        self._sums.wrote(path)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -101,5 +138,5 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(values, type=kind)
 
 
-def _dump(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
+def _dump(handle: IO[bytes], content: bytes) -> None:
+    handle.write(content)

@@ -7,8 +7,10 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from wirelessdl.errors import DataError
+from wirelessdl.errors import DataError, shown
 
 Report = Callable[[str, int, int | None], None]  # what is under way, how much is done, of how much
 _CHUNK = 1 << 18
@@ -20,7 +22,8 @@ class Unreachable(Exception):
 
 
 def download(url: str, path: Path, md5: str, report: Report) -> Path:
-    """Bring `url` to `path`, going on with a part that is already there."""
+    """Bring `url` to `path`, going on with a part that is already there. The checksum is verified before it is used."""
+    require_secure(url)
     if path.is_file():
         if digest(path, "md5") == md5:
             return path
@@ -43,13 +46,37 @@ def download(url: str, path: Path, md5: str, report: Report) -> Path:
     return path
 
 
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to where a download may come from."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        require_secure(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_SecureRedirects)
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
+def is_secure(url: str) -> bool:
+    """Whether a download is encrypted, or does not leave this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
+
+
+def require_secure(url: str) -> None:
+    """Raise unless data may be downloaded from there."""
+    if not is_secure(url):
+        raise DataError(f"{shown(url)}: is not https; data sets are only downloaded over https")
+
+
 def _append(url: str, part: Path, name: str, report: Report) -> None:
     done = part.stat().st_size if part.is_file() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "wirelessdl"})
     if done:
         request.add_header("Range", f"bytes={done}-")
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)
+        response = _OPENER.open(request, timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if error.code == 416 and done:  # nothing is left to send
             return

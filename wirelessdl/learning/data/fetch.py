@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wirelessdl.errors import DataError, nearest
 from wirelessdl.learning.data.cache import cached, fetching, write_cached
 from wirelessdl.learning.data.convert import CONVERTERS, Corrupt
-from wirelessdl.learning.data.download import Report, Unreachable, download
+from wirelessdl.learning.data.download import Report, Unreachable, download, is_secure
 from wirelessdl.learning.data.images import FACTS, find_fault
 from wirelessdl.learning.data.packages import PACKAGES, pack
 
@@ -104,7 +104,7 @@ def _download(name: str, folder: Path, report: Report) -> list[Path]:
             except Unreachable as error:
                 failure = error
         else:
-            raise failure or Unreachable("no address")
+            raise failure or Unreachable(f"{file}: no https address is known for it")
     return archives
 
 
@@ -135,7 +135,9 @@ def _files(kind: Any) -> list[tuple[str, str, list[str]]]:
     """File name, MD5 and addresses of what torchvision would download."""
     if hasattr(kind, "tgz_md5"):
         return [(kind.filename, kind.tgz_md5, [kind.url])]
-    return [(file, md5, [f"{mirror}{file}" for mirror in kind.mirrors]) for file, md5 in kind.resources]
+    return [
+        (file, md5, [f"{mirror}{file}" for mirror in kind.mirrors if is_secure(mirror)]) for file, md5 in kind.resources
+    ]
 
 
 def _as_arrays(part: str, read: Any) -> Arrays:

@@ -13,6 +13,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from wirelessdl.learning.data.dataset import Dataset
+from wirelessdl.memory import require_free
 
 Count = Annotated[int, Ge(1)]
 
@@ -35,6 +36,7 @@ class Synthetic:
         self.samples, self.test_samples, self.seed = samples, test_samples, seed
 
     def load(self) -> Dataset:
+        _require_room(self.samples, self.test_samples, self.features, self.classes)
         rng = np.random.default_rng(self.seed)
         centre = rng.standard_normal((self.classes, self.features))
         centre *= self.separation / np.linalg.norm(centre, axis=1, keepdims=True)
@@ -68,6 +70,7 @@ class SyntheticRegression:
         self.samples, self.test_samples, self.seed = samples, test_samples, seed
 
     def load(self) -> Dataset:
+        _require_room(self.samples, self.test_samples, self.features, 1)
         rng = np.random.default_rng(self.seed)
         truth = rng.standard_normal(self.features + 1)
         truth *= self.weight_norm / np.linalg.norm(truth)
@@ -83,3 +86,13 @@ class SyntheticRegression:
         return Dataset(
             "synthetic-regression", train_x, train_y, test_x, test_y, classes=1, task="regression", truth=truth
         )
+
+
+def _require_room(samples: int, test_samples: int, features: int, classes: int) -> None:
+    """Raise before numbers are drawn that memory cannot hold: three copies in float64 on the way."""
+    largest = 3 * 8 * (max(samples, test_samples) + classes) * (features + 1) + 4 * (samples + test_samples) * features
+    require_free(
+        f"samples is {samples} and test_samples {test_samples}, of {features} features each",
+        largest,
+        "lower one of them",
+    )

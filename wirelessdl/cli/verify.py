@@ -1,0 +1,42 @@
+"""`wirelessdl verify`."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+
+@click.command(epilog="Example: wirelessdl verify outputs/urban_er_k20-s7-r1")
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: Path, as_json: bool) -> None:
+    """Check that RUN holds what was written: checksums of every file, tables, figures, and epsilon from the traces.
+
+    Runs none of the run's code and writes nothing. Exits with 1 if anything is wrong.
+    """
+    from wirelessdl.analysis.verify import verify
+    from wirelessdl.trace.files import plain
+
+    found = verify(run)
+    if as_json:
+        click.echo(json.dumps(plain({"run": str(run), **asdict(found)}), indent=2))
+        sys.exit(1 if found.problems else 0)
+    console = Console(highlight=False)
+    for line in found.problems:
+        console.print(f"[red]wrong[/]  {_plain(line)}", soft_wrap=True)
+    for line in found.notes:
+        console.print(f"[dim]note[/]   {_plain(line)}", soft_wrap=True)
+    epsilon = "" if found.epsilon_own_total is None else f", own epsilon {found.epsilon_own_total:.4g} by the traces"
+    verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
+    told = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
+    console.print(f"{_plain(str(run))} {verdict}: {told}", soft_wrap=True)
+    sys.exit(1 if found.problems else 0)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,37 @@
+"""Memory of this machine: what is free, and whether something fits before it is allocated.
+
+A number in a scenario must not be able to take the machine down: whatever grows with one is checked here first.
+"""
+
+import os
+from pathlib import Path
+
+_GROUPS = Path("/sys/fs/cgroup/memory.max")  # limit of a container, where there is one
+
+
+def free_bytes() -> int:
+    """Bytes that can be allocated now; memory that the system could free counts too, where it is reported."""
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        free = min(free, int(_GROUPS.read_text()))
+    except (OSError, ValueError, StopIteration):
+        pass
+    return free
+
+
+def format_size(size: float) -> str:
+    """Bytes as a text, in B to TB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def require_free(what: str, needed: float, remedy: str) -> None:
+    """Raise a ValueError unless so many bytes are free. what: key and value, as messages begin."""
+    free = free_bytes()
+    if needed > free:
+        raise ValueError(f"{what}; needs {format_size(needed)} of memory, {format_size(free)} are free: {remedy}")
