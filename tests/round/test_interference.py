@@ -90,7 +90,8 @@ def pilots_at(snr_db, rounds, **sections):
 @pytest.mark.parametrize("snr_db", [10.0, 15.0, 20.0])
 def test_weight_sums_under_pilots_follow_theory(snr_db, tmp_path):
     """sum g / sum g_est with Gaussian errors: E[1/(1 + d)] = 1 + s^2 + 3 s^4 + ..., s^2 = 1/(2 SNR degree)."""
-    run = simulate(pilots_at(snr_db, 400), out=tmp_path)
+    data = {"kind": "synthetic", "features": 4, "samples": 100, "test_samples": 10}  # what is learned does not matter
+    run = simulate(pilots_at(snr_db, 400, learning={"dataset": data}), out=tmp_path)
     error = (run.links.gain_est - run.links.gain) / run.links.gain
     expected_mse = 10 ** (-snr_db / 10) / 2
     count = len(error)
