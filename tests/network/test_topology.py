@@ -161,17 +161,15 @@ def test_small_worlds_need_an_even_k():
 
 
 def brute_force(geometry, snr, min_snr_db=-math.inf, range_m=math.inf):
-    """Every pair asked on its own."""
-    found = set()
-    for rx in range(geometry.nodes):
-        for tx in range(geometry.nodes):
-            if rx == tx:
-                continue
-            if np.linalg.norm(geometry.position_m[rx] - geometry.position_m[tx]) > range_m:
-                continue
-            if snr is None or snr(Links(np.array([rx]), np.array([tx]), geometry))[0] >= min_snr_db:
-                found.add((rx, tx))
-    return found
+    """Every pair asked for its distance and its SNR."""
+    everyone = [(rx, tx) for rx in range(geometry.nodes) for tx in range(geometry.nodes) if rx != tx]
+    rx, tx = np.array(everyone).T
+    strong = np.full(len(everyone), True) if snr is None else snr(Links(rx, tx, geometry)) >= min_snr_db
+    return {
+        (rx, tx)
+        for (rx, tx), enough in zip(everyone, strong)
+        if enough and math.dist(geometry.position_m[rx], geometry.position_m[tx]) <= range_m
+    }
 
 
 def pairs_of(links):

@@ -49,7 +49,9 @@ def test_a_listener_that_hears_nobody_keeps_what_it_held():
 
 def test_spending_is_exact_where_a_crash_took_a_gradient(tmp_path):
     """Totals worked out again from traces, by every accountant, equal what the run stored."""
-    run = wirelessdl.simulate(load_scenario("churn_k20", overrides=["scenario.rounds=25"]), out=tmp_path)
+    run = wirelessdl.simulate(
+        load_scenario("churn_k20", overrides=["scenario.rounds=25", "network.nodes=8"]), out=tmp_path
+    )
     assert (run.events.kind == "crash").any()
     found = privacy_curve(run)
     assert found.accountant == "pld"

@@ -21,7 +21,6 @@ import numpy as np
 from annotated_types import Gt, Interval
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
-from scipy.stats import ncx2
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
@@ -115,6 +114,8 @@ class _Scattered(Composable):
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
         """P(|h| <= amplitude), of the shape of amplitude; the mean over these links."""
+        from scipy.stats import ncx2  # only here: it takes as long to load as pandas, and runs do not need it
+
         share, count = np.unique(self.sight_share(links), return_counts=True)
         k = share / (1.0 - share)
         per_share = ncx2.cdf(2.0 * (k + 1.0) * np.asarray(amplitude)[:, None] ** 2, 2, 2.0 * k)

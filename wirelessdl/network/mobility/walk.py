@@ -11,7 +11,6 @@ from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
 from annotated_types import Interval
-from scipy.signal import lfilter
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
@@ -148,6 +147,8 @@ class GaussMarkov:
 
     def deviations(self, state: FloatArray, rng: np.random.Generator) -> FloatArray:
         """`[block + 1, 3, K]`: the deviations of each step of a block, and of the first step after it."""
+        from scipy.signal import lfilter  # only here: it takes long to load
+
         fresh = rng.standard_normal((_BLOCK, 3, self._nodes)) * self._std[:, None] * np.sqrt(1 - self._alpha**2)
         after, _ = lfilter([1.0], [1.0, -self._alpha], fresh, axis=0, zi=self._alpha * state[None])
         return np.concatenate([state[None], after])

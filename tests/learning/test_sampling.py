@@ -1,0 +1,188 @@
+"""Samplers: sizes, chances, the gradients they define, and what accountants make of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny
+from made_engines import bytes_data, make, order
+
+import wirelessdl
+from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.engine import ModelUpdate
+from wirelessdl.learning.sampling import Sampler
+from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon
+from wirelessdl.streams import Streams
+
+# --- sampling ---------------------------------------------------------------------------------------------
+
+
+def test_poisson_batches_have_binomial_sizes_and_even_chances():
+    sampler, draws = Sampler("poisson", 5, [20, 20]), NodeDraws(Streams(1), 2, torch.device("cpu"))
+    counts, sizes = np.zeros(20), []
+    for round in range(4000):
+        batch = sampler.batch(draws, 1, round)
+        assert len(set(batch.tolist())) == len(batch)
+        counts[batch] += 1
+        sizes.append(len(batch))
+    # each sample takes part on its own with probability 1/4: binomial(20, 1/4), mean 5, variance 3.75
+    assert np.abs(counts - 1000).max() < 4.5 * np.sqrt(4000 * 0.25 * 0.75)
+    assert np.mean(sizes) == pytest.approx(5, abs=4.5 * np.sqrt(3.75 / 4000))
+    # variance of a sample variance: about 2 var^2 / n, plus little for the kurtosis
+    assert np.var(sizes) == pytest.approx(3.75, abs=5 * 3.75 * np.sqrt(2 / 4000))
+    assert max(sizes) > 10  # never truncated
+
+
+def test_shuffled_epochs_deal_every_sample_once_and_anew():
+    sampler, draws = Sampler("shuffled", 5, [20, 23]), NodeDraws(Streams(1), 2, torch.device("cpu"))
+    epochs = [np.concatenate([sampler.batch(draws, 0, 4 * e + r) for r in range(1, 5)]) for e in range(3)]
+    for epoch in epochs:
+        assert sorted(epoch.tolist()) == list(range(20))
+    assert (epochs[0] != epochs[1]).any()
+    rest = np.concatenate([sampler.batch(draws, 1, r) for r in range(1, 5)])
+    assert len(set(rest.tolist())) == 20  # the last three wait for another order
+    assert sampler.epoch_rounds.tolist() == [4, 4]
+    again = Sampler("shuffled", 5, [20, 23])
+    np.testing.assert_array_equal(again.batch(draws, 0, 7), epochs[1][10:15])  # whatever came before
+
+
+@pytest.mark.parametrize(
+    ("sampling", "rate", "divisor"),
+    [
+        ("without-replacement", [0.25, 0.2], [5, 5]),
+        ("poisson", [0.25, 0.2], [5, 5]),
+        ("full", [1, 1], [20, 25]),
+        ("shuffled", [1, 1], [5, 5]),
+    ],
+)
+def test_rates_and_divisors_do_not_depend_on_draws(sampling, rate, divisor):
+    sampler = Sampler(sampling, 5, [20, 25])
+    assert sampler.rate.tolist() == pytest.approx(rate)
+    assert sampler.divisor.tolist() == divisor
+
+
+@pytest.mark.parametrize("sampling", ["without-replacement", "poisson", "full", "shuffled"])
+@pytest.mark.parametrize("clipping", ["per-sample", "batch"])
+def test_every_sampler_gives_the_gradient_of_its_definition(sampling, clipping):
+    """Against a plain sum over the samples each node drew, divided by the fixed divisor."""
+    data = bytes_data(123)
+    engine = make(data, nodes=4, sampling=sampling, clipping=clipping, clip_norm=2.0)
+    start = engine.x.clone()
+    quiet = dataclasses.replace(
+        order(4, weights=np.eye(4), thermal=0.0), noise_scale=np.zeros(4), update=ModelUpdate.everyone(np.ones(4))
+    )
+    engine.round(quiet)
+    for node, client in enumerate(engine.client_indices):
+        samples = client[engine.sampler.batch(engine.draws, node, 1)]
+        weights = start[node].view(3, 37).numpy()
+        total = np.zeros((3, 37))
+        for sample in samples:
+            pixels = data.train_x[sample].reshape(-1) / data.scale
+            a = np.append((pixels - data.mean) / data.deviation, 1.0)
+            p = np.exp(weights @ a)
+            error = p / p.sum()
+            error[data.train_y[sample]] -= 1.0
+            g = np.outer(error, a)
+            total += g * min(1.0, 2.0 / np.linalg.norm(g)) if clipping == "per-sample" else g
+        total /= len(client) if sampling == "full" else 8
+        if clipping == "batch":
+            total *= min(1.0, 2.0 / np.linalg.norm(total))
+        np.testing.assert_allclose(engine.x[node].numpy(), start[node].numpy() - total.reshape(-1), atol=1e-12)
+    smallest = 30 if sampling == "full" else 8
+    assert engine.sensitivity == (4.0 if clipping == "batch" else pytest.approx(4.0 / smallest))
+
+
+def test_an_empty_poisson_batch_is_a_step_of_nothing():
+    engine = make(bytes_data(), nodes=5, sampling="poisson", batch_size=1)
+    empty = [(n, r) for r in range(1, 50) for n in range(5) if not len(engine.sampler.batch(engine.draws, n, r))]
+    node, round = empty[0]
+    outcome = engine.round(order(5, round=round))
+    assert outcome.loss[node] == 0
+    assert outcome.grad_norm[node] == 0
+    assert torch.isfinite(engine.x).all()
+
+
+# --- what the accountants make of it ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sampler", "accountant"),
+    [
+        ("without-replacement", "without-replacement", "pld"),
+        ("poisson", "poisson", "pld"),
+        ("full", "full-batch", "gdp"),
+        ("shuffled", "shuffled", "gdp"),
+    ],
+)
+def test_the_sampler_reaches_the_privacy_table(sampling, sampler, accountant, tmp_path):
+    run = wirelessdl.simulate(tiny(learning={"batch_size": 8, "sampling": sampling, "eval_every": 2}), out=tmp_path)
+    own = run.privacy[run.privacy["view"] == "own"]
+    assert set(own["sampler"]) == {sampler}
+    assert set(own["accountant"]) == {accountant}
+    assert run.provenance["strategy"] == "closed-form"
+
+
+def slots(count, mu, nodes=2):
+    return [
+        FrameRelease(
+            round=round,
+            on_air=np.ones(nodes, dtype=bool),
+            gamma=np.ones(nodes),
+            multiplier=np.ones(nodes),
+            own_mu=np.full(nodes, 0.0 if round == 1 else mu),
+            link_rx=np.array([0]),
+            link_tx=np.array([1]),
+            link_mu=np.array([0.0]),
+        )
+        for round in range(1, count + 1)
+    ]
+
+
+def test_totals_of_samplers_are_those_of_the_table():
+    mu, delta = 1 / 1.01**40, 1e-4  # on the ledger's grid, so that rounding down costs nothing much
+    cases = {
+        "poisson": {"q": 0.1, "rounds": 20},
+        "full-batch": {"q": 1.0, "rounds": 20},
+        "shuffled": {"q": 1.0, "rounds": 5},  # 20 releases are five epochs of four
+    }
+    for sampler, case in cases.items():
+        terms = Terms("hardened", sampler, "per-sample", delta, epoch_rounds=(4, 4) if sampler == "shuffled" else ())
+        ledger = Ledger(terms, np.full(2, case["q"]))
+        for slot in slots(21, mu):
+            ledger.record(slot)
+        name = "pld" if sampler == "poisson" else "gdp"
+        expected = total_epsilon(1 / mu, case["q"], case["rounds"], delta=delta, accountant=name, sampler=sampler)
+        # nu is rounded down to a grid of 1%, so the total is above, by no more than 3%
+        assert ledger.own_total()[0] >= expected * (1 - 1e-9)
+        assert ledger.own_total()[0] == pytest.approx(expected, rel=0.03)
+
+
+def test_epochs_go_by_the_round_of_the_gradient_and_survive_a_checkpoint():
+    terms = Terms("hardened", "shuffled", "per-sample", 1e-4, epoch_rounds=(4, 4))
+    whole, first, second = (Ledger(terms, np.ones(2)) for _ in range(3))
+    everything = slots(14, 0.5)
+    everything[6] = dataclasses.replace(everything[6], own_mu=np.array([0.9, 0.5]))
+    for slot in everything:
+        whole.record(slot)
+    for slot in everything[:7]:
+        first.record(slot)
+    second.restore(first.state())
+    for slot in everything[7:]:
+        second.record(slot)
+    np.testing.assert_array_equal(second.own_bound(), whole.own_bound())
+    # gradients of rounds 1-4, 5-8, 9-12 and 13: four epochs, the second with a louder release of node 0
+    squares = [3 * 0.25 + 0.81, 4 * 0.25]
+    expected = [total_epsilon(1 / np.sqrt(s), 1.0, 1, delta=1e-4, accountant="gdp") for s in squares]
+    np.testing.assert_allclose(whole.own_bound(), expected, rtol=1e-9)
+    ahead = whole.own.after(np.array([0.5, 0.5]), 1e-4)
+    np.testing.assert_allclose(ahead, expected)  # one more of the same epoch costs nothing
+
+
+def test_many_kinds_of_poisson_releases_round_their_noise_down():
+    terms = Terms("hardened", "poisson", "per-sample", 1e-4)
+    ledger, even = Ledger(terms, np.full(2, 0.1)), Ledger(terms, np.full(2, 0.1))
+    for number, slot in enumerate(slots(13, 0.4)):
+        ledger.record(dataclasses.replace(slot, own_mu=slot.own_mu * (1 - 0.02 * number)))
+        even.record(slot)
+    assert 0 < ledger.own_total()[0] <= even.own_total()[0]

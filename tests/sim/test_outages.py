@@ -1,0 +1,208 @@
+"""Nodes and links that fail for a while: what leaks meanwhile, and how nodes come back."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import tiny_table
+from watching import Watched
+
+import wirelessdl
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.scenario.loader import parse_scenario
+
+# --- outage and privacy
+
+
+GAINS = """
+import numpy as np
+
+class Table:
+    '''|h| between four nodes, the same both ways.'''
+    def gain(self, links, time_s, rng):
+        return 0.4 + 0.1 * ((links.rx + links.tx) % 5)
+"""
+
+OUTAGE = {"crashes": {"kind": "schedule", "events": [{"node": 3, "at_s": 0.02, "for_s": 0.03}]}}
+
+
+def outage(tmp_path, **sections):
+    (tmp_path / "gains.py").write_text(GAINS)
+    base = {
+        "scenario": {"rounds": 8},
+        "channel": {"models": [{"model": "gains.py:Table"}]},
+        "time": {"compute": {"kind": "constant", "seconds": 0.005}, "policy": {"kind": "clocked", "period_s": 0.01}},
+        "faults": OUTAGE,
+        "learning": {"batch_size": 8, "eval_every": 8, "learning_rate": {"kind": "constant", "initial": 0.1}},
+    }
+    return Watched(tiny_table(**{**base, **sections}), folder=str(tmp_path)).run()
+
+
+def test_silencing_one_of_three_neighbours_raises_epsilon_by_the_factor_of_its_noise(tmp_path):
+    watched = outage(tmp_path, power={"objective": "own-noise"}, privacy={"epsilon_max": 0.5})
+    before, during, after = watched.decisions[1], watched.decisions[3], watched.decisions[6]
+    assert before.on_air.all()
+    assert during.on_air.tolist() == [True, True, True, False]
+    assert after.on_air.all()
+    gain = before.channel.links.matrix(before.channel.slots[0].gain)
+    noise_w = (1 - before.plan.alpha) * before.budget_w * before.sigma**2  # constant gamma: the same in all rounds
+    epsilon = before.channel.links.matrix(before.link_epsilon, fill=np.nan)
+    now = during.channel.links.matrix(during.link_epsilon, fill=np.nan)
+    for rx in range(3):
+        heard = [tx for tx in range(4) if tx != rx]
+        masking = sum(gain[rx, k] ** 2 * noise_w[k] for k in heard)
+        factor = math.sqrt(masking / (masking - gain[rx, 3] ** 2 * noise_w[3]))
+        assert factor > 1.05
+        for tx in set(heard) - {3}:
+            assert now[rx, tx] == pytest.approx(factor * epsilon[rx, tx], rel=1e-9)
+    assert np.isnan(now[3]).all()
+    assert np.isnan(now[:, 3]).all()
+
+
+@pytest.mark.parametrize("objective", ["sum", "max-min", "min-noise", "own-noise"])
+@pytest.mark.parametrize("decay", ["constant", "inverse-sqrt"])
+def test_adaptive_plans_keep_the_promise_through_an_outage_and_static_ones_do_not(objective, decay, tmp_path):
+    """Also after it, when the node that was silent carries an older, larger gradient than its neighbours."""
+    learning = {"batch_size": 8, "eval_every": 8, "learning_rate": {"kind": decay, "initial": 0.1}}
+    power = {"objective": objective, "alpha_min": 1e-6}
+    adaptive = outage(tmp_path, power={**power, "schedule": "adaptive"}, learning=learning)
+    assert max(slot.link_epsilon.max() for slot in adaptive.decisions) <= 1.0 + 1e-9
+    assert adaptive.engine.violations == 0
+    carried = np.stack([slot.release.gamma for slot in adaptive.decisions])
+    if decay == "inverse-sqrt":
+        assert (carried[5] > 0).all()
+        assert carried[5, 3] > 1.3 * carried[5, 0]
+    static = outage(tmp_path, power=power, learning=learning)
+    if objective == "sum":
+        assert static.engine.violations > 0
+    if objective == "own-noise":
+        assert static.engine.violations == 0
+
+
+def test_own_totals_charge_exactly_the_transmissions_made(tmp_path):
+    power = {"objective": "own-noise"}
+    churn = {"crashes": {"kind": "exponential", "up_s": 0.03, "down_s": 0.02}}
+    table = tiny_table(
+        scenario={"rounds": 12},
+        faults=churn,
+        power=power,
+        privacy={"epsilon_max": 0.5},
+        time={"policy": {"kind": "clocked", "period_s": 0.01}},
+        learning={"batch_size": 8, "sampling": "full", "eval_every": 12},
+    )
+    run = wirelessdl.simulate(parse_scenario(table), out=tmp_path)
+    nodes = run.nodes.set_index(["node", "round"])
+    own = run.privacy.query("view == 'own'").set_index("tx")
+    assert not nodes["transmitted"].all()
+    for node in range(4):
+        # a transmission is charged if a gradient was finished since the one before
+        charged, carries, round = 0, False, 0
+        for event in run.events.itertuples():
+            if event.kind == "computed" and event.node == node:
+                carries = True
+            elif event.kind == "frame":
+                round += 1
+                if nodes.loc[(node, round), "transmitted"]:
+                    charged, carries = charged + carries, False
+        assert own.loc[node, "rounds"] == charged
+        alpha = nodes.loc[node, "alpha"].iloc[0]
+        mu = np.sqrt(alpha / (1 - alpha)) * 2 / 3000 * 4 / 10  # full batches of 3000, K = 4, rho = 10
+        expected = analytic_epsilon(mu * math.sqrt(own.loc[node, "rounds"]), 1e-4)
+        assert own.loc[node, "epsilon_total"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_noise_follows_the_gradient_carried_through_silence(tmp_path):
+    learning = {"batch_size": 8, "eval_every": 8, "learning_rate": {"kind": "inverse-sqrt", "initial": 0.1}}
+    watched = outage(tmp_path, learning=learning, power={"objective": "own-noise"})
+    silent = [slot.round for slot in watched.decisions if not slot.on_air[3]]
+    back = watched.decisions[silent[-1]]
+    rates = [watched.world.schedule.rate(slot.round) for slot in watched.decisions]
+    assert back.sigma[3] == pytest.approx(10 * rates[silent[0] - 2])
+    assert back.sigma[0] == pytest.approx(10 * rates[back.round - 2])
+
+
+# --- coming back
+
+
+def comeback(rejoin):
+    crash = {"kind": "schedule", "events": [{"node": 1, "at_s": 0.012, "for_s": 0.03}]}
+    table = tiny_table(
+        scenario={"rounds": 8},
+        privacy={"epsilon_max": math.inf},
+        faults={"crashes": crash, "rejoin": rejoin},
+        time={"compute": {"kind": "constant", "seconds": 0.001}, "policy": {"kind": "clocked", "period_s": 0.01}},
+        learning={"dtype": "float64", "batch_size": 8, "eval_every": 8},
+    )
+    return Watched(table).run()
+
+
+def test_a_node_that_listens_takes_the_mean_of_what_it_hears():
+    watched = comeback("listen")
+    listens = [slot.round for slot in watched.decisions if slot.participation.listening[1]]
+    assert len(listens) == 1
+    slot, before = watched.decisions[listens[0] - 1], watched.after_round[listens[0] - 2]
+    assert not slot.on_air[1]
+    heard = [0, 2, 3]
+    gain = slot.channel.links.matrix(slot.channel.slots[0].gain)[1]
+    amplitude = gain * np.sqrt(slot.plan.alpha * slot.budget_w)
+    expected = sum(amplitude[k] * before[k] for k in heard) / sum(amplitude[k] for k in heard)
+    np.testing.assert_allclose(watched.after_round[listens[0] - 1][1], expected, atol=1e-12)
+    after = watched.decisions[listens[0]]
+    assert after.on_air[1]
+    assert after.release.own_mu[1] == 0.0  # it carries no gradient of its own
+
+
+def test_a_node_that_keeps_its_state_sends_at_once_what_it_carried():
+    watched = comeback("keep")
+    down = [slot.round for slot in watched.decisions if not slot.participation.up[1]]
+    first = watched.decisions[down[-1]]
+    assert first.on_air[1]
+    np.testing.assert_array_equal(watched.after_round[down[-1] - 1][1], watched.after_round[down[0] - 2][1])
+
+
+def test_a_gradient_lost_in_a_crash_leaves_what_was_received():
+    crash = {"kind": "schedule", "events": [{"node": 1, "at_s": 0.006, "for_s": 0.001}]}  # frame ends at 3.9 ms
+    table = tiny_table(
+        scenario={"rounds": 2},
+        faults={"crashes": crash},
+        time={"compute": {"kind": "constant", "seconds": 0.005}},
+        learning={"dtype": "float64", "batch_size": 8, "eval_every": 1},
+    )
+    with_crash, without = Watched(table).run(), Watched({**table, "faults": {}}).run()
+    assert with_crash.decisions[1].participation.lost.tolist() == [False, True, False, False]
+    assert with_crash.decisions[1].release.own_mu[1] == 0.0
+    assert without.decisions[1].release.own_mu[1] > 0.0
+    evaluated = [event.result.accuracy[1] for event in with_crash.events["learning.update"]]
+    assert evaluated[0] == without.events["learning.update"][0].result.accuracy[1]
+
+
+def test_late_nodes_are_judged_by_what_they_held():
+    slow = {"kind": "schedule", "events": [{"node": 2, "factor": 25, "from_round": 2, "to_round": 2}]}
+    table = tiny_table(
+        scenario={"rounds": 5},
+        faults={"stragglers": slow},
+        time={"compute": {"kind": "constant", "seconds": 0.001}, "policy": {"kind": "clocked", "period_s": 0.01}},
+        learning={"batch_size": 8, "eval_every": 1},
+    )
+    watched = Watched(table).run()
+    late = [slot.round for slot in watched.decisions if not slot.participation.ready[2]]
+    assert late == [3, 4]
+    accuracy = [float(event.result.accuracy[2]) for event in watched.events["learning.update"]]
+    assert accuracy[1] == accuracy[2] == accuracy[3]
+
+
+# --- links and jammers
+
+
+def test_blocked_links_are_gone_while_they_are_blocked(tmp_path):
+    events = [
+        {"tx": 0, "rx": 1, "from_s": 0.015, "until_s": 0.035},
+        {"tx": 2, "rx": 3, "from_s": 0, "both_ways": False},
+    ]
+    watched = outage(tmp_path, faults={"blockage": {"kind": "schedule", "events": events}})
+    for slot in watched.decisions:
+        hears = slot.channel.links.matrix(np.ones(len(slot.channel.links))) > 0
+        away = 3 <= slot.round <= 4
+        assert hears[1, 0] == hears[0, 1] == (not away)
+        assert not hears[3, 2]
+        assert hears[2, 3]
