@@ -41,7 +41,7 @@ def open_page(browser: Any, path: Path, *, width: int = 1280, dark: bool = False
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
     browser.get_log("browser")
     browser.get(path.resolve().as_uri())
-    browser.set_script_timeout(60)
+    browser.set_script_timeout(300)
     browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 50));")
 
 

@@ -28,49 +28,61 @@ FADING = {
 }
 
 
+PERFECT = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
+
+
+@pytest.fixture(scope="module")
+def fading(tmp_path_factory):
+    """A run whose links fade, under pilots; tests only read it."""
+    return wirelessdl.simulate(tiny(**FADING), out=tmp_path_factory.mktemp("fading"))
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory):
+    """The same with gains known exactly; tests only read it."""
+    return wirelessdl.simulate(tiny(**PERFECT), out=tmp_path_factory.mktemp("perfect"))
+
+
 def frames(run):
     return {name: getattr(run, name) for name in TABLES}
 
 
-def test_the_same_scenario_gives_the_same_tables(tmp_path):
-    first, second = (wirelessdl.simulate(tiny(**FADING), out=tmp_path) for _ in range(2))
-    assert first.path != second.path
-    for name, frame in frames(first).items():
+def test_the_same_scenario_gives_the_same_tables(fading, tmp_path):
+    again = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+    assert fading.path != again.path
+    for name, frame in frames(fading).items():
         assert len(frame), name
-        pd.testing.assert_frame_equal(frame, frames(second)[name], check_exact=True)
+        pd.testing.assert_frame_equal(frame, frames(again)[name], check_exact=True)
 
 
-def test_another_run_has_other_draws_in_the_same_world(tmp_path):
-    first = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+def test_another_run_has_other_draws_in_the_same_world(fading, tmp_path):
     other = wirelessdl.simulate(tiny(**{**FADING, "scenario": {"rounds": 25, "run": 2}}), out=tmp_path)
     same = ["round", "tx", "rx", "distance_m"]
-    pd.testing.assert_frame_equal(first.links[same], other.links[same])
-    assert (first.links["gain"] != other.links["gain"]).mean() > 0.99
-    assert first.nodes[["x_m", "y_m"]].equals(other.nodes[["x_m", "y_m"]])
-    assert (first.nodes["loss"] != other.nodes["loss"]).mean() > 0.7  # softmax starts at ln 10 either way
+    pd.testing.assert_frame_equal(fading.links[same], other.links[same])
+    assert (fading.links["gain"] != other.links["gain"]).mean() > 0.99
+    assert fading.nodes[["x_m", "y_m"]].equals(other.nodes[["x_m", "y_m"]])
+    assert (fading.nodes["loss"] != other.nodes["loss"]).mean() > 0.7  # softmax starts at ln 10 either way
     client_indices = [
         build(tiny(**{**FADING, "scenario": {"rounds": 25, "run": number}})).client_indices for number in (1, 2)
     ]
     assert all((a == b).all() for a, b in zip(*client_indices))
 
 
-def test_another_seed_is_another_world(tmp_path):
-    first = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+def test_another_seed_is_another_world(fading, tmp_path):
     other = wirelessdl.simulate(tiny(**{**FADING, "scenario": {"rounds": 25, "seed": 4}}), out=tmp_path)
-    assert not first.nodes["x_m"].equals(other.nodes["x_m"])
+    assert not fading.nodes["x_m"].equals(other.nodes["x_m"])
 
 
-def test_changing_the_learner_leaves_the_channel_unchanged(tmp_path):
-    first = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+def test_changing_the_learner_leaves_the_channel_unchanged(fading, tmp_path):
     learning = {"learning": {**FADING["learning"], "batch_size": 16, "learning_rate": {"kind": "constant"}}}
     power = {"power": {"schedule": "static", "objective": "own-noise"}}
     other = wirelessdl.simulate(tiny(**{**FADING, **learning, **power}), out=tmp_path)
     columns = ["round", "tx", "rx", "gain", "gain_est"]
-    pd.testing.assert_frame_equal(first.links[columns], other.links[columns], check_exact=True)
+    pd.testing.assert_frame_equal(fading.links[columns], other.links[columns], check_exact=True)
 
 
-def test_tables_have_their_columns_units_and_nulls(tmp_path):
-    run = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+def test_tables_have_their_columns_units_and_nulls(fading):
+    run = fading
     for name, schema in TABLES.items():
         frame = pd.read_parquet(run.path / name)  # without wirelessdl
         assert list(frame.columns) == schema.names
@@ -88,8 +100,8 @@ def test_tables_have_their_columns_units_and_nulls(tmp_path):
     assert run.links["snr_db"].notna().all()
 
 
-def test_figures_of_the_tables_agree_with_each_other(tmp_path):
-    run = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
+def test_figures_of_the_tables_agree_with_each_other(fading):
+    run = fading
     by_round = run.nodes.groupby("round")
     np.testing.assert_allclose(run.rounds["energy_j"], by_round["energy_j"].sum())
     np.testing.assert_allclose(run.rounds["loss_mean"], by_round["loss"].mean())
@@ -134,16 +146,14 @@ def test_physical_columns_follow_from_their_definitions(tmp_path):
     np.testing.assert_allclose(sender["snr_db"], snr)
 
 
-def test_spectral_gap_is_that_of_the_mixing(tmp_path):
-    perfect = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
-    run = wirelessdl.simulate(tiny(**perfect), out=tmp_path)
+def test_spectral_gap_is_that_of_the_mixing(perfect):
     for round in (1, 13, 25):
         A = np.zeros((5, 5))
-        for link in run.links.query("round == @round").itertuples():
+        for link in perfect.links.query("round == @round").itertuples():
             A[link.rx, link.tx] = link.weight
         A[np.diag_indices(5)] = 1 - A.sum(axis=1)
         second = np.sort(np.abs(np.linalg.eigvals(A)))[-2]
-        assert run.rounds["spectral_gap"].iloc[round - 1] == pytest.approx(1 - second, abs=1e-9)
+        assert perfect.rounds["spectral_gap"].iloc[round - 1] == pytest.approx(1 - second, abs=1e-9)
 
 
 def test_totals_use_each_nodes_own_rate_and_the_total_delta(tmp_path):
@@ -197,21 +207,16 @@ def test_receivers_balance_by_what_they_estimate(tmp_path):
     assert np.abs(actual.sum(axis=0) + (1 - believed.sum(axis=1)) - 1.0).max() > 1e-4
 
 
-def test_perfect_csi_gives_rows_that_sum_to_one(tmp_path):
-    perfect = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
-    run = wirelessdl.simulate(tiny(**perfect), out=tmp_path)
-    np.testing.assert_allclose(run.nodes["row_sum"], 1.0, atol=1e-12)
-    assert (run.links["gain"] == run.links["gain_est"]).all()
-    estimated = wirelessdl.simulate(tiny(**FADING), out=tmp_path)
-    assert estimated.nodes["row_sum"].std() > 1e-6
+def test_perfect_csi_gives_rows_that_sum_to_one(perfect, fading):
+    np.testing.assert_allclose(perfect.nodes["row_sum"], 1.0, atol=1e-12)
+    assert (perfect.links["gain"] == perfect.links["gain_est"]).all()
+    assert fading.nodes["row_sum"].std() > 1e-6
 
 
-def test_adaptive_plans_keep_the_promise_and_static_ones_say_where_they_do_not(tmp_path):
-    fading = {**FADING, "radio": {"power_dbm": 23, "thermal_noise": True}}
-    adaptive = wirelessdl.simulate(tiny(**fading), out=tmp_path)
-    assert adaptive.summary["violations"] == 0
-    assert adaptive.links["epsilon"].max() <= 1.0 + 1e-9
-    static = wirelessdl.simulate(tiny(**{**fading, "power": {"schedule": "static"}}), out=tmp_path)
+def test_adaptive_plans_keep_the_promise_and_static_ones_say_where_they_do_not(perfect, tmp_path):
+    assert perfect.summary["violations"] == 0
+    assert perfect.links["epsilon"].max() <= 1.0 + 1e-9
+    static = wirelessdl.simulate(tiny(**{**PERFECT, "power": {"schedule": "static"}}), out=tmp_path)
     over = int((static.links["epsilon"] > 1.0 + 1e-9).sum())
     assert static.summary["violations"] == over > 0
     assert (static.events["kind"] == "violation").any()
