@@ -27,6 +27,7 @@ def chromium() -> Iterator[Any]:
     options.add_argument("--disable-dev-shm-usage")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = webdriver.Chrome(options=options, service=Service(driver))
+    running.command_executor.client_config.timeout = 900  # a busy machine is slow to answer
     try:
         yield running
     finally:

@@ -129,7 +129,7 @@ def test_what_is_no_run_is_refused_in_one_line(command, runs, wirelessdl_command
 def test_an_edited_scenario_is_refused(runs, tmp_path, wirelessdl_command):
     folder = tmp_path / "edited"
     folder.mkdir()
-    (folder / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\n')
+    (folder / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\nseed = 1\nrun = 1\n')
     shown = wirelessdl_command("compare", str(runs[0].path), str(folder))
     assert shown.code == 2
     assert "network.nodes is missing" in shown.err

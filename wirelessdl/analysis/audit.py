@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wirelessdl.analysis.soundness import problems_of
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
@@ -30,6 +31,9 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     """The audit for one receiver and every sender it hears; by default the receiver that hears most."""
     if run.scenario["trace"]["links"] != "all":
         raise TraceError(f'{run.path}: the audit needs every link; run with trace.links = "all"')
+    problem = next(iter(problems_of(run)), None)  # it works on dense matrices of what the tables name
+    if problem is not None:
+        raise TraceError(f"{run.path}: {problem}")
     nodes, links = run.nodes, run.links
     count, rounds = int(nodes["node"].max()) + 1, int(nodes["round"].max())
     if receiver is None:

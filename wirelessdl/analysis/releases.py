@@ -6,6 +6,7 @@ Hardened: sigma = rho gamma, so gamma cancels. Paper protocol: sigma = rho gamma
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,11 +20,15 @@ from wirelessdl.trace.run import Run
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
 
 
-def recounted_ledger(run: Run, split: DataSplit) -> Ledger:
-    """A fresh ledger taken through the run's own releases."""
+def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledger:
+    """A fresh ledger taken through the run's own releases.
+
+    least: every release a billionth smaller than worked out again, so that a last bit never puts it into a cell of less
+    noise than the run itself counted; a ledger of the run must charge at least this.
+    """
     ledger = Ledger(split.terms, split.rate)
     for release in releases_of(run, split):
-        ledger.record(release)
+        ledger.record(replace(release, own_mu=release.own_mu * (1.0 - 1e-9)) if least else release)
     return ledger
 
 

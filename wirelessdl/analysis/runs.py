@@ -10,6 +10,7 @@ from typing import Any
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
+from wirelessdl.errors import shown as escaped
 from wirelessdl.trace.catalog import State, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
@@ -38,6 +39,7 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         if run.rounds.empty:
             how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
             raise TraceError(f"{run.path}: is empty, no round was written; {how}")
+        _check_count(run)
     counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
     if same_nodes and len(counts) > 1:
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
@@ -60,6 +62,16 @@ def _check_shape(run: Run) -> None:
         section, name = key.split(".")
         if not isinstance(table.get(section, {}).get(name), kind):
             raise TraceError(f"{run.path}/scenario.toml: {key} is missing or of another kind; it was edited")
+
+
+def _check_count(run: Run) -> None:
+    """Nothing is allocated by a number of nodes that the tables do not bear out."""
+    held = run.table("clients", ["node"]).num_rows
+    if held != run.scenario["network"]["nodes"]:
+        raise TraceError(
+            f"{run.path}/clients: has {held} rows, network.nodes is {run.scenario['network']['nodes']}; must have one "
+            "row per node: run the scenario again"
+        )
 
 
 def state(run: Run) -> State:
@@ -112,7 +124,7 @@ def shown(value: Any) -> str:
         return "absent"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else escaped(value)
 
 
 def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:

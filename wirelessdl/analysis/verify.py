@@ -18,6 +18,7 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.analysis.soundness import problems_of
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.trace.catalog import state_of
@@ -25,7 +26,6 @@ from wirelessdl.trace.checkpoint import load_checkpoints, whole_checkpoints
 from wirelessdl.trace.checksums import NAME, read_checksums
 from wirelessdl.trace.files import sha256_of
 from wirelessdl.trace.run import Run, open_run
-from wirelessdl.trace.schema import TABLES
 
 _NOT_OURS = ("lock", "report.html")  # written by others than the run, or only while it goes on
 _AGREE = 1e-6
@@ -59,9 +59,11 @@ def verify(path: str | Path) -> Verification:
     problems += [f"{name}: its content is not what was written" for name in _broken_checkpoints(run.path)]
     rounds, epsilon = 0, None
     try:
-        _read_all(run)
-        rounds = len(run.rounds)
-        problems += _figures(run)
+        unsound = list(problems_of(run))
+        problems += unsound
+        if not unsound:
+            rounds = len(run.rounds)
+            problems += _figures(run)
         if rounds:
             epsilon, wrong = _epsilon(run)
             problems += wrong
@@ -104,13 +106,6 @@ def _file(folder: Path, name: str, digest: str, *, running: bool) -> Iterator[st
 
 def _broken_checkpoints(folder: Path) -> list[str]:
     return [f"checkpoint/{path.name}" for path, whole in whole_checkpoints(folder) if not whole]
-
-
-def _read_all(run: Run) -> None:
-    """Every table, whole."""
-    for name in TABLES:
-        for _ in run.tables(name):
-            pass
 
 
 def _figures(run: Run) -> Iterator[str]:

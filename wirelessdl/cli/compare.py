@@ -8,10 +8,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.reading import reads_runs
+
 
 @click.command(epilog="Example: wirelessdl compare outputs/urban_er_k20-s7-r1 outputs/urban_er_k20_paper_lp-s7-r1")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@reads_runs
 def command(runs: tuple[Path, ...], as_json: bool) -> None:
     """Print differing keys and final figures of runs side by side. Runs may have different scenarios and sizes."""
     if len(runs) < 2:

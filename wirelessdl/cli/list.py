@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.errors import shown
+
 
 @click.command(epilog="Example: wirelessdl list outputs/")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
@@ -55,8 +57,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     table.add_column("age", justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
-            escape(run.name),
-            escape(run.scenario),
+            escape(shown(run.name)),
+            escape(shown(run.scenario, 60)),
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
@@ -66,7 +68,9 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     console.print(table)
     for run in runs:
         if run.error:
-            console.print(f"{escape(run.name)}: {escape(run.error)}", soft_wrap=True)  # one line each, however long
+            console.print(
+                f"{escape(shown(run.name))}: {escape(shown(run.error))}", soft_wrap=True
+            )  # one line each, however long
 
 
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.reading import reads_runs
 
 if TYPE_CHECKING:
     from wirelessdl.preview.plan import PlanPreview
@@ -24,6 +25,7 @@ _MOST = 40  # nodes shown one by one
 @click.option("--receiver", type=int, help="With --audit: the receiver (default: the one with the most links).")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw the plan into this file (.pdf, .png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@reads_runs
 def command(
     scenario: str | None,
     overrides: tuple[str, ...],

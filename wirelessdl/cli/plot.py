@@ -5,6 +5,8 @@ from typing import Literal
 
 import click
 
+from wirelessdl.cli.reading import reads_runs
+
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
 
 
@@ -24,6 +26,7 @@ _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "chan
 @click.option("--round", "round_", type=click.IntRange(min=1), help="map: the round; timeline: the first round.")
 @click.option("--rounds", default=4, type=click.IntRange(1, 200), help="timeline: number of rounds.")
 @click.option("--link", "links", multiple=True, metavar="TX-RX", help="channel: a link; repeatable.")
+@reads_runs
 def command(
     runs: tuple[Path, ...],
     figure: str,

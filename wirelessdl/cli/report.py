@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from wirelessdl.cli.reading import reads_runs
+
 
 @click.command(epilog="Example: wirelessdl report outputs/urban_er_k20-s7-r1")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
@@ -18,6 +20,7 @@ import click
 @click.option(
     "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
 )
+@reads_runs
 def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
     """Write one HTML file of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
 

@@ -13,7 +13,7 @@ from wirelessdl.arrays import FloatArray
 Length = Annotated[float, Interval(gt=0, le=1e9)]
 Coordinate = Annotated[float, Interval(ge=-1e9, le=1e9)]
 Speed = Annotated[float, Interval(gt=0, le=1e8)]
-Duration = Annotated[float, Interval(gt=0, le=1e9)]
+Duration = Annotated[float, Interval(ge=1e-6, le=1e9)]
 Sides = Annotated[tuple[Length, ...], Len(2, 2)]  # width and height, or lowest and highest
 Point = Annotated[tuple[Coordinate, ...], Len(2, 2)]
 Span: TypeAlias = Annotated[tuple[float, ...], Len(2, 2)] | float  # [low, high], or one number

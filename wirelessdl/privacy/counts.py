@@ -106,16 +106,13 @@ class ReleaseCounts:
         return inside and len(np.unique(key)) == len(key)
 
     def at_least(self, other: "ReleaseCounts", streams: int) -> NDArray[np.bool_]:
-        """Which streams released at least what another count says, at no more noise, `[streams]`.
-
-        Noise that was worked out again may differ in its last bit, and fall into the neighbouring cell.
-        """
+        """Which streams released at least what another count says, at no more noise, `[streams]`."""
         ours, theirs = self.by_stream(streams), other.by_stream(streams)
         enough = np.ones(streams, dtype=bool)
         for stream, (mine, its) in enumerate(zip(ours, theirs)):
             for cell in its:
                 needed = sum(count for one, count in its.items() if one <= cell)
-                enough[stream] &= sum(count for one, count in mine.items() if one <= cell + 1) >= needed
+                enough[stream] &= sum(count for one, count in mine.items() if one <= cell) >= needed
         return enough
 
     def restore(self, state: NDArray[Any]) -> None:

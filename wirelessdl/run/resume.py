@@ -9,6 +9,8 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.analysis.soundness import problems_of
+from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.scenario.loader import parse_scenario
@@ -86,7 +88,7 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
     """
     then = run.up_to(kept.round)
     split = data_split(then)
-    again, stored = recounted_ledger(then, split), Ledger(split.terms, split.rate)
+    again, stored = recounted_ledger(then, split, least=True), Ledger(split.terms, split.rate)
     stored.restore({name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")})
     fewer = np.flatnonzero(~stored.charges_at_least(again))
     if len(fewer):
@@ -96,6 +98,59 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
             f"for {stored.own_rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own_rounds[node]}; "
             "one of them was changed: start the run anew"
         )
+
+
+def require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> None:
+    """Raise unless the tables up to a checkpoint are whole and agree with it and with the data that is there now.
+
+    clients: the clients table as this scenario and these data make it. What is pending in the checkpoint decides what
+    the next transmission is charged with, so it must be what the traces say was computed last.
+    """
+    then = run.up_to(kept.round)
+    problem = next(iter(problems_of(then)), None)
+    if problem is not None:
+        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
+    stored = then.clients
+    for name in ("samples", "sampling_rate", "sensitivity", "epoch_rounds"):
+        if not np.allclose(stored[name].to_numpy(), np.asarray(clients[name]), rtol=1e-12):
+            raise TraceError(f"{shown(run.path)}/clients: {name} is not what data and partition give; it was changed")
+    gamma, multiplier = _pending_by_traces(then)
+    was_zeroed = (kept.arrays["pending_gamma"] == 0) & (kept.arrays["pending_multiplier"] == 0)
+    excused = was_zeroed & np.isin(np.arange(len(gamma)), _interrupted(then))
+    wrong = ~(
+        np.isclose(kept.arrays["pending_gamma"], gamma, rtol=1e-12)
+        & np.isclose(kept.arrays["pending_multiplier"], multiplier, rtol=1e-12)
+    )
+    if (wrong & ~excused).any():
+        node = int(np.flatnonzero(wrong & ~excused)[0])
+        raise TraceError(
+            f"{shown(run.path)}: the checkpoint of round {kept.round} holds another gradient of node {node} than its "
+            "traces do; one of them was changed: start the run anew"
+        )
+
+
+def _pending_by_traces(run: Run) -> tuple[FloatArray, FloatArray]:
+    """Learning rate and multiplier of each node's newest gradient that it has not sent, `[K]`; 0 for none."""
+    count = run.scenario["network"]["nodes"]
+    table = run.table("nodes", ["loss", "present", "multiplier", "transmitted"])
+    stepped = ~np.asarray(table["loss"].is_null()).reshape(-1, count)  # a gradient was taken where there is a loss
+    present = table["present"].to_numpy().reshape(-1, count)
+    heard = stepped | (present & table["transmitted"].to_numpy().reshape(-1, count))
+    multiplier = table["multiplier"].to_numpy().reshape(-1, count)
+    rates = run.rounds["learning_rate"].to_numpy()
+    gamma, factor = np.zeros(count), np.zeros(count)
+    for row, rate in enumerate(rates):
+        gamma = np.where(stepped[row], rate, np.where(heard[row], 0.0, gamma))
+        factor = np.where(stepped[row], multiplier[row], np.where(heard[row], 0.0, factor))
+    return gamma, factor
+
+
+def _interrupted(run: Run) -> list[int]:
+    """Nodes that lost a gradient for a reason that the events name: a crash, a spent budget or battery."""
+    events = run.events
+    return [
+        int(node) for node in events.loc[events["kind"].isin(["crash", "rejoin", "budget", "battery"]), "node"].dropna()
+    ]
 
 
 def settle_finished(run: Run) -> None:

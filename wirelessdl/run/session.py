@@ -17,7 +17,14 @@ from wirelessdl.run.columns import client_columns
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
-from wirelessdl.run.resume import refuse_changes, require_charged, require_whole, resumption, settle_finished
+from wirelessdl.run.resume import (
+    refuse_changes,
+    require_charged,
+    require_traced,
+    require_whole,
+    resumption,
+    settle_finished,
+)
 from wirelessdl.run.stopping import Enough, Plateau
 from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
@@ -102,6 +109,7 @@ def resume(
     kept = _sound(folder, candidates, session.engine)
     require_whole(run, kept.round if kept is not None else 0)
     if kept is not None:
+        require_traced(run, kept, session.clients)
         require_charged(run, kept)
     before = run.provenance
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
@@ -165,7 +173,7 @@ class _Session:
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
         self._warnings = scenario_warnings(world)
-        self._clients = client_columns(
+        self.clients = client_columns(
             world.data, world.client_indices, world.learning.sampler, world.learning.sensitivity
         )
 
@@ -217,7 +225,7 @@ class _Session:
         rested = self._seen_before(folder)
         writer.scenario(self._resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
-        writer.snapshot("clients", self._clients)
+        writer.snapshot("clients", self.clients)
         for file in self._user_files:
             writer.user_file(file)
         if rested:  # it had come to rest when it was killed

@@ -163,7 +163,9 @@ class PowerSection(Section):
     reference: Literal["mean", "first"] = Field(
         "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
     )
-    samples: Count = Field(50, description="Realisations of the channel that a robust plan must satisfy.")
+    samples: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        50, description="Realisations of the channel that a robust plan must satisfy."
+    )
     csi_margin_db: Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
         0.0, description="Margin below epsilon_max for gain estimation errors."
     )

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Annotated, Protocol
 
 import numpy as np
-from annotated_types import Gt
+from annotated_types import Ge
 
 from wirelessdl.scenario.events import Schedule, checked, chosen
 
@@ -53,8 +53,8 @@ class ExponentialCrashes:
 
     def __init__(
         self,
-        up_s: Annotated[float, Gt(0)],
-        down_s: Annotated[float, Gt(0)],
+        up_s: Annotated[float, Ge(1e-5)],
+        down_s: Annotated[float, Ge(1e-5)],
         only: list[int] | None = None,
         *,
         nodes: int,

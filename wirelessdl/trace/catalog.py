@@ -46,7 +46,7 @@ def _status_or_error(path: Path) -> RunStatus:
     """One bad run must not hide the others."""
     try:
         return run_status(path)
-    except (TraceError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (TraceError, KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
         return RunStatus(path.name, "", "unreadable", 0, 0, None, None, "", str(error).removeprefix(f"{path}: "))
 
 
@@ -64,8 +64,8 @@ def run_status(path: Path) -> RunStatus:
         rounds=section["rounds"],
         accuracy=accuracy,
         epsilon=_exact(run.summary.get("epsilon_own_total"), epsilon),
-        started=origin.get("started", ""),
-        error=origin.get("error", ""),
+        started=str(origin.get("started", "")),
+        error=str(origin.get("error", "")),
     )
 
 

@@ -48,6 +48,12 @@ class RandomWaypoint:
         self._speed = low_high("speed_mps", speed_mps)
         self._pause = low_high("pause_s", pause_s, zero=True)
         self._area = _area(start_m, area_m, radius_m, centre_m, holds_starts=not steady)
+        leg_s = self._area.mean_distance_m / self._speed[1]
+        if leg_s < 1e-6:
+            raise ValueError(
+                f"speed_mps is up to {self._speed[1]:g}; a leg would last {leg_s:.2g} s, must be at least 1e-6 s: "
+                "lower it, or widen the area"
+            )
         self._draws = KeyedDraws(rng)
         self._trips = 0
         self._height = start_m[:, 2]

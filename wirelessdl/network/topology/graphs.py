@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval
+from annotated_types import Ge, Interval
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
-Tries = Annotated[int, Gt(0)]
+Tries = Annotated[int, Interval(ge=1, le=100_000)]
 
 
 class Full:

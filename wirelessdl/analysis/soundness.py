@@ -1,0 +1,118 @@
+"""Whether the tables and documents of a run are what wirelessdl writes: shapes, types and ranges of every value.
+
+Readers rely on this. A run may come from a stranger, so what looks like a table of ours may hold anything. Counts come
+first: nothing is allocated by a number that the tables do not bear out.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.run import Run
+from wirelessdl.trace.schema import TABLES
+
+# columns that may be null, and numbers that may be infinite (no privacy) or not a number
+_NULLS = {
+    "rounds": ("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean", "spectral_gap"),
+    "nodes": ("accuracy", "loss", "grad_norm", "excess_loss", "self_interference_w", "turn", "battery_j"),
+    "links": ("phase_rad", "snr_db"),
+    "events": ("node",),
+    "privacy": ("rx",),
+    "clients": (),
+}
+_INFINITE = ("epsilon", "epsilon_link_max", "epsilon_own_max", "epsilon_total_max", "epsilon_total", "snr_db")
+_LOOSE = ("loss", "loss_mean", "grad_norm", "excess_loss", "accuracy", "consensus_distance")  # training may blow up
+_FIGURES = ("rounds", "nodes", "accuracy_mean", "epsilon_own_total", "epsilon_link_total", "time_s", "energy_j")
+
+
+def problems_of(run: Run) -> Iterator[str]:
+    """One line for everything in a run's tables and documents that wirelessdl does not write."""
+    try:
+        yield from _documents(run)
+        count = run.scenario["network"]["nodes"]
+        clients = run.table("clients")
+        if clients.num_rows != count:
+            yield f"clients: has {clients.num_rows} rows, network.nodes is {count}"
+            return
+        rounds = run.table("rounds", ["round"])["round"].to_numpy()
+        if rounds.tolist() != list(range(1, len(rounds) + 1)):
+            yield "rounds: does not count from 1 without gaps"
+            return
+        for name in TABLES:
+            yield from _table(name, run.table(name), len(rounds), count)
+    except TraceError as error:
+        yield shown(error, 400)
+    except (pa.ArrowException, ValueError, KeyError, TypeError, OverflowError) as error:
+        yield f"its tables cannot be read: {type(error).__name__}: {shown(error)}"
+
+
+def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]:
+    for field in table.schema:
+        column = table[field.name]
+        if column.null_count and field.name not in _NULLS[name]:
+            yield f"{name}: {field.name} has empty fields"
+            return
+        if pa.types.is_floating(field.type) and field.name not in _LOOSE:
+            allowed = pc.is_finite(column) if field.name not in _INFINITE else pc.invert(pc.is_nan(column))
+            if not pc.all(allowed).as_py() and column.null_count < len(column):
+                yield f"{name}: {field.name} holds what is no number"
+                return
+    if name == "nodes":
+        every = np.arange(rounds * count)
+        kept = table.slice(0, rounds * count)
+        if kept.num_rows < rounds * count or not (
+            np.array_equal(kept["node"].to_numpy(), every % count)
+            and np.array_equal(kept["round"].to_numpy(), every // count + 1)
+        ):
+            yield f"nodes: does not hold nodes 0 to {count - 1} in every round"
+    for key, most in (("rx", count - 1), ("tx", count - 1), ("node", count - 1)):
+        if key in table.schema.names and not _within(table[key], 0, most):
+            yield f"{name}: {key} names nodes beyond 0 to {most}"
+    if name == "links" and not _within(table["round"], 1, 2**31):
+        yield "links: round is below 1"
+    if name == "clients":
+        sizes = {len(counts) for counts in table["class_counts"].to_pylist()}
+        if len(sizes) != 1 or 0 in sizes or not _within(table["sampling_rate"], 1e-12, 1.0):
+            yield "clients: class_counts or sampling_rate is out of range"
+
+
+def _within(column: pa.ChunkedArray, least: float, most: float) -> bool:
+    found = pc.min_max(column)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    return low is None or (low >= least and high <= most)
+
+
+def _documents(run: Run) -> Iterator[str]:
+    table = run.scenario  # raises where keys that readers rely on are missing
+    for name, section in table.items():
+        if not isinstance(section, dict):
+            yield f"scenario.toml: {shown(name, 40)} is no section"
+    for key, least in (("privacy.clip_norm", 0.0), ("learning.batch_size", 1)):
+        section_name, _, key_name = key.partition(".")
+        value = table.get(section_name, {}).get(key_name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
+            yield f"scenario.toml: {key} is {shown(value, 40)}"
+    summary, origin = run.summary, run.provenance
+    for name in _FIGURES if summary else ():
+        if name in summary and not _is_figure(summary[name]):
+            yield f"summary.json: {name} is {shown(summary[name], 40)}"
+    lists = [summary.get("warnings", []), summary.get("epsilon_own_conditions", []), origin.get("resumed", [])]
+    if not all(isinstance(items, list) and all(_is_text(item) for item in items) for items in lists):
+        yield "summary.json or provenance.json: a list of texts is something else"
+    for name in ("started", "finished", "state", "error", "folder", "wirelessdl", "device"):
+        if name in origin and not _is_text(origin[name]):
+            yield f"provenance.json: {name} is no text"
+
+
+def _is_figure(value: Any) -> bool:
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("inf", "-inf", None)
+
+
+def _is_text(value: Any) -> bool:
+    """A text that can be written down: no zero bytes, no halves of characters."""
+    return isinstance(value, str) and "\0" not in value and not re.search("[\ud800-\udfff]", value)
