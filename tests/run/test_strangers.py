@@ -317,11 +317,21 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over(edit, interrupted, finish
     same_tables(run, finished)
 
 
+@pytest.mark.parametrize("name", ["pending_gamma", "pending_multiplier"])
+def test_a_gradient_that_was_made_smaller_in_the_checkpoint_is_refused(name, interrupted, copy):
+    for factor in (0.0, 0.5):
+        run = copy(interrupted)
+        edited(run, put(name, lambda values, factor=factor: values * factor))
+        with pytest.raises(TraceError, match="holds another gradient of node 0 than its traces do"):
+            resume(run)
+        shutil.rmtree(run)
+
+
 def test_a_ledger_that_charges_less_than_the_traces_is_refused(interrupted, copy):
     for change in (
         put("ledger_own_total", lambda total: total / 2),
         put("ledger_own_counts", lambda counts: counts[:, :0]),
-        put("ledger_own_counts", lambda counts: np.stack([counts[0] + 300, counts[1]])),  # the same, with more noise
+        put("ledger_own_counts", lambda counts: np.stack([counts[0] + 1, counts[1]])),  # the same, with more noise
     ):
         run = copy(interrupted)
         edited(run, change)

@@ -113,6 +113,7 @@ def test_messages_escape_control_characters_and_shorten_long_values():
             {"learning": {"dataset": {"kind": "synthetic-regression", "samples": 10**12}, "model": "ridge"}},
             "needs .* of memory",
         ),
+        ({"learning": {"model": {"model": "cnn", "channels": 10**6}}}, "learning.model: cnn does not fit into memory"),
         ({"network": {"nodes": 20_000}}, "network.nodes is 20000; needs .* of memory"),
     ],
 )

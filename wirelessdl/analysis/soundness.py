@@ -33,7 +33,7 @@ _FIGURES = ("rounds", "nodes", "accuracy_mean", "epsilon_own_total", "epsilon_li
 def problems_of(run: Run) -> Iterator[str]:
     """One line for everything in a run's tables and documents that wirelessdl does not write."""
     try:
-        yield from _documents(run)
+        yield from document_problems(run)
         count = run.scenario["network"]["nodes"]
         clients = run.table("clients")
         if clients.num_rows != count:
@@ -87,7 +87,8 @@ def _within(column: pa.ChunkedArray, least: float, most: float) -> bool:
     return low is None or (low >= least and high <= most)
 
 
-def _documents(run: Run) -> Iterator[str]:
+def document_problems(run: Run) -> Iterator[str]:
+    """One line for everything in scenario.toml, summary.json and provenance.json that wirelessdl does not write."""
     table = run.scenario  # raises where keys that readers rely on are missing
     for name, section in table.items():
         if not isinstance(section, dict):

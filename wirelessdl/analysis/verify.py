@@ -53,9 +53,9 @@ def verify(path: str | Path) -> Verification:
     for name, digest in sorted(listed.items()):
         problems += _file(run.path, name, digest, running=state == "running")
     for name in sorted({*found} - {*listed}):
-        line = f"{name}: is not listed in {NAME}"
+        line = f"{shown(name)}: is not listed in {NAME}"
         (notes if state == "running" or (state != "done" and _may_be_unlisted(name, found)) else problems).append(line)
-    problems += [f"{name}: is neither a file nor a folder" for name in unlisted]
+    problems += [f"{shown(name)}: is neither a file nor a folder" for name in unlisted]
     problems += [f"{name}: its content is not what was written" for name in _broken_checkpoints(run.path)]
     rounds, epsilon = 0, None
     try:

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from wirelessdl.cli.reading import reads_runs
+from wirelessdl.errors import shown
 
 
 @click.command(epilog="Example: wirelessdl verify outputs/urban_er_k20-s7-r1")
@@ -42,4 +43,4 @@ def command(run: Path, as_json: bool) -> None:
 def _plain(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape(shown(text, 400))

@@ -9,7 +9,7 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger
-from wirelessdl.analysis.soundness import problems_of
+from wirelessdl.analysis.soundness import document_problems, problems_of
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.ledger import Ledger
@@ -50,6 +50,9 @@ def resumption(
 ) -> Resumption:
     """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named."""
     run = open_run(path)
+    problem = next(iter(document_problems(run)), None)
+    if problem is not None:
+        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home))

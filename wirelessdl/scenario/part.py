@@ -120,14 +120,22 @@ class Catalog:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
         parameters = self._parameters(where, part, target, given)
         supplied = {name: value for name, value in given.items() if name in _accepted(target)}
-        with Guard(
+        guard = Guard(
             f"{self.origin}: {where}: {part.name}",
             is_user_class=part.is_user_class,
             error=ScenarioError,
             built_in=f"{self.origin}: {where}.",
             built_in_error=ScenarioError,
-        ):
-            built = target(**parameters, **supplied)
+        )
+        try:
+            with guard:
+                built = target(**parameters, **supplied)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, MemoryError) or "allocate" in str(error):  # as torch says it
+                raise ScenarioError(
+                    f"{self.origin}: {where}: {part.name} does not fit into memory; make it smaller"
+                ) from error
+            raise
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
         return built, type(part)(**{part.key: part.name, **kept})
 

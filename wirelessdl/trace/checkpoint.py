@@ -89,6 +89,8 @@ def _load(path: Path) -> Checkpoint | None:
             return None
         facts = json.loads(text.decode())
         schema, round = facts["schema"], facts["round"]
+        if schema == VERSION and not _is_complete(facts):
+            return None
     except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, NotImplementedError):
         _refuse_older(path)
         return None
@@ -112,6 +114,12 @@ def _refuse_older(path: Path) -> None:
         return
     if old:
         raise TraceError(f"{shown(path)}: checkpoint of schema 1, this version reads {VERSION}; start the run anew")
+
+
+def _is_complete(facts: Any) -> bool:
+    """Whether the facts are there that a session keeps beside the arrays."""
+    tables = all(isinstance(facts.get(name, {}), dict) for name in ("scenario", "origin", "checksums", "arrays"))
+    return tables and isinstance(facts.get("wall_s", 0.0), int | float)
 
 
 def _declared_bytes(handle: IO[bytes]) -> int:

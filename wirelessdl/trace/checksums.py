@@ -55,6 +55,12 @@ class Checksums:
             raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
 
 
+def _is_name(name: str) -> bool:
+    """A file within the run, by a name that a file system takes."""
+    parts = name.split("/")
+    return len(name) <= 500 and "\0" not in name and all(part not in ("", ".", "..") for part in parts)
+
+
 def read_checksums(folder: Path) -> tuple[dict[str, str], list[str]]:
     """Digest by file name, and a line for each entry that cannot be read; a last line cut short is nothing."""
     try:
@@ -68,7 +74,7 @@ def read_checksums(folder: Path) -> tuple[dict[str, str], list[str]]:
     *whole, _cut = text.split("\n")
     for number, line in enumerate(whole, start=1):
         found = _LINE.fullmatch(line)
-        if found is None or found[2].startswith(("/", "../")) or "/../" in found[2]:
+        if found is None or not _is_name(found[2]):
             problems.append(f"{shown(folder / NAME)}: line {number} is damaged")
         elif found[1] == _GONE:
             listed.pop(found[2], None)

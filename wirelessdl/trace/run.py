@@ -201,6 +201,8 @@ class Run:
         if parts.problems or (name == "links" and self.scenario["trace"]["links"] == "none"):
             return []
         done = self.summary.get("rounds", 0)
+        if not isinstance(done, int):
+            return [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
         if name in SNAPSHOTS:
             return [f"{self.path / name}: is missing; it was deleted"] if done and not parts.paths else []
         end = done if name == "rounds" else max(done, find_parts(self.path, "rounds").last_round)
