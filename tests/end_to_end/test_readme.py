@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # the environment that runs the tests stands for the one that make would install: there is nothing to install
 ENVIRONMENT = {
-    **os.environ,
+    **{name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MFLAGS")},  # of `make test`
     "VENV": sys.prefix,
     "MAKEFLAGS": "STAMP=installed",
     "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}",
@@ -62,7 +62,9 @@ def in_this_process(language: str, block: str) -> str:
     for line in block.splitlines():
         command = shlex.split(line)
         if command[0] == "make":
-            told = subprocess.run([*command, "-n"], env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+            told = subprocess.run(
+                [*command, "-n", "--no-print-directory"], env=ENVIRONMENT, capture_output=True, text=True, check=True
+            ).stdout
             command = shlex.split(told)
         assert Path(command[0]).name == "wirelessdl", line
         done = command_line(*command[1:])

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.analysis.soundness import problems_of
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
 from wirelessdl.trace.run import Run
+from wirelessdl.trace.soundness import problems_of
 
 
 @dataclass(frozen=True)

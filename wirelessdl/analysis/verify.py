@@ -18,7 +18,6 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger
-from wirelessdl.analysis.soundness import problems_of
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.trace.catalog import state_of
@@ -26,6 +25,7 @@ from wirelessdl.trace.checkpoint import load_checkpoints, whole_checkpoints
 from wirelessdl.trace.checksums import NAME, read_checksums
 from wirelessdl.trace.files import sha256_of
 from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.soundness import problems_of
 
 _NOT_OURS = ("lock", "report.html")  # written by others than the run, or only while it goes on
 _AGREE = 1e-6

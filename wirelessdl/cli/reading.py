@@ -21,8 +21,8 @@ def reading(paths: Sequence[Path]) -> Iterator[None]:
     except (WirelessdlError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:
-        from wirelessdl.analysis.soundness import problems_of
         from wirelessdl.trace.run import open_run
+        from wirelessdl.trace.soundness import problems_of
 
         for path in paths:
             found = next(iter(problems_of(open_run(path))), None)

@@ -9,7 +9,6 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger
-from wirelessdl.analysis.soundness import document_problems, problems_of
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.ledger import Ledger
@@ -22,6 +21,7 @@ from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter
+from wirelessdl.trace.soundness import document_problems, problems_of
 
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
