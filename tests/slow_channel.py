@@ -14,6 +14,20 @@ from wirelessdl import counter_rng
 from wirelessdl.links import Links
 
 
+def batch_size(world, node):
+    """Samples of a node's batch: a number, or a share of what it has."""
+    learning, samples = world.scenario.learning, len(world.client_indices[node])
+    if learning.batch_fraction:
+        return max(1, round(learning.batch_fraction * samples))
+    return learning.batch_size
+
+
+def sensitivity(world, node):
+    """How far one replaced sample moves a node's gradient, clipped as a whole or sample by sample."""
+    per_sample = world.scenario.privacy.clipping == "per-sample"
+    return 2 * world.scenario.privacy.clip_norm / (batch_size(world, node) if per_sample else 1)
+
+
 @dataclass
 class SlowSlot:
     gain: np.ndarray
@@ -110,21 +124,18 @@ class SlowPlan:
 
     def _split(self, theta):
         K, P, rho = self.K, self.world.power_w, self.privacy.rho
-        # sensitivity of a batch mean clipped as a whole, or sample by sample
-        learning = self.world.scenario.learning
-        per_sample = self.privacy.clipping == "per-sample"
-        sens = 2 * self.privacy.clip_norm / (learning.batch_size if per_sample else 1)
+        sens = [sensitivity(self.world, j) for j in range(K)]
         nu = math.sqrt(2 * math.log(1.25 / self.privacy.delta)) / self.privacy.epsilon_max
         low, high = self.power.alpha_min, 1 - self.power.beta_min
         if self.power.objective == "own-noise":
-            return np.full(K, min(1 / (1 + (sens * theta * nu / rho) ** 2), high))
+            return np.array([min(1 / (1 + (sens[j] * theta * nu / rho) ** 2), high) for j in range(K)])
         assert self.power.objective == "sum"
         rows, most = [], []
         for i in range(K):
             masking = sum(self.frame.mean[i][k] ** 2 * P[k] * rho**2 for k in self.frame.heard[i])
             for j in self.frame.heard[i]:
                 row = [0.0] * K
-                row[j] += (sens * theta * nu) ** 2 * self.frame.mean[i][j] ** 2 * P[j]
+                row[j] += (sens[j] * theta * nu) ** 2 * self.frame.mean[i][j] ** 2 * P[j]
                 for k in self.frame.heard[i]:
                     row[k] += self.frame.mean[i][k] ** 2 * P[k] * rho**2
                 rows.append([value / masking for value in row])

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import torch
-from slow_channel import SlowChannel, SlowPlan
+from slow_channel import SlowChannel, SlowPlan, batch_size, sensitivity
 
 
 class SlowTwin:
@@ -192,15 +192,15 @@ class SlowTwin:
                 step = gamma * self.theta
                 if privacy.protocol == "hardened":
                     step = self.pending[j][0] * self.pending[j][1]
-                shift = world.learning.sensitivity * step * gain[i][j] * math.sqrt(alpha[j] * P[j])
+                shift = sensitivity(world, j) * step * gain[i][j] * math.sqrt(alpha[j] * P[j])
                 epsilon[i][j] = shift / math.sqrt(masking) * factor
         return epsilon
 
     def _gradient(self, i, t, point):
         """Clipped softmax gradient, sample by sample."""
-        learning, privacy, data = self.scenario.learning, self.scenario.privacy, self.world.data
+        privacy, data = self.scenario.privacy, self.world.data
         client = self.world.client_indices[i]
-        batch = client[self.world.learning.draws.batch(i, t, len(client), learning.batch_size)]
+        batch = client[self.world.learning.draws.batch(i, t, len(client), batch_size(self.world, i))]
         W = point.reshape(data.classes, data.features + 1)
         total = np.zeros_like(W)
         for sample in batch:

@@ -66,7 +66,7 @@ def test_replacing_one_sample_moves_the_gradient_by_no_more_than_the_sensitivity
             learner.gradient(weights, features, labels, clipping, 1.0)[0]
             - learner.gradient(weights, other, labels, clipping, 1.0)[0]
         ).norm(dim=1)
-        bound = sensitivity(clipping, 1.0, 5)
+        bound = sensitivity(clipping, 1.0, np.array([5.0]))[0]
         assert moved.max() <= bound * (1 + 1e-12)
         assert moved.max() > 0.99 * bound
 

@@ -48,7 +48,7 @@ def independent(gain, theta, epsilon_max, objective, *, rho, sensitivity, delta,
         masking = epsilon_max**2 * rho**2 * gain[i] ** 2
         for j in np.flatnonzero(gain[i]):
             row = masking.copy()
-            row[j] += (sensitivity * theta * classic_factor(delta)) ** 2 * gain[i, j] ** 2
+            row[j] += (np.broadcast_to(sensitivity, nodes)[j] * theta * classic_factor(delta)) ** 2 * gain[i, j] ** 2
             rows.append(row / masking.sum())
     rows, eye = np.array(rows), np.eye(nodes)
     upper, floor = 1 - 1e-6, alpha_min
@@ -95,6 +95,20 @@ def test_an_independent_solver_agrees(objective):
         assert MEASURE[objective](plan.alpha) == pytest.approx(MEASURE[objective](other), rel=2e-6)
 
 
+@pytest.mark.parametrize("objective", MEASURE)
+def test_an_independent_solver_agrees_where_sensitivities_differ(objective):
+    for seed in range(10):
+        nodes = 3 + seed % 7
+        gain = random_gain(seed, nodes, spread=1.0)
+        uneven = {**PAPER, "sensitivity": np.random.default_rng(seed).uniform(0.05, 2.0, nodes)}
+        plan = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, alpha_min=1e-4, **uneven)
+        other = independent(gain, nodes, 1.0, objective, alpha_min=1e-4, **uneven)
+        assert MEASURE[objective](plan.alpha) == pytest.approx(MEASURE[objective](other), rel=2e-6)
+        same = {**uneven, "sensitivity": uneven["sensitivity"].max()}
+        looser = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, alpha_min=1e-4, **same)
+        assert not np.allclose(plan.alpha, looser.alpha, rtol=1e-3)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6),
@@ -105,8 +119,9 @@ def test_an_independent_solver_agrees(objective):
 )
 def test_no_link_leaks_more_than_promised(seed, nodes, epsilon_max, objective, balance):
     gain = random_gain(seed, nodes, spread=2.0)
+    uneven = {**PER_SAMPLE, "sensitivity": PER_SAMPLE["sensitivity"] * (1 + np.arange(nodes) % 3)}
     plan = plan_power(
-        gain, epsilon_max=epsilon_max, objective=objective, balance=balance, alpha_min=1e-9, power_w=0.3, **PER_SAMPLE
+        gain, epsilon_max=epsilon_max, objective=objective, balance=balance, alpha_min=1e-9, power_w=0.3, **uneven
     )
     assert np.nanmax(plan.epsilon) <= epsilon_max * (1 + 1e-9)
     assert np.isnan(plan.epsilon[gain == 0]).all()

@@ -58,6 +58,16 @@ CASES = {
         "channel": {"models": [{"model": "log-distance"}, {"model": "rician", "process": "clarke"}]},
         "radio": {"bandwidth_hz": 4e6},
     },
+    "a share of every client, each with its own sensitivity": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise"},
+        "learning": {"batch_fraction": 0.2, "partition": {"kind": "dirichlet", "concentration": 0.5}},
+    },
+    "a share of every client, the linear program": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": False, "multiplier": "product", "alpha_min": 1e-6},
+        "learning": {"batch_fraction": 0.2, "partition": {"kind": "dirichlet", "concentration": 0.5}},
+    },
     "hardened, no privacy noise, projection at work": {
         "privacy": {"epsilon_max": float("inf")},
         "power": {"balance": "receiver"},

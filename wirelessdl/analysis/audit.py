@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wirelessdl.analysis.data_split import data_split
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
@@ -41,9 +42,7 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     if not 0 <= receiver < count:
         raise TraceError(f"{run.path}: no receiver {receiver}; nodes are 0 to {count - 1}")
     transcript = transcript_of(run)
-    privacy, learning = run.scenario["privacy"], run.scenario["learning"]
-    sens = 2 * privacy["clip_norm"] / (1 if privacy["clipping"] == "batch" else learning["batch_size"])
-    delta = privacy["delta_total"]
+    sens, delta = data_split(run).sensitivity, run.scenario["privacy"]["delta_total"]
     step = np.vstack([np.zeros(count), transcript.step[:-1]])  # of the gradient in each slot's transmission
     sent = (step > 0) & (transcript.noise > 0)
     own = np.divide(sens * step, transcript.noise, out=np.zeros_like(step), where=sent)
@@ -55,14 +54,16 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
         weight = transcript.mixing[:, receiver].copy()
         weight[:, receiver] = 0.0
         masking = np.sqrt(np.sum((weight * transcript.noise) ** 2, axis=1))
-        shift = sens * weight[:, sender] * step[:, sender]
+        shift = sens[sender] * weight[:, sender] * step[:, sender]
         slots = np.divide(shift, masking, out=np.where(shift > 0, np.inf, 0.0), where=masking > 0)
         found.append(
             Audit(
                 rx=receiver,
                 tx=int(sender),
                 rounds=rounds,
-                attained=float(analytic_epsilon(transcript_mu(transcript, receiver, int(sender), sens), delta)),
+                attained=float(
+                    analytic_epsilon(transcript_mu(transcript, receiver, int(sender), float(sens[sender])), delta)
+                ),
                 link_sum=float(analytic_epsilon(float(np.sqrt(np.sum(slots**2))), delta)),
                 proven=float(analytic_epsilon(float(np.sqrt(np.sum(own[:, sender] ** 2))), delta)),
             )

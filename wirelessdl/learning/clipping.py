@@ -8,14 +8,17 @@ B is the divisor of the sum, which does not depend on the draw: see `learning/sa
 
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+
+from wirelessdl.arrays import FloatArray
 
 Clipping: TypeAlias = Literal["batch", "per-sample"]
 
 
-def sensitivity(clipping: Clipping, clip_norm: float, batch_size: float) -> float:
-    """L2 sensitivity: how far one replaced sample moves a gradient at most."""
-    return 2.0 * clip_norm if clipping == "batch" else 2.0 * clip_norm / batch_size
+def sensitivity(clipping: Clipping, clip_norm: float, divisor: FloatArray) -> FloatArray:
+    """L2 sensitivity of every node's gradient, `[K]`: how far one replaced sample moves it at most. divisor: [K]."""
+    return np.full(len(divisor), 2.0 * clip_norm) if clipping == "batch" else 2.0 * clip_norm / divisor
 
 
 def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:

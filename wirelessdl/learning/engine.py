@@ -87,7 +87,7 @@ class RoundResult:
 class Settings:
     """How the engine learns."""
 
-    batch_size: int
+    batch_size: int  # of every node
     clipping: Clipping
     clip_norm: float
     projection_radius: float
@@ -95,6 +95,7 @@ class Settings:
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     sampling: Sampling = "without-replacement"
+    batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
     strategy: StrategyName = "auto"
     augment: Literal["none", "flip-crop"] = "none"
     regret: bool = False
@@ -111,7 +112,8 @@ class LearningEngine:
         self.device = pick_device(settings.device)
         self.dtype = _DTYPES[settings.dtype]
         self.radius = settings.projection_radius * math.sqrt(learner.size)
-        self.sampler = Sampler(settings.sampling, settings.batch_size, [len(client) for client in client_indices])
+        sizes = [len(client) for client in client_indices]
+        self.sampler = Sampler(settings.sampling, settings.batch_size, sizes, fraction=settings.batch_fraction)
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         if isinstance(learner, ModuleLearner):
@@ -130,10 +132,13 @@ class LearningEngine:
             input_shape=self._shape,
             threads=torch.get_num_threads(),
         )
-        if settings.sampling in ("poisson", "full") and not self.strategy.accepts_weights:
+        if self.sampler.uneven and not self.strategy.accepts_weights:
+            key = f'sampling is "{settings.sampling}"'
+            if settings.sampling not in ("poisson", "full"):
+                key = f"batch_fraction is {settings.batch_fraction:g}"
             raise ValueError(
-                f'learning.sampling is "{settings.sampling}"; its batches are padded, and gradient(...) of '
-                f'{type(learner).__name__} takes no weight: add it, or use "without-replacement"'
+                f"learning.{key}; its batches are padded, and gradient(...) of {type(learner).__name__} takes no "
+                'weight: add it, or use "without-replacement" with batch_size'
             )
         self._require_room()
         if isinstance(self.strategy, Threads) and isinstance(learner, ModuleLearner) and learner.remembered > 0:
@@ -150,8 +155,7 @@ class LearningEngine:
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._divisor = self.sampler.divisor
-        # of any node: the one with the smallest divisor
-        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, float(self._divisor.min()))
+        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         self.x = start.to(self.device).repeat(self.nodes, 1)

@@ -1,5 +1,8 @@
 """How a node draws the batch of a round from its n samples, and what the batch's sum is divided by.
 
+B is the same number for all nodes, or the same share of each node's samples: then all sampling rates are equal, and so
+is what sampling does for privacy.
+
 without-replacement   B of n, every subset equally likely; divided by B
 poisson               each sample independently with probability B/n; divided by B, not by the batch's size
 full                  all n; divided by n
@@ -22,8 +25,12 @@ Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffle
 class Sampler:
     """Batches of K nodes, as positions in each node's sample indices; its only state is each node's current order."""
 
-    def __init__(self, sampling: Sampling, batch_size: int, sizes: list[int]):
-        self.sampling, self.batch_size, self.sizes = sampling, batch_size, sizes
+    def __init__(self, sampling: Sampling, batch_size: int, sizes: list[int], *, fraction: float = 0.0):
+        """batch_size: samples of every node's batch; fraction, where it is not 0: share of its samples instead."""
+        self.sampling, self.sizes = sampling, sizes
+        self.batch_sizes: IntArray = np.full(len(sizes), batch_size, dtype=np.int64)
+        if fraction:
+            self.batch_sizes = np.maximum(np.rint(fraction * np.array(sizes)), 1.0).astype(np.int64)
         self._orders: dict[int, tuple[int, IntArray]] = {}
         self._draw: Callable[[NodeDraws, int, int], IntArray] = {
             "without-replacement": self._without_replacement,
@@ -37,51 +44,60 @@ class Sampler:
         """What each node's sum is divided by, `[K]`."""
         if self.sampling == "full":
             return np.array(self.sizes, dtype=np.float64)
-        return np.full(len(self.sizes), float(self.batch_size))
+        return self.batch_sizes.astype(np.float64)
 
     @property
     def rate(self) -> FloatArray:
         """Sampling rate q for amplification, `[K]`; 1, no amplification, for full batches and shuffled epochs."""
         if self.sampling in ("full", "shuffled"):
             return np.ones(len(self.sizes))
-        return self.batch_size / np.array(self.sizes)
+        return np.asarray(self.batch_sizes / np.array(self.sizes))
 
     @property
     def epoch_rounds(self) -> IntArray:
         """Rounds in which a sample takes part once, `[K]`; 1 unless shuffled."""
         if self.sampling != "shuffled":
             return np.ones(len(self.sizes), dtype=np.int64)
-        return np.array(self.sizes, dtype=np.int64) // self.batch_size
+        return np.array(self.sizes, dtype=np.int64) // self.batch_sizes
 
     @property
     def width(self) -> int:
         """Samples to allocate memory for: a batch, all samples, or six deviations above the mean of Poisson batches."""
         if self.sampling == "full":
             return max(self.sizes)
-        spread = 6.0 * np.sqrt(self.batch_size) if self.sampling == "poisson" else 0.0
-        return min(int(np.ceil(self.batch_size + spread)), max(self.sizes))
+        largest = int(self.batch_sizes.max())
+        spread = 6.0 * np.sqrt(largest) if self.sampling == "poisson" else 0.0
+        return min(int(np.ceil(largest + spread)), max(self.sizes))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether batches of different nodes or rounds differ in size, so that some are padded."""
+        different = bool((self.batch_sizes != self.batch_sizes[0]).any())
+        return self.sampling in ("poisson", "full") or different
 
     def batch(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         """A node's batch of a round; it may be empty under poisson."""
         return self._draw(draws, node, round)
 
     def _without_replacement(self, draws: NodeDraws, node: int, round: int) -> IntArray:
-        return draws.batch(node, round, self.sizes[node], self.batch_size)
+        return draws.batch(node, round, self.sizes[node], int(self.batch_sizes[node]))
 
     def _poisson(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         size = self.sizes[node]
         rng = draws.generator(node, round)
         # the size is binomial, and given the size every subset is equally likely
-        return rng.choice(size, rng.binomial(size, self.batch_size / size), replace=False, shuffle=False)
+        batch = int(rng.binomial(size, self.batch_sizes[node] / size))
+        return rng.choice(size, batch, replace=False, shuffle=False)
 
     def _full(self, draws: NodeDraws, node: int, round: int) -> IntArray:  # noqa: ARG002
         return np.arange(self.sizes[node])
 
     def _shuffled(self, draws: NodeDraws, node: int, round: int) -> IntArray:
-        size = self.sizes[node]
-        epoch, place = divmod(round - 1, size // self.batch_size)
+        size, batch = self.sizes[node], int(self.batch_sizes[node])
+        epoch, place = divmod(round - 1, size // batch)
         known = self._orders.get(node)
         if known is None or known[0] != epoch:
             known = (epoch, draws.generator(node, epoch).permutation(size))
             self._orders[node] = known
-        return known[1][place * self.batch_size : (place + 1) * self.batch_size]
+        chosen: IntArray = known[1][place * batch : (place + 1) * batch]
+        return chosen

@@ -4,7 +4,7 @@
     max-min     maximise the smallest alpha, then the sum
     min-noise   minimise sum 1/alpha, the noise that reaches the models, by tangent cuts
     own-noise   each sender's own noise by itself meets epsilon_max, also against colluding receivers:
-                beta/alpha >= (sens theta nu / rho)^2. Closed form, no program to solve
+                beta_j/alpha_j >= (sens_j theta nu / rho)^2. Closed form, no program to solve
 
 Symbols are those of problem.py. The programs are lifted: one variable s_i per receiver holds the masking that all its
 links share, so there are two nonzeros per link instead of d. What the solver returns is clipped, repaired (all
@@ -62,7 +62,7 @@ def plan_power(
     links: Links | BoolArray | None = None,
     power_w: FloatArray | float = 1.0,
     rho: float,
-    sensitivity: float,
+    sensitivity: FloatArray | float,
     delta: float,
     epsilon_max: float,
     objective: Objective = "sum",
@@ -75,9 +75,9 @@ def plan_power(
     """Split every node's power so that no link leaks more than epsilon_max in a slot.
 
     gain: |h|, dense [rx, tx] or [links]. links: a Links or a dense mask [rx, tx]; by default all positive gains.
-    power_w: budget in W, one number or [K]. sensitivity: per unit gamma * multiplier, 2G for batch clipping, 2C/B for
-    per-sample. thermal_w: credited thermal noise over max gamma^2, W. theta: bound of the multiplier; by default found
-    by fixed-point iteration.
+    power_w: budget in W, one number or [K]. sensitivity: per unit gamma * multiplier, one number or [K]; 2G for batch
+    clipping, 2C/B for per-sample. thermal_w: credited thermal noise over max gamma^2, W. theta: bound of the
+    multiplier; by default found by fixed-point iteration.
     """
     gain = np.asarray(gain, dtype=np.float64)
     _require_known("objective", objective, tuple(_OBJECTIVES))
@@ -90,8 +90,9 @@ def plan_power(
     vector = links.vector(gain) if gain.ndim == 2 else gain
     if vector.shape != (len(links),) or not np.isfinite(vector).all() or (vector < 0).any():
         raise ValueError(f"gain must be a finite |h| >= 0 for each of {len(links)} links, or dense [rx, tx]")
-    _require_positive(rho=rho, sensitivity=sensitivity, epsilon_max=epsilon_max, alpha_min=alpha_min, beta_min=beta_min)
+    _require_positive(rho=rho, epsilon_max=epsilon_max, alpha_min=alpha_min, beta_min=beta_min)
     _require_positive(theta=1.0 if theta is None else theta, power_w=float(np.min(power_w)))
+    _require_positive(sensitivity=float(np.min(sensitivity)))
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; must be in (0, 1)")
     if not (thermal_w >= 0 and math.isfinite(thermal_w)):
@@ -137,7 +138,7 @@ def hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> Floa
     if not problem.private:
         return alpha
     unheard = np.bincount(problem.audible.tx, minlength=problem.links.nodes) == 0
-    own = max(1.0 / (1.0 + _own_ratio(problem, theta)), problem.alpha_min)
+    own = np.maximum(1.0 / (1.0 + _own_ratio(problem, theta)), problem.alpha_min)
     return np.where(unheard, np.minimum(alpha, own), alpha)
 
 
@@ -264,18 +265,19 @@ def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
 def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
     """Closed form: each sender is masked by its own noise, so collusion of receivers gains nothing."""
     alpha = 1.0 / (1.0 + _own_ratio(problem, theta))
-    if alpha < problem.alpha_min:
+    worst = int(np.argmin(alpha))
+    if alpha[worst] < problem.alpha_min:
         raise InfeasiblePowerError(
-            f"own noise cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be {alpha:.3g} on every "
-            f"node, below alpha_min={problem.alpha_min:g} (theta={theta:.3g}); "
+            f"own noise cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be {alpha[worst]:.3g} on node "
+            f"{worst}, below alpha_min={problem.alpha_min:g} (theta={theta:.3g}); "
             "raise epsilon_max or rho, or lower alpha_min"
         )
-    return np.full(problem.links.nodes, min(alpha, 1.0 - problem.beta_min))
+    return np.minimum(alpha, 1.0 - problem.beta_min)
 
 
-def _own_ratio(problem: PowerProblem, theta: float) -> float:
-    """beta / alpha at which a sender's own noise meets the target."""
-    return (problem.sensitivity * theta / (problem.rho * problem.target_mu)) ** 2
+def _own_ratio(problem: PowerProblem, theta: float) -> FloatArray:
+    """beta / alpha at which each sender's own noise meets the target, `[K]`."""
+    return np.asarray((problem.step(theta) / (problem.rho * problem.target_mu)) ** 2)
 
 
 _OBJECTIVES: dict[Objective, Callable[[PowerProblem, float], FloatArray]] = {
@@ -310,7 +312,7 @@ def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
 
 
 def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArray, theta: float) -> FloatArray:
-    """n: min sum n_k / w_k^2 with sum_k g_ik^2 n_k >= (sens theta nu / rho)^2 max_j g_ij^2 w_j^2 at every i."""
+    """n: min sum n_k / w_k^2 with sum_k g_ik^2 n_k >= max_j (sens_j theta nu / rho)^2 g_ij^2 w_j^2 at every i."""
     links, ratio = problem.audible, _own_ratio(problem, theta)
     floor = model_w * problem.beta_min / (1.0 - problem.beta_min)
     if objective == "own-noise":
@@ -318,8 +320,8 @@ def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArra
     blocks, needs = [], []
     for gain in problem.gains:
         loudest = np.zeros(links.nodes)
-        np.maximum.at(loudest, links.rx, gain**2 * model_w[links.tx])
-        need = ratio * loudest - problem.thermal_w / problem.rho**2
+        np.maximum.at(loudest, links.rx, ratio[links.tx] * (gain**2 * model_w[links.tx]))
+        need = loudest - problem.thermal_w / problem.rho**2
         wanted = need > 0
         # in units of each sender's own model power, and of each receiver's need: rows of order one
         share = gain**2 * model_w[links.tx] / np.where(wanted, need, 1.0)[links.rx]

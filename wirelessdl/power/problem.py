@@ -3,12 +3,12 @@
 Find alpha_j in [alpha_min, 1 - beta_min] such that every link leaks at most epsilon_max in a slot
 (paper eq. 8, Theorem 1). With sigma = rho gamma the learning rate cancels:
 
-    (sens theta nu)^2 g_ij^2 P_j alpha_j + S_i <= R_i,     nu = 1 / mu(epsilon_max, delta)
+    (sens_j theta nu)^2 g_ij^2 P_j alpha_j + S_i <= R_i,   nu = 1 / mu(epsilon_max, delta)
     S_i = sum_k g_ik^2 P_k rho^2 alpha_k,                  R_i = sum_k g_ik^2 P_k rho^2 + thermal
 
     alpha_j, beta_j = 1 - alpha_j   shares of power for the model and for the noise, of node j
     g_ij    amplitude gain |h| of the link j -> i; P_j: power budget of node j, W
-    sens    sensitivity per unit gamma * multiplier; theta: upper bound of the multiplier
+    sens_j  sensitivity of node j's gradient, per unit gamma * multiplier; theta: upper bound of the multiplier
     rho     noise deviation over learning rate gamma; thermal: credited receiver noise over gamma^2, W
     nu      noise multiplier that the target needs
 
@@ -40,17 +40,18 @@ Balance: TypeAlias = Literal["receiver", "power", False]
 class PowerProblem:
     """Gains, powers and the privacy target.
 
-    gain: [links] |h|, from which the mixing follows. power_w: [K] budgets, W. samples: [N, links] |h|, realisations
-    for which the target must hold; by default gain. thermal_w: credited thermal noise over max gamma^2, W. margin_db:
-    reduction of the allowed mu^2, for gains that differ from their estimates. heard, heard_gain: all links that reach
-    a receiver and their [heard] |h|, where that is more than the links they mix.
+    gain: [links] |h|, from which the mixing follows. power_w: [K] budgets, W. sensitivity: of every node, or [K].
+    samples: [N, links] |h|, realisations for which the target must hold; by default gain. thermal_w: credited thermal
+    noise over max gamma^2, W. margin_db: reduction of the allowed mu^2, for gains that differ from their estimates.
+    heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more than the links they
+    mix.
     """
 
     links: Links
     gain: FloatArray
     power_w: FloatArray
     rho: float
-    sensitivity: float
+    sensitivity: FloatArray | float
     delta: float
     epsilon_max: float
     balance: Balance = False
@@ -99,7 +100,11 @@ class PowerProblem:
         # a receiver that hears nothing constrains nothing
         scale = np.divide(1.0, masking, out=np.zeros_like(masking), where=masking > 0)
         heard_w = self.gains**2 * self.power_w[self.audible.tx] * scale
-        return (self.sensitivity * theta / self.target_mu) ** 2 * heard_w, self.rho**2 * heard_w
+        return (self.step(theta) / self.target_mu)[self.audible.tx] ** 2 * heard_w, self.rho**2 * heard_w
+
+    def step(self, theta: float) -> FloatArray:
+        """How far one sample moves each node's model at the multiplier theta, `[K]` per unit gamma."""
+        return np.broadcast_to(np.asarray(self.sensitivity, dtype=np.float64) * theta, (self.links.nodes,))
 
     def load(self, alpha: FloatArray, theta: float) -> FloatArray:
         """Left-hand side of every scaled constraint, `[N, audible links]`; the target holds where it is at most 1."""
@@ -113,7 +118,7 @@ class PowerProblem:
         parts = {
             "model_w": alpha * power_w,
             "noise_w": (1.0 - alpha) * power_w * self.rho**2,
-            "step_sensitivity": np.full(self.links.nodes, self.sensitivity * theta),
+            "step_sensitivity": self.step(theta),
         }
         return np.stack([link_mu(self.audible, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
 
@@ -212,9 +217,10 @@ class PowerPlan:
     @cached_property
     def epsilon_own(self) -> FloatArray:
         """One-slot epsilon of each sender masked by its own noise only, `[K]` (analytic): against any listener."""
-        step = np.full(len(self.alpha), self.problem.sensitivity * self.theta)
         noise_w = self.beta * self.power_w * self.problem.rho**2
-        return analytic_epsilon(own_mu(self.alpha * self.power_w, noise_w, step), self.problem.delta)
+        return analytic_epsilon(
+            own_mu(self.alpha * self.power_w, noise_w, self.problem.step(self.theta)), self.problem.delta
+        )
 
     @cached_property
     def spectral_gap(self) -> float:

@@ -80,12 +80,13 @@ def _flops(count: float) -> str:
 
 
 def _batches(world: World) -> str:
-    learning = world.scenario.learning
+    least, most = world.learning.sampler.batch_sizes.min(), world.learning.sampler.batch_sizes.max()
+    size = f"{least}" if least == most else f"{least} to {most}"
     return {
         "full": "all samples in every batch",
-        "poisson": f"poisson batches of {learning.batch_size} on average",
-        "shuffled": f"batches of {learning.batch_size} from shuffled epochs, which amplify nothing",
-    }.get(learning.sampling, f"batches of {learning.batch_size}")
+        "poisson": f"poisson batches of {size} on average",
+        "shuffled": f"batches of {size} from shuffled epochs, which amplify nothing",
+    }.get(world.scenario.learning.sampling, f"batches of {size}")
 
 
 def _turns(world: World) -> str:

@@ -59,7 +59,7 @@ def preview_plan(world: World) -> PlanPreview:
     if not adaptive and plan.problem.private:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
-    divisor = float(world.learning.sampler.divisor.min())
+    divisor = world.learning.sampler.divisor
     return PlanPreview(
         plan=plan,
         noise_std=gamma * plan.noise_per_step,
@@ -94,9 +94,9 @@ def _verdict(
     privacy: PrivacySection,
     allocator: PowerAllocator,
     parameters: int,
-    divisor: float,
+    divisor: FloatArray,
 ) -> Iterator[str]:
-    """divisor: what the smallest client's sum of gradients is divided by."""
+    """divisor: [K] what each client's sum of gradients is divided by."""
     nodes = len(plan.alpha)
 
     def other_ratio(**changes: object) -> float | None:

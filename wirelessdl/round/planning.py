@@ -20,12 +20,12 @@ Samples = Callable[[Links, FloatArray, int], FloatArray]
 class PowerTerms:
     """What a power problem is stated under, but for links and gains.
 
-    power_w: [K] budgets. thermal_w: credited thermal noise over max gamma^2; 0 where none is credited.
+    power_w: [K] budgets, W. sensitivity: [K]. thermal_w: credited thermal noise over max gamma^2; 0 where none is.
     """
 
     power_w: FloatArray
     rho: float
-    sensitivity: float
+    sensitivity: FloatArray
     delta: float
     epsilon_max: float
     balance: Balance

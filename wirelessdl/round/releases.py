@@ -17,13 +17,14 @@ from wirelessdl.round.pending import PendingGradients
 class ReleaseTerms:
     """What releases are computed under.
 
-    credited_thermal_w: receiver noise that hides senders on links, 0 where none is credited. full_power_radius:
-    projection radius per coordinate where transmissions are scaled up to the full budget, None where they are not.
+    sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
+    none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
+    budget, None where they are not.
     """
 
     protocol: Literal["hardened", "paper"]
     rho: float
-    sensitivity: float
+    sensitivity: FloatArray
     credited_thermal_w: float
     orthogonal: bool
     full_power_radius: float | None
@@ -76,7 +77,7 @@ class Releases:
         terms = self._terms
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
         shift = self._shift
-        printed = np.full(len(on_air), terms.sensitivity * gamma * plan.theta)
+        printed = terms.sensitivity * gamma * plan.theta
         on_links = [
             self._on_links(channel, slot.gain, model_w, noise_w, shift if terms.hardened else printed)
             for slot in channel.slots

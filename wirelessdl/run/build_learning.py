@@ -104,10 +104,11 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
                 "epsilon protects samples, so each must be there once"
             )
     fewest = min(range(nodes), key=lambda node: len(clients[node]))
-    if len(clients[fewest]) < (1 if learning.sampling == "full" else learning.batch_size):
+    share = learning.sampling == "full" or learning.batch_fraction > 0  # of whatever a node has
+    if len(clients[fewest]) < (1 if share else learning.batch_size):
         raise builder.fail(
             f"learning.batch_size is {learning.batch_size}; node {fewest} has only {len(clients[fewest])} samples: "
-            "lower batch_size, use fewer nodes, or a more even partition"
+            "lower batch_size, use batch_fraction, fewer nodes, or a more even partition"
         )
     return clients
 
@@ -136,6 +137,7 @@ def _engine(
         dtype=learning.dtype,
         device=device,
         sampling=learning.sampling,
+        batch_fraction=learning.batch_fraction,
         strategy=learning.strategy,
         augment=learning.augment,
         regret=learning.regret,

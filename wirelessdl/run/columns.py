@@ -157,7 +157,9 @@ def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
     }
 
 
-def client_columns(data: Dataset, client_indices: Sequence[IntArray], sampler: Sampler, sensitivity: float) -> Columns:
+def client_columns(
+    data: Dataset, client_indices: Sequence[IntArray], sampler: Sampler, sensitivity: FloatArray
+) -> Columns:
     """One row per node: all that analysis needs of the data. client_indices: the samples of each node."""
     samples = np.array([len(client) for client in client_indices])
     counts = samples[:, None]
@@ -167,7 +169,7 @@ def client_columns(data: Dataset, client_indices: Sequence[IntArray], sampler: S
         "node": np.arange(len(samples)),
         "samples": samples,
         "sampling_rate": sampler.rate,
-        "sensitivity": np.full(len(samples), sensitivity),
+        "sensitivity": sensitivity,
         "epoch_rounds": sampler.epoch_rounds,
         "class_counts": counts.tolist(),
     }

@@ -19,12 +19,12 @@ from wirelessdl.run.world import World
 class ForecastTerms:
     """What the releases of a run depend on besides its plan.
 
-    rates: [rounds] gamma_t. sampling_rate, epoch_rounds: [K]. terms: what totals are stated under.
+    rates: [rounds] gamma_t. sensitivity, sampling_rate, epoch_rounds: [K]. terms: what totals are stated under.
     """
 
     rates: FloatArray
     rho: float
-    sensitivity: float
+    sensitivity: FloatArray
     sampling_rate: FloatArray
     epoch_rounds: IntArray
     terms: Terms
@@ -49,8 +49,8 @@ def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
     The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks.
     """
     terms, releases = given.terms, len(given.rates) - 1
-    step = np.full(len(plan.alpha), given.sensitivity * plan.theta)
-    mu = own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * given.rho**2, step)
+    noise_w = plan.beta * plan.power_w * given.rho**2
+    mu = own_mu(plan.alpha * plan.power_w, noise_w, given.sensitivity * plan.theta)
     if terms.protocol == "paper":
         spread = float(np.sqrt(np.sum((given.rates[:-1] / given.rates[1:]) ** 2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}

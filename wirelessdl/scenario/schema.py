@@ -216,6 +216,11 @@ class LearningSection(Section):
     model: Model = Field(Model(model="softmax"), description="Model that is trained.")  # type: ignore[call-arg]
     partition: Part = Field(Part(kind="iid"), description="How training samples are distributed to nodes.")  # type: ignore[call-arg]
     batch_size: Count = Field(64, description="Samples per node and round; under poisson sampling, their mean number.")
+    batch_fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
+        0.0,
+        description="Share of its samples that each node's batch holds, so that all sampling rates are equal and the "
+        "smallest client is protected like the others; 0: batch_size samples.",
+    )
     sampling: Literal["without-replacement", "poisson", "full", "shuffled"] = Field(
         "without-replacement",
         description="How batches are drawn. without-replacement: B of n; poisson: each sample with probability B/n; "
