@@ -20,7 +20,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
-from wirelessdl.privacy.counts import OWN_GRID
+from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import Ledger, Terms
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
@@ -111,7 +111,7 @@ def _gdp(cells: dict[int, int], factor: float, delta: float) -> float:
     """mu adds in squares."""
     if -1 in cells:
         return math.inf
-    nu = factor * OWN_GRID.nu(np.array(list(cells), dtype=np.int64))
+    nu = factor * GRID.nu(np.array(list(cells), dtype=np.int64))
     return float(analytic_epsilon(float(np.sqrt(np.sum(np.array(list(cells.values())) / nu**2))), delta))
 
 
@@ -120,7 +120,7 @@ def _rdp(cells: dict[int, int], q: float, terms: Terms) -> float:
         return 0.0
     ((cell, rounds),) = cells.items()
     return total_epsilon(
-        float(OWN_GRID.nu(np.array([cell]))[0]),
+        float(GRID.nu(np.array([cell]))[0]),
         q,
         rounds,
         delta=terms.delta,

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.counts import LINK_GRID, OWN_GRID, ReleaseCounts
+from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 
 
@@ -46,7 +46,7 @@ class AmplifiedAccountant:
     def __init__(self, q: FloatArray):
         self.rates, self._rate = np.unique(q, return_inverse=True)
         self.total = np.zeros((len(q), len(SPARSE_ORDERS)))
-        self._row = np.full(len(self.rates) * OWN_GRID.cells, -1, dtype=np.int64)
+        self._row = np.full(len(self.rates) * GRID.cells, -1, dtype=np.int64)
         self._table = np.empty((0, len(SPARSE_ORDERS)))
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
@@ -64,12 +64,12 @@ class AmplifiedAccountant:
         return convert(self.total, delta)
 
     def _costs(self, rate: IntArray, nu: FloatArray) -> FloatArray:
-        cell, cells = OWN_GRID.cell(nu), OWN_GRID.cells
+        cell, cells = GRID.cell(nu), GRID.cells
         known = np.maximum(cell, 0)
         key = rate * cells + known
         missing = np.unique(key[self._row[key] < 0])
         if len(missing):
-            nu = OWN_GRID.nu(missing % cells)
+            nu = GRID.nu(missing % cells)
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), self.rates[missing // cells], nu)
             self._row[missing] = len(self._table) + np.arange(len(missing))
             self._table = np.concatenate([self._table, rows])
@@ -150,7 +150,7 @@ class LinkAccountant:
     name = "rdp-wang19"
 
     def __init__(self) -> None:
-        self.counts = ReleaseCounts(LINK_GRID)
+        self.counts = ReleaseCounts()
         self._rows: dict[tuple[float, int], FloatArray] = {}
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
@@ -161,7 +161,7 @@ class LinkAccountant:
         stream, cell, count = self.counts.entries()
         rates, rate = np.unique(q, return_inverse=True)
         # many streams share a (rate, cell): look each up once, then one sparse product
-        width = LINK_GRID.cells + 1
+        width = GRID.cells + 1
         pair, place = np.unique(rate[stream] * width + cell + 1, return_inverse=True)
         table = self._look_up(rates[pair // width], pair % width - 1)
         counts = csr_array((count.astype(np.float64), (stream, place)), shape=(len(q), len(pair)))
@@ -175,6 +175,6 @@ class LinkAccountant:
         missing = [pair for pair in pairs if pair not in self._rows]
         if missing:
             rate, number = (np.array(values) for values in zip(*missing))
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, LINK_GRID.nu(number))
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, GRID.nu(number))
             self._rows.update(zip(missing, rows))
         return np.array([self._rows[pair] for pair in pairs]).reshape(len(pairs), len(SPARSE_ORDERS))

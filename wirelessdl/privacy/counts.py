@@ -5,8 +5,7 @@ the releases themselves:
 
     cell = floor(ln(nu / 1e-3) / ln(ratio)),   nu from 1e-3 to 1e4;   -1: less noise than the grid holds
 
-A stream is whatever releases are counted for: a sender (own view, grid of 1%) or a link (link view, grid of 2%, since
-there are many links and each fades by itself).
+A stream is whatever releases are counted for: a sender (own view) or a link (link view); both have a grid of 1%.
 """
 
 import math
@@ -45,19 +44,14 @@ class Grid:
         return np.where(cell < 0, 0.0, _NU_MIN * np.exp(cell * self._step))
 
 
-OWN_GRID, LINK_GRID = Grid(1.01, 1621), Grid(1.02, 815)  # both up to 1e4
+GRID = Grid(1.01, 1621)  # up to 1e4
 
 
 class ReleaseCounts:
-    """How many releases each stream made in each cell of a grid.
+    """How many releases each stream made in each cell of `GRID`."""
 
-    in_order: cells of a stream stay in order of its first release in them, which sums over cells depend on in their
-    last bits; every slot is then counted at once, which is slower for many streams.
-    """
-
-    def __init__(self, grid: Grid, *, in_order: bool = False):
-        self.grid, self._in_order = grid, in_order
-        self._width = grid.cells + 1
+    def __init__(self) -> None:
+        self._width = GRID.cells + 1
         self._pending: list[IntArray] = []
         # stream * width + cell + 1, and how often
         self._key, self._count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -67,18 +61,17 @@ class ReleaseCounts:
         """Count one release for each stream named. mu: `[len(stream)]` sensitivity over noise deviation; 0 is none."""
         charged = mu > 0
         with np.errstate(divide="ignore"):
-            cell = self.grid.cell(1.0 / mu[charged])
+            cell = GRID.cell(1.0 / mu[charged])
         self._pending.append(stream[charged] * self._width + cell + 1)
         self._by_stream = None
-        if self._in_order or len(self._pending) >= _FOLD:
+        if len(self._pending) >= _FOLD:
             self._fold()
 
     def entries(self) -> tuple[IntArray, IntArray, IntArray]:
         """Stream, cell and number of releases, in order of streams and cells."""
         self._fold()
-        order = np.argsort(self._key)
-        stream, cell = np.divmod(self._key[order], self._width)
-        return stream, cell - 1, self._count[order]
+        stream, cell = np.divmod(self._key, self._width)
+        return stream, cell - 1, self._count
 
     def by_stream(self, streams: int) -> list[dict[int, int]]:
         """Releases per cell of each of so many streams."""
@@ -117,18 +110,14 @@ class ReleaseCounts:
 
     def restore(self, state: NDArray[Any]) -> None:
         self._pending, self._by_stream = [], None
-        self._key, self._count = state
+        order = np.argsort(state[0])
+        self._key, self._count = state[:, order]
 
     def _fold(self) -> None:
         if not self._pending:
             return
         new, times = np.unique(np.concatenate(self._pending), return_counts=True)
         key, count = np.concatenate([self._key, new]), np.concatenate([self._count, times])
-        order: IntArray | slice = slice(None)
-        if self._in_order:
-            every, first, place = np.unique(key, return_index=True, return_inverse=True)
-            order = np.argsort(first)
-        else:
-            every, place = np.unique(key, return_inverse=True)
-        total = np.bincount(place, weights=count, minlength=len(every)).astype(np.int64)
-        self._key, self._count, self._pending = every[order], total[order], []
+        self._key, place = np.unique(key, return_inverse=True)
+        self._count = np.bincount(place, weights=count, minlength=len(self._key)).astype(np.int64)
+        self._pending = []

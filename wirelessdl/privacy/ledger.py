@@ -30,7 +30,7 @@ from wirelessdl.privacy.accountant import (
     LinkAccountant,
 )
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, noise_factor
-from wirelessdl.privacy.counts import OWN_GRID, ReleaseCounts
+from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import FrameRelease
@@ -109,7 +109,7 @@ class Ledger:
             self.own = EpochAccountant(np.array(terms.epoch_rounds))
         else:
             self.own = GaussianAccountant(self.nodes)
-        self._own_counts = ReleaseCounts(OWN_GRID, in_order=True)
+        self._own_counts = ReleaseCounts()
         self._room: dict[tuple[float, int, float], int] = {}
         self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
         # links may appear later: one becomes a stream when it is first heard
@@ -128,7 +128,7 @@ class Ledger:
 
     @property
     def cells(self) -> list[dict[int, int]]:
-        """Releases of each sender so far, by cell of `OWN_GRID`."""
+        """Releases of each sender so far, by cell of `GRID`."""
         return self._own_counts.by_stream(self.nodes)
 
     @property
@@ -152,7 +152,7 @@ class Ledger:
         over = self.own.after(own_mu, self.terms.delta) > budget
         if self.terms.amplified and not self._poisson:  # exact Poisson totals take too long for every round
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
-                cell = int(OWN_GRID.cell(1.0 / own_mu[node : node + 1])[0])
+                cell = int(GRID.cell(1.0 / own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
         return np.asarray(over)
 
@@ -181,7 +181,7 @@ class Ledger:
             return bound
         key = (float(self._q[node]), tuple(sorted(cells.items())))
         if key not in self._exact:
-            nu = OWN_GRID.nu(np.array(list(cells)))
+            nu = GRID.nu(np.array(list(cells)))
             counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
