@@ -13,6 +13,8 @@ from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import ModelUpdate
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon
+from wirelessdl.privacy.counts import GRID
+from wirelessdl.privacy.pld import compose
 from wirelessdl.streams import Streams
 
 # --- sampling ---------------------------------------------------------------------------------------------
@@ -179,10 +181,13 @@ def test_epochs_go_by_the_round_of_the_gradient_and_survive_a_checkpoint():
     np.testing.assert_allclose(ahead, expected)  # one more of the same epoch costs nothing
 
 
-def test_many_kinds_of_poisson_releases_round_their_noise_down():
+def test_poisson_releases_of_many_kinds_compose():
     terms = Terms("hardened", "poisson", "per-sample", 1e-4)
     ledger, even = Ledger(terms, np.full(2, 0.1)), Ledger(terms, np.full(2, 0.1))
     for number, slot in enumerate(slots(13, 0.4)):
         ledger.record(dataclasses.replace(slot, own_mu=slot.own_mu * (1 - 0.02 * number)))
         even.record(slot)
-    assert 0 < ledger.own_total()[0] <= even.own_total()[0]
+    kinds = {(0.1, float(GRID.nu(np.array(cell)))): count for cell, count in ledger.cells[0].items()}
+    assert len(kinds) == 12
+    assert ledger.own_total()[0] == pytest.approx(compose(kinds, 1e-4, sampler="poisson"), rel=1e-9)
+    assert ledger.own_total()[0] < 0.95 * even.own_total()[0]

@@ -129,6 +129,39 @@ def test_the_profile_bounds_the_mixture_it_stands_for(epsilon):
         assert profile(np.array([epsilon]), q, nu)[0] >= delta - 1e-9
 
 
+@pytest.mark.parametrize("epsilon", [-0.3, -0.01, 0.0, 0.02, 0.2, 1.0, 3.0])
+@pytest.mark.parametrize("q", [0.01, 0.3, 0.9])
+def test_the_poisson_profile_is_that_of_the_mixture(epsilon, q):
+    """A sample that is there with probability q moves the sum by 1 one way or the other; noise 2 nu."""
+    nu = 0.6
+    x = np.linspace(-40, 40, 800_001)
+    first, second = (q * norm.pdf(x, mean, 2 * nu) + (1 - q) * norm.pdf(x, 0, 2 * nu) for mean in (1.0, -1.0))
+    delta = np.trapezoid(np.maximum(first - math.exp(epsilon) * second, 0.0), x)
+    assert profile(np.array([epsilon]), q, nu, "poisson")[0] == pytest.approx(delta, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("nu", "q", "rounds"), [(1.0, 0.1, 60), (3.0, 0.05, 100), (0.5, 0.02, 30)])
+def test_dp_accounting_still_takes_replace_one_noise_over_one_clipped_gradient(nu, q, rounds):
+    """A canary: its PLD of REPLACE_ONE takes noise over C/B, which is 2 nu, and its RDP over 2C/B, which is nu.
+
+    Were the convention to change upstream, everybody who follows it would be off by a factor of two in noise.
+    """
+    import dp_accounting as dp
+
+    relation = dp.NeighboringRelation.REPLACE_ONE
+    poisson = dp.pld.PLDAccountant(relation)
+    poisson.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(2 * nu)), rounds)
+    ours = total(nu, q, rounds, "pld", "poisson")
+    assert poisson.get_epsilon(DELTA) * (1 - 1e-5) <= ours <= poisson.get_epsilon(DELTA) * (1 + 1e-3)
+    plain = dp.pld.PLDAccountant(relation)
+    plain.compose(dp.GaussianDpEvent(2 * nu), 3)
+    assert plain.get_epsilon(DELTA) == pytest.approx(analytic_epsilon(math.sqrt(3) / nu, DELTA), rel=1e-3)
+    renyi = dp.rdp.RdpAccountant(neighboring_relation=relation)
+    renyi.compose(dp.SampledWithoutReplacementDpEvent(1000, 1000, dp.GaussianDpEvent(nu)), 3)
+    assert renyi.get_epsilon(DELTA) >= analytic_epsilon(math.sqrt(3) / nu, DELTA)
+    assert renyi.get_epsilon(DELTA) == pytest.approx(analytic_epsilon(math.sqrt(3) / nu, DELTA), rel=0.2)
+
+
 REFERENCE = json.loads((Path(__file__).parent.parent / "reference" / "privacy.json").read_text())
 
 

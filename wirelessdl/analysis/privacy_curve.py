@@ -65,8 +65,6 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
         return PrivacyCurve(running.round, running.epsilon, running.accountant, table, str(error))
     if not split.terms.amplified:
         return PrivacyCurve(running.round, running.epsilon, name, table)
-    if split.terms.sampler == "poisson":  # composing at every evaluation would take minutes
-        return PrivacyCurve(running.round, running.epsilon, running.accountant, table)
     at = _evaluations(rounds["round"].to_numpy()[rounds["accuracy_mean"].notna()], len(split.rate))
     ledger, epsilon = Ledger(split.terms, split.rate), []
     for release in releases_of(run, split):

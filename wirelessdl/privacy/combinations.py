@@ -8,6 +8,7 @@ are refused.
 from typing import Literal, TypeAlias, get_args
 
 from wirelessdl.errors import UnsoundError
+from wirelessdl.privacy.pld import Sampled
 
 Accountant: TypeAlias = Literal["rdp-wang19", "rdp", "pld", "gdp"]
 Sampler: TypeAlias = Literal["without-replacement", "poisson", "full-batch", "shuffled"]
@@ -27,7 +28,7 @@ SAMPLERS: dict[str, Sampler] = {
 _VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {
     ("without-replacement", "replace-one", "per-sample"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
     ("without-replacement", "replace-one", "batch"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
-    ("poisson", "replace-one", "per-sample"): {"rdp-wang19": 1, "pld": 2, "gdp": 1},
+    ("poisson", "replace-one", "per-sample"): {"rdp-wang19": 1, "pld": 1, "gdp": 1},
     ("poisson", "replace-one", "batch"): {"rdp-wang19": 1, "pld": 1, "gdp": 1},
     ("poisson", "add-remove", "per-sample"): {"rdp-wang19": 2, "rdp": 2, "pld": 2, "gdp": 2},
     ("poisson", "add-remove", "batch"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
@@ -60,6 +61,11 @@ def noise_factor(accountant: Accountant, sampler: Sampler, adjacency: Adjacency,
         remedy = f"valid there: {', '.join(factors)}" if factors else f"nothing is; {_remedy(sampler)}"
         raise UnsoundError(f"{accountant} proves nothing for {what}; {remedy}")
     return factors[accountant]
+
+
+def profile_of(sampler: Sampler, clipping: Clipping) -> Sampled:
+    """The privacy profile of replace-one neighbours; clipped as one, a Poisson batch is treated as any other."""
+    return "poisson" if sampler == "poisson" and clipping == "per-sample" else "without-replacement"
 
 
 def _remedy(sampler: Sampler) -> str:

@@ -29,16 +29,14 @@ from wirelessdl.privacy.accountant import (
     GaussianAccountant,
     LinkAccountant,
 )
-from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, noise_factor
+from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, profile_of
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.privacy.totals import poisson_pld
 
 _AGREE = 1e-9  # of the same sums in another order
 _MOST = 10**7  # releases beyond which a budget is no limit
-_KINDS = 4  # kinds of Poisson releases that are composed exactly; each takes a third of a second
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,7 @@ class Ledger:
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. own_mu: [K] mu of that release."""
         over = self.own.after(own_mu, self.terms.delta) > budget
-        if self.terms.amplified and not self._poisson:  # exact Poisson totals take too long for every round
+        if self.terms.amplified:
             for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
                 cell = int(GRID.cell(1.0 / own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
@@ -187,23 +185,11 @@ class Ledger:
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
             amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
             least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
-            exact = self._poisson_total if self._poisson else compose
-            self._exact[key] = least if least > BEYOND else min(least, exact(counts, self.terms.delta))
+            if least <= BEYOND:
+                sampler = profile_of(self.terms.sampler, self.terms.clipping)
+                least = min(least, compose(counts, self.terms.delta, sampler=sampler))
+            self._exact[key] = least
         return min(bound, self._exact[key])
-
-    @property
-    def _poisson(self) -> bool:
-        """Whether the exact total is that of Poisson sampling; with batch clipping it is that without replacement."""
-        return self.terms.sampler == "poisson" and self.terms.clipping == "per-sample"
-
-    def _poisson_total(self, counts: Mapping[tuple[float, float], int], delta: float) -> float:
-        """Composition of a few kinds of releases; where there are more, noise is rounded down to the next kind."""
-        factor = noise_factor("pld", "poisson", "replace-one", "per-sample")
-        kinds: dict[tuple[float, float], int] = {}
-        for group in np.array_split(np.array(sorted(counts), dtype=np.float64), min(_KINDS, len(counts))):
-            q, nu = group[0].tolist()
-            kinds[(q, factor * nu)] = sum(counts[(rate, value)] for rate, value in group.tolist())
-        return poisson_pld(kinds, delta, replace=True)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of the ledger, as arrays."""

@@ -1,23 +1,29 @@
-"""Privacy loss distribution of a Gaussian release on a batch drawn without replacement.
+"""Privacy loss distribution of a Gaussian release on a sampled batch, replace-one.
 
-The privacy profile of the subsampled release (Balle, Barthe and Gaboardi 2018, replace-one):
+Privacy profiles of one release, e' >= 0:
 
-    delta'(e') = q delta_Gauss(e),    exp(e') = 1 + q (exp(e) - 1),    e >= 0
+    without replacement   delta'(e') = q delta_Gauss(e),   exp(e') = 1 + q (exp(e) - 1)   (Balle, Barthe, Gaboardi 2018)
+    poisson               delta'(e') = P[x > t] - exp(e') Q[x > t],   P, Q = (1-q) N(0, s^2) + q N(+1 or -1, s^2)
 
-and it is symmetric: delta'(-e') = 1 - exp(-e') (1 - delta'(e')). Between grid points the profile, as a
-function of exp(e'), is replaced by its chords (Doroshenko et al. 2022), which lie above it: the composed
-epsilon is never below the true one. Composition is multiplication of Fourier transforms.
+Under Poisson sampling the sample that is replaced is there with probability q, on either side: the sum moves from 0 by
+one clipped gradient, half the sensitivity, so s = 2 nu. P/Q grows with x, and t is where it is exp(e'): a root of a
+quadratic in exp(t / s^2).
+
+Both are symmetric: delta'(-e') = 1 - exp(-e') (1 - delta'(e')). Between grid points the profile, as a function of
+exp(e'), is replaced by its chords (Doroshenko et al. 2022), which lie above it: the composed epsilon is never below the
+true one. Composition is multiplication of Fourier transforms.
 
     e, e'        privacy loss bounds without and with sampling; q: sampling rate, 0 to 1
-    delta_Gauss  profile of the Gaussian release with noise multiplier nu
+    delta_Gauss  profile of the Gaussian release with noise multiplier nu, noise over replace-one sensitivity
 """
 
 import math
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import logsumexp
+from scipy.special import log_ndtr, logsumexp
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
@@ -26,21 +32,47 @@ BEYOND = 200.0  # an epsilon of this size is no protection: its exact value is n
 _TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
-def profile(epsilon: FloatArray, q: float, nu: float) -> FloatArray:
+Sampled: TypeAlias = Literal["without-replacement", "poisson"]
+
+
+def profile(epsilon: FloatArray, q: float, nu: float, sampler: Sampled = "without-replacement") -> FloatArray:
     """delta'(e') of one release, of the shape of epsilon = e', which may have either sign."""
     size = np.abs(epsilon)
+    upper = _poisson(size, q, 2.0 * nu) if sampler == "poisson" else _without_replacement(size, q, nu)
+    return np.where(epsilon >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
+
+
+def _without_replacement(size: FloatArray, q: float, nu: float) -> FloatArray:
+    """delta'(e') at e' = size >= 0."""
     # exp(e) = 1 + (exp(e') - 1)/q, in the form that keeps its digits at either end
     near, far = np.minimum(size, 1.0), np.maximum(size, 1.0)
     inner = np.where(size < 1.0, np.log1p(np.expm1(near) / q), far + np.log1p(-(1.0 - q) * np.exp(-far)) - math.log(q))
     inner = np.maximum(inner, 1e-300)
-    upper = q * np.exp(log_delta(inner, np.full_like(inner, 1.0 / nu)))
-    return np.where(epsilon >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
+    return np.asarray(q * np.exp(log_delta(inner, np.full_like(inner, 1.0 / nu))))
 
 
-def loss_masses(grid: FloatArray, q: float, nu: float) -> tuple[FloatArray, float]:
+def _poisson(size: FloatArray, q: float, s: float) -> FloatArray:
+    """delta'(e') at e' = size >= 0; s: noise deviation over the clipped gradient's norm."""
+    if q >= 1.0:
+        return np.asarray(np.exp(log_delta(np.maximum(size, 1e-300), np.full_like(size, 2.0 / s))))
+    # c u^2 - b u - c exp(e') = 0 with u = exp(t / s^2): all in logarithms
+    log_c = math.log(q) - 0.5 / s**2
+    with np.errstate(divide="ignore"):
+        log_b = math.log1p(-q) + size + np.log(-np.expm1(-size))
+    root = 0.5 * np.logaddexp(2.0 * log_b, math.log(4.0) + 2.0 * log_c + size)
+    t = s**2 * (np.logaddexp(log_b, root) - math.log(2.0) - log_c)
+    absent, here, there = (log_ndtr((mean - t) / s) for mean in (0.0, 1.0, -1.0))
+    log_p = np.logaddexp(math.log1p(-q) + absent, math.log(q) + here)
+    log_q = np.logaddexp(math.log1p(-q) + absent, math.log(q) + there)
+    return np.asarray(np.maximum(np.exp(log_p) - np.exp(size + log_q), 0.0))
+
+
+def loss_masses(
+    grid: FloatArray, q: float, nu: float, sampler: Sampled = "without-replacement"
+) -> tuple[FloatArray, float]:
     """Probability of each privacy loss, of the shape of grid, and of an infinite loss, by chords of the profile."""
     ratio = np.exp(grid)
-    height = profile(grid, q, nu)
+    height = profile(grid, q, nu, sampler)
     slope = np.diff(height) / np.diff(ratio)
     # left of the grid the curve falls like 1 - ratio from 1; right of it, it is flat at the tail's height
     left = (height[0] - 1.0) / ratio[0]
@@ -50,7 +82,13 @@ def loss_masses(grid: FloatArray, q: float, nu: float) -> tuple[FloatArray, floa
     return mass, max(infinite, 1.0 - float(mass.sum()))
 
 
-def compose(counts: Mapping[tuple[float, float], int], delta: float, *, points: int = 1 << 14) -> float:
+def compose(
+    counts: Mapping[tuple[float, float], int],
+    delta: float,
+    *,
+    sampler: Sampled = "without-replacement",
+    points: int = 1 << 14,
+) -> float:
     """Epsilon of releases `(q, nu) -> how many`.
 
     The range of losses kept is chosen so that what lies beyond has at most _TAIL delta of probability, by
@@ -59,8 +97,8 @@ def compose(counts: Mapping[tuple[float, float], int], delta: float, *, points: 
     """
     if not counts:
         return 0.0
-    reach = max(_support(q, nu, delta / sum(counts.values())) for q, nu in counts)
-    half = _range(counts, reach, delta)
+    reach = max(_support(q, nu, delta / sum(counts.values()), sampler) for q, nu in counts)
+    half = _range(counts, reach, delta, sampler)
     step = 2.0 * half / points
     steps = math.ceil(reach / step)
     grid = step * np.arange(-steps, steps + 1, dtype=np.float64)
@@ -68,7 +106,7 @@ def compose(counts: Mapping[tuple[float, float], int], delta: float, *, points: 
     spectrum = np.zeros(length // 2 + 1, dtype=np.complex128)
     finite = 0.0
     for (q, nu), count in counts.items():
-        mass, infinite = loss_masses(grid, q, nu)
+        mass, infinite = loss_masses(grid, q, nu, sampler)
         spectrum += count * np.log(rfft(np.roll(np.pad(mass, (0, length - len(mass))), -steps)))
         finite += count * math.log1p(-min(infinite, 1.0 - 1e-16))
     total = np.roll(irfft(np.exp(spectrum), length), length // 2)
@@ -76,14 +114,14 @@ def compose(counts: Mapping[tuple[float, float], int], delta: float, *, points: 
     return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite) + 2.0 * _TAIL * delta, delta)
 
 
-def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float) -> float:
+def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float, sampler: Sampled) -> float:
     """Loss that the sum exceeds in size with probability at most _TAIL delta."""
     # a coarser grid of chords dominates the finer one, so its moments bound the finer one's upper tail
     grid = np.linspace(-reach, reach, 301)
     slopes = np.geomspace(1e-3, 1e4, 36) / max(reach, 1e-12)
     upper, lower = np.zeros(len(slopes)), np.zeros(len(slopes))
     for (q, nu), count in counts.items():
-        mass, _ = loss_masses(grid, q, nu)
+        mass, _ = loss_masses(grid, q, nu, sampler)
         with np.errstate(divide="ignore"):
             log_mass = np.log(mass)
         upper += count * logsumexp(log_mass + slopes[:, None] * grid, axis=1)
@@ -93,8 +131,13 @@ def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float
     return min(1.01 * widest + 2 * reach / 300, 1.01 * sum(counts.values()) * reach) + 1e-12
 
 
-def _support(q: float, nu: float, delta: float) -> float:
+def _support(q: float, nu: float, delta: float, sampler: Sampled) -> float:
     """Loss beyond which a release's tail is negligible against delta."""
+    if sampler == "poisson" and q < 1.0:
+        s = 2.0 * nu
+        x = 1.0 + s * math.sqrt(-2.0 * math.log(_TAIL * delta))
+        here = math.log1p(q * math.expm1(min((x - 0.5) / s**2, 700.0)))
+        return here - math.log1p(q * math.expm1(-(x + 0.5) / s**2))
     mu = 1.0 / nu
     gaussian = mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL * delta))
     return math.log1p(q * math.expm1(min(gaussian, 700.0)))

@@ -1,12 +1,10 @@
 """Totals of equal releases, and what noise or how many rounds meet a target.
 
-`rdp-wang19` is Theorem 9 over all orders 2..1024; `rdp` and the Poisson cases of `pld` are computed by dp-accounting;
-`pld` without replacement by `wirelessdl.privacy.pld`; `gdp` has no amplification. dp-accounting's REPLACE_ONE takes
-noise over C/B in its PLD accountant and over 2C/B in its RDP accountant.
+`rdp-wang19` is Theorem 9 over all orders 2..1024; `pld` of replace-one neighbours is `wirelessdl.privacy.pld`; `rdp`,
+and `pld` of neighbours that add or remove a sample, are computed by dp-accounting; `gdp` has no amplification.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from scipy.optimize import brentq
 from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor
+from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor, profile_of
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
 
@@ -52,9 +50,9 @@ def total_epsilon(
     bound = min(plain, _wang19(wang19_nu, q, rounds, delta, SPARSE_ORDERS))
     if bound > BEYOND:
         return bound
-    if sampler == "poisson" and (adjacency == "add-remove" or clipping == "per-sample"):
-        return poisson_pld({(q, nu): rounds}, delta, replace=adjacency == "replace-one")
-    return min(bound, compose({(q, nu): rounds}, delta))
+    if adjacency == "add-remove":
+        return _dp_accounting_pld(nu, q, rounds, delta)
+    return min(bound, compose({(q, nu): rounds}, delta, sampler=profile_of(sampler, clipping)))
 
 
 def calibrate(
@@ -150,15 +148,12 @@ def _dp_accounting_rdp(nu: float, q: float, rounds: int, delta: float, *, poisso
     return float(accountant.get_epsilon(delta))
 
 
-def poisson_pld(counts: Mapping[tuple[float, float], int], delta: float, *, replace: bool) -> float:
-    """Epsilon of Poisson-sampled releases `(q, nu) -> how many`, nu as dp-accounting takes it."""
+def _dp_accounting_pld(nu: float, q: float, rounds: int, delta: float) -> float:
     import dp_accounting as dp
     from dp_accounting.pld import PLDAccountant
 
-    relation = dp.NeighboringRelation.REPLACE_ONE if replace else dp.NeighboringRelation.ADD_OR_REMOVE_ONE
-    accountant = PLDAccountant(relation)
-    for (q, nu), rounds in counts.items():
-        accountant.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(nu)), rounds)
+    accountant = PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(nu)), rounds)
     return float(accountant.get_epsilon(delta))
 
 

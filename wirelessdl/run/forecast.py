@@ -66,8 +66,7 @@ def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
         return total_epsilon(*triple, delta=terms.delta, accountant=name, sampler=sampler, clipping=terms.clipping)
 
     # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
-    slow = {"rdp", "pld"} if sampler == "poisson" else {"rdp"}
-    quick: list[Accountant] = [name for name in names if name not in slow]
+    quick: list[Accountant] = [name for name in names if name != "rdp"]
     tightest: Accountant = "pld" if "pld" in quick else quick[0]
     worst = max(triples, key=lambda triple: total(tightest, triple))
-    return {name: total(name, worst) if name in slow else max(total(name, t) for t in triples) for name in names}
+    return {name: total(name, worst) if name == "rdp" else max(total(name, t) for t in triples) for name in names}
