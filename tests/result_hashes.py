@@ -47,7 +47,11 @@ COLUMNS = {
     "events": "time_s node kind detail",
     "privacy": "tx rx view status accountant adjacency sampler clipping delta rounds epsilon_total",
 }
-RENAMED = {("nodes", "carried"): "sent_multiplier", ("nodes", "weight_sum"): "row_sum"}
+RENAMED = {
+    ("rounds", "epsilon_total_max"): "epsilon_own_bound",
+    ("nodes", "carried"): "sent_multiplier",
+    ("nodes", "weight_sum"): "row_sum",
+}
 WORDS = {("privacy", "status"): {"unproven": "claim"}, ("privacy", "accountant"): {"rdp-wang19": "paper"}}
 
 

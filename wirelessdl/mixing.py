@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
 
 _NOTHING = 1e-12
@@ -170,6 +170,27 @@ def spectral_gap(matrix: FloatArray | Mixing) -> float:
         values = np.linalg.eigvals(_sparse(matrix).toarray())
     modulus = np.sort(np.abs(values))
     return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
+
+
+def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listening: BoolArray) -> Mixing:
+    """Weights 1 / (1 + max(d_i, d_j)) of neighbours that are heard one at a time and hear back.
+
+    Doubly stochastic without any coordination. Each reception is divided by its own estimated gain, so receiver
+    noise comes in through every link alone: `scale` is the root of the sum of its squares. Who is listening takes
+    the mean of all it hears.
+    """
+    audible = (gain_est > 0) & (amplitude[links.tx] > 0)
+    use = audible & np.isin(
+        links.reverse_number, links.number[audible]
+    )  # a link that is not answered would tip the balance
+    degree = np.bincount(links.rx[use], minlength=links.nodes)
+    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
+    takes = audible & listening[links.rx]
+    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
+    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
+    inverse = np.divide(weight, gain_est * amplitude[links.tx], out=np.zeros_like(weight), where=audible)
+    own = 1.0 - links.sum_per_receiver(weight)
+    return Mixing(links, weight, own, np.sqrt(links.sum_per_receiver(inverse**2)))
 
 
 def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:

@@ -29,7 +29,7 @@ def test_the_curve_ends_at_the_stored_totals(run):
     assert found.epsilon[-1] == pytest.approx(stored.max())
     assert np.all(np.diff(found.epsilon) >= 0)
     assert found.totals["pld"] == pytest.approx(stored)
-    assert found.totals["rdp-wang19"].max() == pytest.approx(run.rounds["epsilon_total_max"].iloc[-1])
+    assert found.totals["rdp-wang19"].max() == pytest.approx(run.rounds["epsilon_own_bound"].iloc[-1])
     assert set(found.totals) == {"pld", "rdp-wang19", "rdp", "gdp"}
     assert np.all(found.totals["gdp"] >= found.totals["pld"])
     assert found.note == ""

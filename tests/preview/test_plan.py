@@ -172,7 +172,7 @@ def test_the_verdict_tells_what_trains_and_what_does_not():
 
 def test_plan_speaks_draws_and_prints_json(wirelessdl_command, tmp_path):
     shown = wirelessdl_command("plan", "urban_er_k20_paper_lp", "--figure", "plan.svg").out
-    for words in ("x the update", "spectral gap", "one slot, any link", "figure in plan.svg"):
+    for words in ("x the update", "spectral gap", "one slot, one receiver", "figure in plan.svg"):
         assert words in shown
     drawing = (tmp_path / "plan.svg").read_text()
     for words in ("Power split", "epsilon of one slot", "epsilon_max"):

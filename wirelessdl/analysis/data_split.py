@@ -12,6 +12,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
+from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.trace.run import Run
 
@@ -67,6 +68,7 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         sampler=SAMPLERS[sampling],
         clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
         delta=delta,
+        unit=_stored(run, "privacy.unit", get_args(Unit)),
         epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
     )
 

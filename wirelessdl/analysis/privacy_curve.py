@@ -52,7 +52,7 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
     rounds = run.rounds
     running = PrivacyCurve(
         rounds["round"].to_numpy(),
-        rounds["epsilon_total_max"].to_numpy(),
+        rounds["epsilon_own_bound"].to_numpy(),
         "running bound",
         table,
         "the run is not finished",

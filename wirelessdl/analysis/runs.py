@@ -11,7 +11,7 @@ from typing import Any
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
-from wirelessdl.trace.catalog import State, run_status
+from wirelessdl.trace.catalog import State, headline, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
 
@@ -141,7 +141,8 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     evaluated = rounds.dropna(subset="accuracy_mean")
     last = evaluated.iloc[-1] if len(evaluated) else None
     privacy = run.privacy
-    own = privacy.loc[privacy["view"] == "own", "epsilon_total"]
+    totals = rounds["epsilon_own_total"].dropna()
+    latest = totals.iloc[-1] if len(totals) else None
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {
         "rounds": int(rounds["round"].iloc[-1]),
@@ -149,7 +150,8 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "accuracy_min": None if last is None else float(last["accuracy_min"]),
         "accuracy_max": None if last is None else float(last["accuracy_max"]),
         "loss_mean": float(rounds["loss_mean"].iloc[-1]),
-        "epsilon_own_total": _number(summary.get("epsilon_own_total"), own.max() if len(own) else None),
+        "epsilon_own": _number(headline(summary), latest),
+        "epsilon_own_total": _number(summary.get("epsilon_own_total"), latest),
         "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
         "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
         "violations": int(rounds["violations"].sum()),
@@ -166,16 +168,22 @@ def _number(first: Any, second: Any) -> float | None:
     return None if value is None else float(value)
 
 
+def protects(run: Run) -> str:
+    """What the epsilons of a run protect."""
+    return "all data of one node" if run.scenario.get("privacy", {}).get("unit") == "node" else "one sample"
+
+
 # each final figure: label and format
 FIGURES: dict[str, tuple[str, str]] = {
     "rounds": ("rounds", "{:d}"),
     "accuracy_mean": ("test accuracy, mean of nodes", "{:.1%}"),
     "accuracy_min": ("test accuracy, worst node", "{:.1%}"),
     "accuracy_max": ("test accuracy, best node", "{:.1%}"),
-    "loss_mean": ("loss in the last round", "{:.3g}"),
-    "epsilon_own_total": ("epsilon of the run, own noise (proven)", "{:.3g}"),
+    "loss_mean": ("mini-batch loss in the last round (no epsilon covers it)", "{:.3g}"),
+    "epsilon_own": ("epsilon of the run, own noise (proven)", "{:.3g}"),
+    "epsilon_own_total": ("the same, read when the run ended", "{:.3g}"),
     "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
-    "epsilon_link_max": ("epsilon of one slot, worst link", "{:.3g}"),
+    "epsilon_link_max": ("epsilon of one slot, worst link, one antenna in phase", "{:.3g}"),
     "violations": ("links above epsilon_max", "{:d}"),
     "time_s": ("simulated time in s", "{:.3f}"),
     "airtime_s": ("time on air in s", "{:.3f}"),

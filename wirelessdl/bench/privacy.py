@@ -31,7 +31,7 @@ def contests() -> Iterator[Contest]:
     world = build(scenario)
 
     def account() -> None:
-        ledger = Ledger(world.terms, world.learning.sampler.rate)
+        ledger = Ledger(world.terms, world.exposure.sampling_rate)
         for slot in slots:
             ledger.record(slot)
             ledger.own_bound()

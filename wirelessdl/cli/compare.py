@@ -19,7 +19,17 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     """Print differing keys and final figures of runs side by side. Runs may have different scenarios and sizes."""
     if len(runs) < 2:
         raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
-    from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state
+    from wirelessdl.analysis.runs import (
+        FIGURES,
+        differing,
+        final_figures,
+        formatted,
+        labels,
+        open_runs,
+        protects,
+        shown,
+        state,
+    )
 
     opened = open_runs(runs)
     keys, figures = differing(opened), [final_figures(run) for run in opened]
@@ -42,6 +52,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
         table.add_row()
     if any(state(run) != "done" for run in opened):
         table.add_row("state", *(state(run) for run in opened))
+    table.add_row("every epsilon protects", *(protects(run) for run in opened))
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
     console = Console(highlight=False)

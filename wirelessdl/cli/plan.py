@@ -145,14 +145,20 @@ def _figures(found: "PlanPreview") -> Table:
     if found.thermal_std:
         table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round")
     if plan.problem.private and len(plan.link_epsilon):
-        table.add_row("one slot, any link", f"epsilon {plan.link_epsilon.max():.4g} at most, epsilon_max {promised:g}")
-        table.add_row("one slot, own noise", f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g}")
+        table.add_row(
+            "one slot, one receiver",
+            f"epsilon {plan.link_epsilon.max():.4g} at most, epsilon_max {promised:g} (one antenna, in phase)",
+        )
+        table.add_row(
+            "one slot, own noise",
+            f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g} (whoever listens)",
+        )
     if plan.problem.private:
         totals = ", ".join(
             f"{value:.3g} ({name})" for name, value in sorted(found.forecast.items(), key=lambda t: t[1])
         )
         first = "; by the first frame's plan" if found.first_frame_only else ""
-        table.add_row("whole run, own noise", f"epsilon {totals}{first}")
+        table.add_row("whole run, own noise", f"epsilon {totals} for {found.protects}{first}")
     if found.violation_rate is not None:
         table.add_row(
             "under fading", f"{found.violation_rate:.1%} of links above epsilon_max in frames not planned for"

@@ -149,7 +149,7 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _figures(evaluation: "Evaluation") -> str:
-    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon <= {evaluation.epsilon_own_total:.3g}"
+    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {evaluation.epsilon_own_total:.3g}"
 
 
 def emit(content: dict[str, Any]) -> None:

@@ -126,23 +126,25 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "test accuracy",
         f"{summary['accuracy_mean']:.1%} mean, {summary['accuracy_min']:.1%} to {summary['accuracy_max']:.1%}",
     )
-    table.add_row(
-        "one slot, any link",
-        f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g}"
-        + (f", {summary['violations']} above epsilon_max" if summary["violations"] else ""),
-    )
+    unit = "one sample" if summary.get("unit", "sample") == "sample" else "all data of one node"
+    own = float(summary["epsilon_own_total"])
+    declared = float(summary.get("epsilon_own_declared", own))
     table.add_row(
         "whole run, own noise",
-        f"epsilon {epsilon(float(summary['epsilon_own_total']))} at delta {summary['delta_total']:g}  (proven, "
-        "whoever listens)",
+        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}  (proven, whoever listens)",
     )
     if "epsilon_own_declared" in summary:
         rest = f"stopped in round {summary['stopped']}" if summary["stopped"] else "did not stop the run"
         table.add_row(
             "stopping rule",
-            f"{rest}; epsilon at the declared maximum {epsilon(float(summary['epsilon_own_declared']))}, "
-            "the total above is an odometer, read at the stop",
+            f"{rest}, where an odometer reads {epsilon(own)}; when it stops depends on data, so the figure above is "
+            "that of all rounds declared",
         )
+    table.add_row(
+        "one slot, one receiver",
+        f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g} for {unit}, worst link, "
+        "one antenna in phase" + (f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""),
+    )
     table.add_row(
         "whole run, link sum",
         f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",

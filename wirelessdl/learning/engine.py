@@ -92,6 +92,7 @@ class Settings:
     clip_norm: float
     projection_radius: float
     gradient_at: Literal["mixed", "own"]  # hardened: s, paper: x
+    evaluated: Literal["mixed", "own"] = "mixed"  # what accuracy is of: all that was received, or the last update too
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     sampling: Sampling = "without-replacement"
@@ -158,7 +159,8 @@ class LearningEngine:
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
         start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
-        self.x = start.to(self.device).repeat(self.nodes, 1)
+        # within the ball from the start: power is counted on it
+        self.x = project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
         self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
         self._air = Air(self.device, self.dtype)
         self._objective = self._known_optimum() if settings.regret else None
@@ -170,7 +172,7 @@ class LearningEngine:
             result = self._round(given)
         if not given.evaluate:
             return result
-        evaluated = self._mixed if self.settings.gradient_at == "mixed" else self.x
+        evaluated = self._mixed if self.settings.evaluated == "mixed" else self.x
         return replace(result, accuracy=self.accuracy(evaluated))
 
     def _round(self, given: RoundInput) -> RoundResult:
@@ -203,7 +205,7 @@ class LearningEngine:
         self.x, self._spare = self._spare, self.x
         if kept is not None:
             self.x.index_copy_(0, away, kept[0])
-        evaluated = mixed if hardened else self.x
+        evaluated = mixed if self.settings.evaluated == "mixed" else self.x
         return RoundResult(
             sent_power,
             self_interference_power,

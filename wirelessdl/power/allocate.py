@@ -122,7 +122,7 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
     if not problem.balance and theta is None:
         _require_connected(problem)
     if problem.balance == "power":
-        return _power_balanced(problem, objective)
+        return _power_balanced(problem, objective, theta)
     if not problem.private:
         alpha = np.ones(problem.links.nodes)
         return PowerPlan(problem, alpha, problem.power_w, problem.theta(alpha) if theta is None else theta, 0)
@@ -288,13 +288,13 @@ _OBJECTIVES: dict[Objective, Callable[[PowerProblem, float], FloatArray]] = {
 }
 
 
-def _power_balanced(problem: PowerProblem, objective: Objective) -> PowerPlan:
+def _power_balanced(problem: PowerProblem, objective: Objective, theta: float | None) -> PowerPlan:
     """Amplitudes from balancing plus the least noise that meets the target; where none balance, receiver balancing."""
     amplitude, reason = balancing_amplitudes(problem.links, problem.gain)
     if amplitude is None:
-        plan = solve(replace(problem, balance="receiver"), objective=objective)
+        plan = solve(replace(problem, balance="receiver"), objective=objective, theta=theta)
         return replace(plan, notes=(f"balance by receivers instead of power: {reason}",))
-    theta, model_w = float(problem.links.nodes), amplitude**2
+    theta, model_w = float(problem.links.nodes) if theta is None else theta, amplitude**2
     noise_w = np.zeros(len(model_w)) if not problem.private else _least_noise(problem, objective, model_w, theta)
     total_w = model_w + noise_w
     total_w *= (problem.power_w / total_w).min()

@@ -26,10 +26,19 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import InfeasiblePowerError
-from wirelessdl.gaussian import analytic_epsilon, slot_epsilon, slot_mu
+from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing, balanced_air, mix, peak_multiplier, perron_vector, spectral_gap, uniform_air
+from wirelessdl.mixing import (
+    Mixing,
+    balanced_air,
+    metropolis,
+    mix,
+    peak_multiplier,
+    perron_vector,
+    spectral_gap,
+    uniform_air,
+)
 from wirelessdl.units import from_db, to_db
 
 TOLERANCE = 1e-9  # relative, on epsilon, of every plan that is returned
@@ -44,7 +53,7 @@ class PowerProblem:
     samples: [N, links] |h|, realisations for which the target must hold; by default gain. thermal_w: credited thermal
     noise over max gamma^2, W. margin_db: reduction of the allowed mu^2, for gains that differ from their estimates.
     heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more than the links they
-    mix.
+    mix. orthogonal: senders are heard one at a time, so nobody masks another.
     """
 
     links: Links
@@ -62,6 +71,7 @@ class PowerProblem:
     samples: FloatArray | None = None
     heard: Links | None = None
     heard_gain: FloatArray | None = None
+    orthogonal: bool = False
 
     @property
     def audible(self) -> Links:
@@ -115,16 +125,18 @@ class PowerProblem:
 
     def mu(self, alpha: FloatArray, power_w: FloatArray, theta: float) -> FloatArray:
         """Sensitivity over noise deviation on every link at the multiplier theta, `[N, audible links]`."""
-        parts = {
-            "model_w": alpha * power_w,
-            "noise_w": (1.0 - alpha) * power_w * self.rho**2,
-            "step_sensitivity": self.step(theta),
-        }
+        model_w, noise_w, step = alpha * power_w, (1.0 - alpha) * power_w * self.rho**2, self.step(theta)
+        if self.orthogonal:
+            tx, heard = self.audible.tx, self.gains**2
+            return own_mu(heard * model_w[tx], heard * noise_w[tx] + self.thermal_w, step[tx])
+        parts = {"model_w": model_w, "noise_w": noise_w, "step_sensitivity": step}
         return np.stack([link_mu(self.audible, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
 
     def mixing(self, alpha: FloatArray, power_w: FloatArray) -> Mixing:
         """Mixing weights of this split of power. alpha, power_w: [K]."""
         amplitude = np.sqrt(alpha * power_w)
+        if self.orthogonal:
+            return metropolis(self.links, self.gain, amplitude, np.zeros(self.links.nodes, dtype=bool))
         balanced = self.balance == "receiver"
         air = balanced_air(self.links, self.gain, amplitude) if balanced else uniform_air(self.links)
         return mix(self.links, self.gain, amplitude, air=air)
@@ -198,9 +210,9 @@ class PowerPlan:
 
     @cached_property
     def multiplier(self) -> FloatArray:
-        """Limit of each node's gradient multiplier, `[K]`: K where balanced, else 1 / pi, at most theta."""
+        """Limit of each node's gradient multiplier, `[K]`: K where balanced, else 1 / pi; at most theta."""
         if self.balance:
-            return np.full(self.problem.links.nodes, float(self.problem.links.nodes))
+            return np.full(self.problem.links.nodes, min(float(self.problem.links.nodes), self.theta))
         return np.minimum(1.0 / self.perron, self.theta)
 
     @cached_property
@@ -216,11 +228,10 @@ class PowerPlan:
 
     @cached_property
     def epsilon_own(self) -> FloatArray:
-        """One-slot epsilon of each sender masked by its own noise only, `[K]` (analytic): against any listener."""
+        """One-slot epsilon of each sender masked by its own noise only, `[K]`: against any listener."""
         noise_w = self.beta * self.power_w * self.problem.rho**2
-        return analytic_epsilon(
-            own_mu(self.alpha * self.power_w, noise_w, self.problem.step(self.theta)), self.problem.delta
-        )
+        mu = own_mu(self.alpha * self.power_w, noise_w, self.problem.step(self.theta))
+        return slot_epsilon(mu, self.problem.delta)
 
     @cached_property
     def spectral_gap(self) -> float:

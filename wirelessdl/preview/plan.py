@@ -1,9 +1,9 @@
 """A verdict before training: what the power plan promises and what its noise will do to learning.
 
 The network's model is the pi-weighted mean of all models. In a round its noise has norm
-gamma rho sqrt(m sum pi_j^2 beta_j/alpha_j), and its update at most gamma K C, when every node's gradient
-reaches the clip and all agree. Their ratio says whether a round moves towards the optimum or
-mostly at random; both shrink with gamma alike, so it holds for the whole run.
+gamma rho sqrt(m sum pi_j^2 beta_j/alpha_j), and its update at most gamma C sum pi_j mult_j, when every node's
+gradient reaches the clip and all agree: gamma C K, or gamma C without multipliers. Their ratio says whether a
+round moves towards the optimum or mostly at random; both shrink with gamma alike, so it holds for the whole run.
 """
 
 from collections.abc import Iterator
@@ -38,6 +38,7 @@ class PlanPreview:
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
     forecast: dict[str, float]  # own total of the worst node if the plan held for the whole run, by accountant
+    protects: str  # what every epsilon is about
     first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
@@ -67,6 +68,7 @@ def preview_plan(world: World) -> PlanPreview:
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
         forecast=forecast(forecast_terms(world), plan),
+        protects=world.terms.protects,
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
         verdict=tuple(_verdict(plan, ratio, privacy, world.allocator, parameters, divisor)),
@@ -75,7 +77,8 @@ def preview_plan(world: World) -> PlanPreview:
 
 def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:
     """Norm of a round's noise over the norm of its largest update, both of the network's model."""
-    return float(plan.noise_per_step * np.sqrt(parameters) / (len(plan.alpha) * clip_norm))
+    update = float(np.sum(plan.perron * plan.multiplier)) * clip_norm
+    return float(plan.noise_per_step * np.sqrt(parameters) / update)
 
 
 def _violation_rate(plan: PowerPlan, fresh: FloatArray) -> float | None:
@@ -113,7 +116,7 @@ def _verdict(
         yield f"{size}: this trains slowly and ends well below what it would without noise"
     else:
         yield f"{size}: this will not train"
-    if privacy.clipping == "batch" and ratio > TRAINS:
+    if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > TRAINS:
         other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor))
         if other is not None:
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
@@ -136,6 +139,7 @@ def _verdict(
 def _try(allocator: PowerAllocator, plan: PowerPlan, **changes: object) -> PowerPlan | None:
     """The plan under other circumstances, where there is one."""
     try:
-        return allocator.allocate(replace(plan.problem, **changes), None)  # type: ignore[arg-type]
+        known = 1.0 if plan.theta == 1.0 else None  # without multipliers there is nothing to find
+        return allocator.allocate(replace(plan.problem, **changes), known)  # type: ignore[arg-type]
     except WirelessdlError:
         return None

@@ -30,12 +30,14 @@ from wirelessdl.privacy.accountant import (
     LinkAccountant,
 )
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler, profile_of
-from wirelessdl.privacy.counts import GRID, ReleaseCounts
+from wirelessdl.privacy.counts import GRID, ReleaseCounts, envelope
+from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
 from wirelessdl.privacy.release import FrameRelease
 
 _AGREE = 1e-9  # of the same sums in another order
+_AFFORDABLE = 24  # compositions, of about 10 ms each, at an evaluation
 _MOST = 10**7  # releases beyond which a budget is no limit
 
 
@@ -47,23 +49,40 @@ class Terms:
     sampler: Sampler
     clipping: Clipping
     delta: float
+    unit: Unit = "sample"
     adjacency: Adjacency = "replace-one"
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
+    evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
 
     @property
     def amplified(self) -> bool:
         """Whether subsampling amplifies privacy."""
-        return self.protocol == "hardened" and self.sampler in ("without-replacement", "poisson")
+        drawn = self.sampler in ("without-replacement", "poisson")
+        return self.protocol == "hardened" and self.unit == "sample" and drawn
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether shuffled epochs are charged, not rounds: a sample takes part once in each."""
+        return self.protocol == "hardened" and self.unit == "sample" and bool(self.epoch_rounds)
+
+    @property
+    def protects(self) -> str:
+        """What the totals protect, in a word or two."""
+        return "one sample" if self.unit == "sample" else "all data of one node"
 
     @property
     def conditions(self) -> list[str]:
         """What the proven total assumes; the engine guarantees all of it except for the learner's memory."""
         kept = [
+            "one sample of one node is protected: replaced by another, everything else the same"
+            if self.unit == "sample"
+            else "all data of one node are protected: replaced by as many others, everything else the same",
+            "clients and their sizes are fixed and public",
             "gains, mixing, plan, faults and compute times do not depend on data",
             "the own term holds the noise that was sent",
             "a learner remembers nothing but its weights (not checked for a class of your own)",
             "batches follow an order drawn anew each epoch; epochs are charged, not rounds"
-            if self.epoch_rounds and self.protocol == "hardened"
+            if self.by_epoch
             else "batches are drawn anew each round, keyed by node and round",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",
@@ -77,7 +96,9 @@ class Terms:
         return [
             *kept,
             "no amplification by sampling: gradients are taken at a noiseless point",
-            "reported accuracy is of the last update, which the total does not cover",
+            "accuracy is of what was received"
+            if self.evaluated == "mixed"
+            else "reported accuracy is of the last update, which the total does not cover",
         ]
 
 
@@ -103,7 +124,7 @@ class Ledger:
         self.own: Accountant
         if terms.amplified:
             self.own = AmplifiedAccountant(q)
-        elif terms.protocol == "hardened" and terms.epoch_rounds:
+        elif terms.by_epoch:
             self.own = EpochAccountant(np.array(terms.epoch_rounds))
         else:
             self.own = GaussianAccountant(self.nodes)
@@ -144,6 +165,26 @@ class Ledger:
         if not self.terms.amplified:
             return bound
         return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
+
+    def own_worst(self) -> float:
+        """Proven total of the worst sender so far, tight and affordable at every evaluation.
+
+        Exact where few senders can be the worst: of those with the same releases it is the one with the largest
+        sampling rate. Otherwise that of a sender who would have made every sender's releases, which bounds them all.
+        """
+        bound = float(self.own_bound().max(initial=0.0))
+        if not self.terms.amplified:
+            return bound
+        kinds: dict[tuple[tuple[int, int], ...], int] = {}
+        for node, cells in enumerate(self.cells):
+            kind = tuple(sorted(cells.items()))
+            if kind not in kinds or self._q[node] > self._q[kinds[kind]]:
+                kinds[kind] = node
+        if sum(len(kind) for kind in kinds) <= _AFFORDABLE:
+            rough = self.own_bound()
+            return max(self._composed(node, self.cells[node], rough[node]) for node in kinds.values())
+        most = envelope([dict(kind) for kind in kinds], _AFFORDABLE // 2)
+        return self._composed(int(np.argmax(self._q)), most, bound)
 
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. own_mu: [K] mu of that release."""

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.streams import Streams
 
@@ -71,24 +70,3 @@ def coloring(links: Links) -> IntArray:
         taken = set(turn[others[others != node]].tolist())
         turn[node] = next(n for n in range(nodes) if n not in taken)
     return turn
-
-
-def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listening: BoolArray) -> Mixing:
-    """Weights 1 / (1 + max(d_i, d_j)) of neighbours that are heard one at a time and hear back.
-
-    Doubly stochastic without any coordination. Each reception is divided by its own estimated gain, so receiver
-    noise comes in through every link alone: `scale` is the root of the sum of its squares. Who is listening takes
-    the mean of all it hears.
-    """
-    audible = (gain_est > 0) & (amplitude[links.tx] > 0)
-    use = audible & np.isin(
-        links.reverse_number, links.number[audible]
-    )  # a link that is not answered would tip the balance
-    degree = np.bincount(links.rx[use], minlength=links.nodes)
-    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
-    takes = audible & listening[links.rx]
-    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
-    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
-    inverse = np.divide(weight, gain_est * amplitude[links.tx], out=np.zeros_like(weight), where=audible)
-    own = 1.0 - links.sum_per_receiver(weight)
-    return Mixing(links, weight, own, np.sqrt(links.sum_per_receiver(inverse**2)))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, shown
-from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
+from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine, RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.learning.superposition import Segment
@@ -187,8 +187,9 @@ class Engine:
             multiplier=multiplier,
             spectral_gap=self._spectral_gap(round, weights.known),
             link_epsilon=link_epsilon,
-            own_epsilon=analytic_epsilon(release.own_mu, terms.delta),
+            own_epsilon=slot_epsilon(release.own_mu, terms.delta),
             own_bound=stages.ledger.own_bound(),
+            own_total=self._own_total(round),
         )
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
@@ -207,10 +208,19 @@ class Engine:
         self.trace.fire("learning.update", now_ns, round=round, decision=decision, result=result, record=record)
         self._hooks.on_record(record)
 
+    def _evaluated(self, round: int) -> bool:
+        return round % self.terms.eval_every == 0 or round == self.terms.rounds
+
+    def _own_total(self, round: int) -> float:
+        """Proven total of the worst sender; NaN between evaluations."""
+        if not self._evaluated(round):
+            return float("nan")
+        ledger = self.stages.ledger
+        return float(ledger.own_total().max()) if round == self.terms.rounds else ledger.own_worst()
+
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
         terms, plan = self.terms, decision.plan
-        evaluate = decision.round % terms.eval_every == 0 or decision.round == terms.rounds
         own = decision.on_air * np.sqrt(terms.self_interference * plan.alpha * decision.budget_w)
         jammer_w = decision.channel.jammer_w
         noise = np.sqrt(terms.thermal_w if jammer_w is None else terms.thermal_w + jammer_w)
@@ -234,7 +244,7 @@ class Engine:
                 learning_rate=decision.learning_rate,
                 multiplier=decision.multiplier,
             ),
-            evaluate=evaluate,
+            evaluate=self._evaluated(decision.round),
         )
 
     def _silence(self, over_budget: BoolArray) -> None:

@@ -21,6 +21,8 @@ class PowerTerms:
     """What a power problem is stated under, but for links and gains.
 
     power_w: [K] budgets, W. sensitivity: [K]. thermal_w: credited thermal noise over max gamma^2; 0 where none is.
+    orthogonal: senders are heard one at a time. theta: what the multiplier is at most, where its rule says so; None: it
+    follows from the mixing.
     """
 
     power_w: FloatArray
@@ -33,6 +35,8 @@ class PowerTerms:
     alpha_min: float
     beta_min: float
     margin_db: float
+    orthogonal: bool = False
+    theta: float | None = None
 
     def problem(
         self,
@@ -60,6 +64,7 @@ class PowerTerms:
             samples=samples,
             heard=None if heard is None else heard[0],
             heard_gain=None if heard is None else heard[1],
+            orthogonal=self.orthogonal,
         )
 
 
@@ -108,7 +113,7 @@ class Planner:
             problem = self._terms.problem(
                 channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
             )
-            self._first = self._solve(problem)
+            self._first = self._solve(problem, self._terms.theta)
         return self._first
 
     def plan(self, channel: FrameChannel, sigma: FloatArray) -> PowerPlan:
@@ -144,10 +149,12 @@ class Planner:
         problem = self._terms.problem(
             channel.links,
             channel.gain_est,
+            # every slot of a payload has gains of its own, and the plan must hold in all of them
+            samples=np.stack([slot.gain_est for slot in channel.slots]) if len(channel.slots) > 1 else None,
             heard=channel.strangers(channel.slots[0].gain_est),
             power_w=None if uneven is None else budgets_w * uneven,
         )
-        plan = self._solve(problem, None if self._terms.balance else first.theta)
+        plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)
         if uneven is not None:
             plan = replace(plan, problem=replace(plan.problem, power_w=budgets_w), power_w=budgets_w)
         return plan
@@ -176,7 +183,8 @@ def _relative_noise(channel: FrameChannel, sigma: FloatArray) -> FloatArray:
 def _unchanged(problem: PowerProblem, channel: FrameChannel) -> bool:
     """Whether a plan is for this very channel."""
     same = _alike(problem.audible, channel.heard) and _alike(problem.links, channel.links)
-    return same and np.array_equal(problem.gains[0], channel.slots[0].gain_est)
+    estimates = [slot.gain_est for slot in channel.slots]
+    return same and len(problem.gains) == len(estimates) and all(map(np.array_equal, problem.gains, estimates))
 
 
 def _alike(one: Links, other: Links) -> bool:

@@ -34,7 +34,8 @@ class FrameDecision:
     spectral_gap: float
     link_epsilon: FloatArray
     own_epsilon: FloatArray
-    own_bound: FloatArray  # of each sender over the rounds so far
+    own_bound: FloatArray  # proven total of each sender over the rounds so far, by a fast bound
+    own_total: float  # of the worst sender, tight; NaN between evaluations
 
     @property
     def absent(self) -> BoolArray:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.mixing import Mixing, balanced_air, mix, uniform_air
+from wirelessdl.mixing import Mixing, balanced_air, metropolis, mix, uniform_air
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.radio.access import metropolis
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 
 

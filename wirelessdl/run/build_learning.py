@@ -103,6 +103,7 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
                 f"learning.partition gave node {node} a sample twice or one that does not exist; "
                 "epsilon protects samples, so each must be there once"
             )
+    _require_disjoint(builder, clients)
     fewest = min(range(nodes), key=lambda node: len(clients[node]))
     share = learning.sampling == "full" or learning.batch_fraction > 0  # of whatever a node has
     if len(clients[fewest]) < (1 if share else learning.batch_size):
@@ -111,6 +112,20 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
             "lower batch_size, use batch_fraction, fewer nodes, or a more even partition"
         )
     return clients
+
+
+def _require_disjoint(builder: Builder, clients: list[IntArray]) -> None:
+    """A sample that two nodes hold is sent by both, and the total of one of them is not its epsilon."""
+    samples = np.concatenate(clients)
+    owner = np.repeat(np.arange(len(clients)), [len(client) for client in clients])
+    order = np.argsort(samples, kind="stable")
+    twice = np.flatnonzero(np.diff(samples[order]) == 0)
+    if len(twice):
+        first, second = owner[order[twice[0] : twice[0] + 2]]
+        raise builder.fail(
+            f"learning.partition gave sample {samples[order[twice[0]]]} to nodes {first} and {second}; epsilon counts "
+            "what one node sends, so no two nodes may hold the same sample: make clients disjoint"
+        )
 
 
 def _learner(builder: Builder, data: Dataset, streams: Streams) -> Any:
@@ -134,6 +149,7 @@ def _engine(
         clip_norm=privacy.clip_norm,
         projection_radius=learning.projection_radius,
         gradient_at="mixed" if privacy.protocol == "hardened" else "own",
+        evaluated="mixed" if privacy.protocol == "hardened" or learning.stop_after else "own",
         dtype=learning.dtype,
         device=device,
         sampling=learning.sampling,

@@ -9,7 +9,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.learning.runtime import fetch
-from wirelessdl.learning.sampling import Sampler
+from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
@@ -126,7 +126,8 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns) -> Columns:
         "noise_std": each(lambda d: d.sigma.max()),
         "epsilon_link_max": each(lambda d: d.link_epsilon.max(initial=0.0)),
         "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
-        "epsilon_total_max": each(lambda d: d.own_bound.max()),
+        "epsilon_own_bound": each(lambda d: d.own_bound.max()),
+        "epsilon_own_total": np.ma.masked_invalid(each(lambda d: d.own_total)),
         "violations": each(lambda d: d.violations),
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
@@ -157,9 +158,7 @@ def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
     }
 
 
-def client_columns(
-    data: Dataset, client_indices: Sequence[IntArray], sampler: Sampler, sensitivity: FloatArray
-) -> Columns:
+def client_columns(data: Dataset, client_indices: Sequence[IntArray], exposure: Exposure) -> Columns:
     """One row per node: all that analysis needs of the data. client_indices: the samples of each node."""
     samples = np.array([len(client) for client in client_indices])
     counts = samples[:, None]
@@ -168,9 +167,9 @@ def client_columns(
     return {
         "node": np.arange(len(samples)),
         "samples": samples,
-        "sampling_rate": sampler.rate,
-        "sensitivity": sensitivity,
-        "epoch_rounds": sampler.epoch_rounds,
+        "sampling_rate": exposure.sampling_rate,
+        "sensitivity": exposure.sensitivity,
+        "epoch_rounds": exposure.epoch_rounds,
         "class_counts": counts.tolist(),
     }
 
@@ -190,6 +189,7 @@ def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
         "view": label([statement.view for statement in statements]),
         "status": label([statement.status for statement in statements]),
         "accountant": label([statement.accountant for statement in statements]),
+        "unit": [terms.unit] * len(rx),
         "adjacency": [terms.adjacency] * len(rx),
         "sampler": [terms.sampler] * len(rx),
         "clipping": [terms.clipping] * len(rx),

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.leakage import own_mu
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.combinations import Accountant
+from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.run.world import World
 
@@ -19,14 +20,12 @@ from wirelessdl.run.world import World
 class ForecastTerms:
     """What the releases of a run depend on besides its plan.
 
-    rates: [rounds] gamma_t. sensitivity, sampling_rate, epoch_rounds: [K]. terms: what totals are stated under.
+    rates: [rounds] gamma_t. exposure: how data enter gradients. terms: what totals are stated under.
     """
 
     rates: FloatArray
     rho: float
-    sensitivity: FloatArray
-    sampling_rate: FloatArray
-    epoch_rounds: IntArray
+    exposure: Exposure
     terms: Terms
 
 
@@ -36,9 +35,7 @@ def forecast_terms(world: World) -> ForecastTerms:
     return ForecastTerms(
         rates=np.array([world.schedule.rate(round) for round in range(1, rounds + 1)]),
         rho=world.scenario.privacy.rho,
-        sensitivity=world.learning.sensitivity,
-        sampling_rate=world.learning.sampler.rate,
-        epoch_rounds=world.learning.sampler.epoch_rounds,
+        exposure=world.exposure,
         terms=world.terms,
     )
 
@@ -46,21 +43,23 @@ def forecast_terms(world: World) -> ForecastTerms:
 def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
     """Own-noise total of the worst node after all rounds, under every accountant that may count it.
 
-    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks.
+    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks. Nothing
+    amplifies what a whole node's data add.
     """
     terms, releases = given.terms, len(given.rates) - 1
     noise_w = plan.beta * plan.power_w * given.rho**2
-    mu = own_mu(plan.alpha * plan.power_w, noise_w, given.sensitivity * plan.theta)
-    if terms.protocol == "paper":
-        spread = float(np.sqrt(np.sum((given.rates[:-1] / given.rates[1:]) ** 2)))
+    mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)
+    if terms.protocol == "paper" or terms.unit == "node":
+        lag = given.rates[:-1] / given.rates[1:] if terms.protocol == "paper" else np.ones(releases)
+        spread = float(np.sqrt(np.sum(lag**2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}
     sampler = terms.sampler
     names = valid_accountants(sampler, "replace-one", terms.clipping)
     if not np.isfinite(mu).all():
         return dict.fromkeys(names, math.inf)
     # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
-    charged = [math.ceil(releases / rounds) for rounds in given.epoch_rounds.tolist()]
-    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, given.sampling_rate, charged)})
+    charged = [math.ceil(releases / rounds) for rounds in given.exposure.epoch_rounds.tolist()]
+    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, given.exposure.sampling_rate, charged)})
 
     def total(name: Accountant, triple: tuple[float, float, int]) -> float:
         return total_epsilon(*triple, delta=terms.delta, accountant=name, sampler=sampler, clipping=terms.clipping)

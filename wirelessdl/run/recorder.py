@@ -20,6 +20,7 @@ from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_s
 
 _FEWEST_ROUNDS = 20
+_ROUNDED = 1e-5  # relative, of squared norms in float32
 _PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
 
@@ -82,6 +83,7 @@ class Recorder:
         # last of all: what the rounds table has, every other table has too
         self.writer.part("rounds", round_columns(records, nodes), first, last)
         _require_finite(records, loss)
+        _require_within_budget(records, nodes["power_w"])
 
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
@@ -101,6 +103,19 @@ def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:
         )
 
 
+def _require_within_budget(records: list[RoundRecord], power_w: FloatArray) -> None:
+    """No node may radiate more than its budget, whatever a plan or a model of the user's does."""
+    budget_w = np.stack([record.decision.plan.problem.power_w for record in records])
+    over = power_w.reshape(budget_w.shape) > budget_w * (1.0 + _ROUNDED)
+    if over.any():
+        row, node = np.argwhere(over)[0]
+        raise TrainingError(
+            f"node {node} radiates {power_w.reshape(budget_w.shape)[row, node]:.6g} W in round "
+            f"{records[row].decision.round}, above its budget of {budget_w[row, node]:.6g} W: the power allocator gave "
+            "it more than it has, or its model left the ball of learning.projection_radius"
+        )
+
+
 def progress(record: RoundRecord, rounds: int) -> Progress:
     """Where the run is, from an evaluated record."""
     result = record.result
@@ -115,5 +130,5 @@ def progress(record: RoundRecord, rounds: int) -> Progress:
         accuracy_min=float(accuracy.min()),
         accuracy_max=float(accuracy.max()),
         loss_mean=float(loss.mean()) if len(loss) else float("nan"),
-        epsilon_own_total=float(record.decision.own_bound.max()),
+        epsilon_own_total=record.decision.own_total,
     )

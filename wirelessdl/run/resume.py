@@ -201,3 +201,20 @@ def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
 def _show(value: Any) -> str:
     text = "absent" if value is None else str(value)
     return text if len(text) <= 40 else f"{text[:12]}..."
+
+
+def extensions(run: Run, rounds: int) -> list[int]:
+    """Numbers of rounds that a run had been declared with before it was extended to so many."""
+    said = run.provenance.get("extended")
+    before = [number for number in said if isinstance(number, int)] if isinstance(said, list) else []
+    declared = run.scenario["scenario"]["rounds"]
+    return [*before, declared] if declared < rounds else before
+
+
+def extension_warning(before: list[int], rounds: int) -> str:
+    """What an extension does to the total."""
+    steps = " to ".join(str(number) for number in [*before, rounds])
+    return (
+        f"the run was extended from {steps} rounds, when results could be seen: its total is that of {rounds} rounds, "
+        "and a guarantee only if it was never going to be extended further"
+    )

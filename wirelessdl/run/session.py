@@ -18,6 +18,8 @@ from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
 from wirelessdl.run.resume import (
+    extension_warning,
+    extensions,
     refuse_changes,
     require_charged,
     require_traced,
@@ -106,6 +108,7 @@ def resume(
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
     session.anew = bool(run.summary.get("stopped"))
+    session.extended = extensions(run, going.scenario.scenario.rounds)
     kept = _sound(folder, candidates, session.engine)
     require_whole(run, kept.round if kept is not None else 0)
     if kept is not None:
@@ -166,6 +169,7 @@ class _Session:
         self._stopped: int | None = None
         self._evaluated_round = 0
         self.anew = False  # whether a run that had come to rest is being extended
+        self.extended: list[int] = []  # rounds declared before, where the run was extended
         for source, listener in (callbacks.connect or {}).items():
             self.engine.trace.connect(source, listener)
         connect_log(self.engine.trace, parse_log(callbacks.log))
@@ -173,9 +177,7 @@ class _Session:
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
         self._warnings = scenario_warnings(world)
-        self.clients = client_columns(
-            world.data, world.client_indices, world.learning.sampler, world.learning.sensitivity
-        )
+        self.clients = client_columns(world.data, world.client_indices, world.exposure)
 
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
@@ -185,6 +187,9 @@ class _Session:
         self.earlier_s = kept.facts.get("wall_s", 0.0) if kept is not None else 0.0
         if resumed:
             self.origin["resumed"] = resumed
+        if self.extended:
+            self.origin["extended"] = self.extended
+            self._warnings.append(extension_warning(self.extended, self.scenario.scenario.rounds))
         self._lock: RunLock | None = None
         try:
             if kept is not None:
@@ -349,6 +354,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "delta": privacy.delta,
         "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()),
         "violations": engine.violations,
+        "unit": privacy.unit,
         "epsilon_own_total": float(own),
         "epsilon_link_total": float(link),
         "delta_total": privacy.delta_total,

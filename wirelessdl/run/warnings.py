@@ -25,6 +25,15 @@ def _privacy(world: World) -> Iterator[str]:
                 f"privacy.{key} is {delta:g}; not below 1/n, {1 / sizes[fewest]:.2g} for node {fewest}: "
                 "such a delta allows a sample to be published outright"
             )
+    dataset = world.scenario.learning.dataset
+    from_labels = (
+        dataset.name == "file" and world.data.task == "classification" and not dataset.parameters.get("classes")
+    )
+    if np.isfinite(privacy.epsilon_max) and from_labels:
+        yield (
+            "learning.dataset takes its classes from the labels, which are private: state them as classes, so that "
+            "they tell nothing"
+        )
     if privacy.credit_thermal:
         yield "privacy.credit_thermal counts receiver noise as masking: a better receiver hears more"
 
@@ -51,10 +60,10 @@ def _plans(world: World) -> Iterator[str]:
             f'power.schedule is "{power.schedule}" while nodes or links fall silent: a link whose maskers are away '
             "leaks more than epsilon_max; violations are counted, the own total holds"
         )
-    if masked and world.frame.slots > 1:
+    if masked and world.frame.slots > 1 and power.schedule != "adaptive":
         yield (
-            f"a payload goes in {world.frame.slots} slots and the plan is made from the first one's pilots; later "
-            'slots may exceed epsilon_max: use objective = "own-noise"'
+            f"a payload goes in {world.frame.slots} slots, each with gains of its own, and the plan does not follow "
+            'them: slots may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
         )
     fades = any(capability(named.model, "small_scale") for named in world.channel.models)
     if power.balance == "power" and power.schedule != "adaptive" and (fades or moves):

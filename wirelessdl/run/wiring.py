@@ -57,7 +57,7 @@ def make_planner(world: World) -> Planner:
     terms = PowerTerms(
         power_w=world.power_w,
         rho=privacy.rho,
-        sensitivity=world.learning.sensitivity,
+        sensitivity=world.exposure.sensitivity,
         delta=privacy.delta,
         epsilon_max=privacy.epsilon_max,
         balance=power.balance,
@@ -65,6 +65,8 @@ def make_planner(world: World) -> Planner:
         alpha_min=power.alpha_min,
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
+        orthogonal=world.scenario.radio.access == "tdma",
+        theta=1.0 if rule_for(world.scenario) == "none" else None,
     )
     return Planner(
         terms,
@@ -110,13 +112,13 @@ def _stages(world: World, planner: Planner) -> Stages:
     terms = ReleaseTerms(
         protocol=privacy.protocol,
         rho=privacy.rho,
-        sensitivity=world.learning.sensitivity,
+        sensitivity=world.exposure.sensitivity,
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
         orthogonal=orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
     )
     releases = Releases(terms, pending)
-    ledger = Ledger(world.terms, world.learning.sampler.rate)
+    ledger = Ledger(world.terms, world.exposure.sampling_rate)
     return Stages(
         observer=make_observer(world),
         access=Access(nodes, world.streams, half_duplex=radio.duplex == "half", orthogonal=orthogonal),

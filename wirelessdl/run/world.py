@@ -5,6 +5,8 @@ Nobody carries a World along: functions of `run` and `preview` take it apart and
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.fading_samples import FadingSamples
@@ -18,6 +20,7 @@ from wirelessdl.network.mobility import Mobility
 from wirelessdl.network.topology import SnrDb, Topology
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.combinations import SAMPLERS
+from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
@@ -86,5 +89,21 @@ class World:
     def terms(self) -> Terms:
         """What the ledger states its totals under."""
         privacy, sampling = self.scenario.privacy, self.scenario.learning.sampling
-        epochs = tuple(self.learning.sampler.epoch_rounds.tolist()) if sampling == "shuffled" else ()
-        return Terms(privacy.protocol, SAMPLERS[sampling], privacy.clipping, privacy.delta_total, epoch_rounds=epochs)
+        return Terms(
+            privacy.protocol,
+            SAMPLERS[sampling],
+            privacy.clipping,
+            privacy.delta_total,
+            unit=privacy.unit,
+            evaluated=self.learning.settings.evaluated,
+            epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
+        )
+
+    @property
+    def exposure(self) -> Exposure:
+        """How far and how often what epsilon protects enters gradients."""
+        privacy, sampler = self.scenario.privacy, self.learning.sampler
+        if privacy.unit == "sample":
+            return Exposure(self.learning.sensitivity, sampler.rate, sampler.epoch_rounds)
+        whole = np.full(self.nodes, 2.0 * privacy.clip_norm)  # no gradient is longer than the clip norm
+        return Exposure(whole, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))

@@ -34,6 +34,8 @@ def _one(n: int, event: dict[str, Any], needed: tuple[str, ...], optional: Mappi
                 raise ValueError(f"events[{n}].{key} is {value!r}; must be true or false")
         elif isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
             raise ValueError(f"events[{n}].{key} is {value!r}; must be a number >= 0")
+        elif key == "for_s" and value == 0:
+            raise ValueError(f"events[{n}].for_s is {value!r}; nothing happens in no time: must be > 0")
     return full
 
 

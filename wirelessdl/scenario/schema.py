@@ -181,6 +181,11 @@ class PrivacySection(Section):
         description="hardened: gradient at the received mix, for which amplification by sampling is proven; paper: "
         "gradient at the node's own model, as printed.",
     )
+    unit: Literal["sample", "node"] = Field(
+        "sample",
+        description="What every epsilon protects. sample: one sample of one node; node: all data of one node, without "
+        "amplification by sampling and with the noise that this takes.",
+    )
     epsilon_max: float = Field(
         ge=1e-9,
         json_schema_extra=_rule("must be > 0, or inf for no privacy noise"),
@@ -347,6 +352,12 @@ class Scenario(Section):
             raise ValueError(
                 'privacy.clipping is "per-sample" under privacy.protocol "paper"; its sensitivity 2C/B does not hold '
                 'there: use clipping = "batch", or protocol = "hardened"'
+            )
+        if self.privacy.unit == "node" and self.learning.sampling == "poisson" and self.privacy.clipping != "batch":
+            raise ValueError(
+                'privacy.unit is "node" under learning.sampling "poisson" and per-sample clipping; a batch may then '
+                'hold any number of samples, and nothing bounds what a node adds: use clipping = "batch", or '
+                '"without-replacement"'
             )
         if self.privacy.credit_thermal and self.radio.use_full_power:
             raise ValueError(

@@ -1,9 +1,10 @@
 """The runs in a folder, and the status of each."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +64,7 @@ def run_status(path: Path) -> RunStatus:
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
-        epsilon=_exact(run.summary.get("epsilon_own_total"), epsilon),
+        epsilon=_final(headline(run.summary), epsilon),
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
     )
@@ -80,26 +81,31 @@ def state_of(path: Path) -> State:
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None]:
-    """Last round, last accuracy and epsilon written; reads from the newest part backwards."""
-    round, epsilon = 0, None
+    """Last round, and accuracy and epsilon of the last evaluation; reads from the newest part backwards."""
+    round = 0
     for part in reversed(find_parts(path, "rounds").paths):
         try:
             with open_regular(part) as handle:
                 stored = pq.ParquetFile(handle, page_checksum_verification=True)
-                table = stored.read(columns=["round", "accuracy_mean", "epsilon_total_max"])
+                table = stored.read(columns=["round", "accuracy_mean", "epsilon_own_total"])
         except (pa.ArrowException, OSError, ValueError):
             continue
         if not round:
-            round, epsilon = table["round"][-1].as_py(), table["epsilon_total_max"][-1].as_py()
-        accuracy = pc.drop_null(table["accuracy_mean"])
-        if len(accuracy):
-            return round, accuracy[-1].as_py(), epsilon
-    return round, None, epsilon
+            round = table["round"][-1].as_py()
+        accuracy, epsilon = (pc.drop_null(table[name]) for name in ("accuracy_mean", "epsilon_own_total"))
+        if len(accuracy) and len(epsilon):
+            return round, accuracy[-1].as_py(), epsilon[-1].as_py()
+    return round, None, None
 
 
-def _exact(total: object, bound: float | None) -> float | None:
-    """The exact total of a finished run, else the running bound."""
-    return float(str(total)) if total is not None else bound
+def headline(summary: Mapping[str, Any]) -> object:
+    """Proven own total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
+    return summary.get("epsilon_own_declared", summary.get("epsilon_own_total"))
+
+
+def _final(total: object, latest: float | None) -> float | None:
+    """The total of a finished run, else that of the last evaluation."""
+    return float(str(total)) if total is not None else latest
 
 
 def _lenient(path: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -70,10 +70,16 @@ TABLES: dict[str, pa.Schema] = {
                 "largest epsilon of one transmission with the sender's own noise alone, over senders",
             ),
             (
-                "epsilon_total_max",
+                "epsilon_own_bound",
                 _F,
                 "",
-                "largest proven own total so far, over senders, by a fast upper bound (see privacy)",
+                "upper bound of epsilon_own_total that is quick to compute, in every round",
+            ),
+            (
+                "epsilon_own_total",
+                _F,
+                "",
+                "largest proven own total so far, over senders (see privacy); null between evaluations",
             ),
             ("violations", _I, "", "links whose one-slot epsilon exceeds epsilon_max in this round"),
             ("active_nodes", _I, "", "nodes that transmitted"),
@@ -182,7 +188,7 @@ TABLES: dict[str, pa.Schema] = {
                 "",
                 "q, sampling rate for amplification: batch size over samples; 1 if sampling gives none",
             ),
-            ("sensitivity", _F, "", "largest change of the clipped gradient when one sample is replaced"),
+            ("sensitivity", _F, "", "largest change of the clipped gradient when one unit (privacy.unit) is replaced"),
             ("epoch_rounds", _I, "", "rounds per epoch under shuffled sampling; 1 otherwise"),
             (
                 "class_counts",
@@ -212,6 +218,7 @@ TABLES: dict[str, pa.Schema] = {
             ),
             ("status", _TEXT, "", "proven; or unproven: the paper's sum over rounds"),
             ("accountant", _TEXT, "", "method that composed the releases"),
+            ("unit", _TEXT, "", "what is protected: one sample, or all data of one node"),
             ("adjacency", _TEXT, "", "neighbouring relation of data sets"),
             ("sampler", _TEXT, "", "sampling method of batches"),
             ("clipping", _TEXT, "", "clipping method"),

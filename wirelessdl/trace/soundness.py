@@ -18,16 +18,33 @@ from wirelessdl.trace.schema import TABLES
 
 # columns that may be null, and numbers that may be infinite (no privacy) or not a number
 _NULLS = {
-    "rounds": ("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean", "spectral_gap"),
+    "rounds": ("epsilon_own_total", "accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean", "spectral_gap"),
     "nodes": ("accuracy", "loss", "grad_norm", "excess_loss", "self_interference_w", "turn", "battery_j"),
     "links": ("phase_rad", "snr_db"),
     "events": ("node",),
     "privacy": ("rx",),
     "clients": (),
 }
-_INFINITE = ("epsilon", "epsilon_link_max", "epsilon_own_max", "epsilon_total_max", "epsilon_total", "snr_db")
+_INFINITE = (
+    "epsilon",
+    "epsilon_link_max",
+    "epsilon_own_max",
+    "epsilon_own_bound",
+    "epsilon_own_total",
+    "epsilon_total",
+    "snr_db",
+)
 _LOOSE = ("loss", "loss_mean", "grad_norm", "excess_loss", "accuracy", "consensus_distance")  # training may blow up
-_FIGURES = ("rounds", "nodes", "accuracy_mean", "epsilon_own_total", "epsilon_link_total", "time_s", "energy_j")
+_FIGURES = (
+    "rounds",
+    "nodes",
+    "accuracy_mean",
+    "epsilon_own_total",
+    "epsilon_own_declared",
+    "epsilon_link_total",
+    "time_s",
+    "energy_j",
+)
 
 
 def problems_of(run: Run) -> Iterator[str]:

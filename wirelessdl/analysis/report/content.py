@@ -34,8 +34,8 @@ _SAMPLERS = {
     "shuffled": "batches follow a new random order every epoch, and every epoch is one release",
 }
 _ADJACENCY = {
-    "replace-one": "adjacent data sets differ in one sample that is replaced",
-    "add-remove": "adjacent data sets differ in one sample that is added or removed",
+    ("replace-one", "sample"): "adjacent data sets differ in one sample that is replaced",
+    ("replace-one", "node"): "adjacent data sets differ in all data of one node, replaced by as many other samples",
 }
 _CLIPPING = {
     "per-sample": "the gradient of every sample is clipped",
@@ -123,7 +123,7 @@ def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
     if len(own):
         row = own.iloc[0]
         terms = [
-            _ADJACENCY.get(row["adjacency"], row["adjacency"]),
+            _ADJACENCY.get((row["adjacency"], row["unit"]), f"{row['adjacency']} of one {row['unit']}"),
             _SAMPLERS.get(row["sampler"], row["sampler"]),
             _CLIPPING.get(row["clipping"], row["clipping"]),
             f"delta is {row['delta']:g}, and no sender made more than {int(own['rounds'].max())} releases",

@@ -34,7 +34,7 @@ function drawLoss() {
   const traces = page.runs.map((run, n) => line(n, run.learning.loss[x], run.learning.loss.mean, {
     customdata: run.learning.loss.round, hovertemplate: "round %{customdata}: %{y:.3g}<extra></extra>", line: { color: series(n), width: 1.2, dash: dashes[n % 6] },
   }));
-  const made = layout("Mini-batch loss, mean of nodes", { xaxis: axis(axisOf[x].title), yaxis: axis("nat") });
+  const made = layout("Mini-batch loss, mean of nodes (no epsilon covers it)", { xaxis: axis(axisOf[x].title), yaxis: axis("nat") });
   draw("fig-loss", traces, several ? withLegend(made, page.runs.length) : made);
 }
 

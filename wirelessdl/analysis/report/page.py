@@ -10,7 +10,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import wirelessdl
 from wirelessdl.analysis.report.content import content_of
-from wirelessdl.analysis.runs import FIGURES, differing, final_figures, formatted, labels, open_runs, shown, state
+from wirelessdl.analysis.runs import (
+    FIGURES,
+    differing,
+    final_figures,
+    formatted,
+    labels,
+    open_runs,
+    protects,
+    shown,
+    state,
+)
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, write_text
@@ -100,7 +110,8 @@ def _one_line(value: Any) -> str:
 def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     finals = [final_figures(run) for run in runs]
     rows = [(words, [formatted(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
-    return [("state", [state(run) for run in runs]), *rows]
+    protected = ("every epsilon protects", [protects(run) for run in runs])
+    return [("state", [state(run) for run in runs]), protected, *rows]
 
 
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
@@ -108,14 +119,16 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
     number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
-    own = "proven, against all receivers together" if run.summary else "so far, running bound"
+    own = f"for {protects(run)}; proven, against all receivers together{'' if run.summary else ', so far'}"
+    if number["epsilon_own"] != number["epsilon_own_total"]:
+        own += f"; at the declared number of rounds: an odometer read {number['epsilon_own_total']} at the stop"
     if number["epsilon_link_total"]:
         own += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
     limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} links exceeded it"
     return [
         ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
-        ("own epsilon of the run", number["epsilon_own_total"] or "none yet", own),
-        ("epsilon of one slot", number["epsilon_link_max"], f"worst link; {limit}"),
+        ("own epsilon of the run", number["epsilon_own"] or "none yet", own),
+        ("epsilon of one slot", number["epsilon_link_max"], f"worst link, one antenna in phase; {limit}"),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
         ("energy used", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
         ("rounds", number["rounds"], f"{number['wall_s']} s of wall-clock time" if number["wall_s"] else "so far"),

@@ -36,6 +36,7 @@ class File:
         path: str,
         label: str = "label",
         task: Task = "classification",
+        classes: int | list[str] | None = None,
         test_path: str | None = None,
         test_share: Annotated[float, Gt(0), Lt(1)] = 0.2,
         scale: Annotated[float, Gt(0)] | None = None,
@@ -48,6 +49,11 @@ class File:
     ):
         self.path, self.test_path, self.folders = path, test_path, folders or (Path.cwd(),)
         self.label, self.task, self.test_share, self.seed = label, task, test_share, seed
+        self.classes = classes
+        if isinstance(classes, bool) or (
+            classes is not None and (classes if isinstance(classes, int) else len(classes)) < 2
+        ):
+            raise ValueError(f"classes is {classes!r}; must be a number of at least 2, or the names of two or more")
         self.scale, self.mean, self.deviation = scale, mean, deviation
         self.image_size, self.grey = image_size, grey
 
@@ -200,11 +206,32 @@ class File:
         whole = all(part.dtype.kind != "f" or np.array_equal(part, np.round(part)) for part in parts)
         if not whole:
             raise ValueError('task is "classification"; labels are not whole numbers or words: is it a "regression"?')
+        if self.classes is not None:
+            return [self._stated(part, self.classes) for part in parts], self._count(self.classes)
         known, number = np.unique(np.concatenate(parts), return_inverse=True)
         if len(known) < 2:
             raise ValueError(f'path is "{self.path}"; all labels are {known[0]!r}: needs at least two classes')
         cuts = np.cumsum([len(part) for part in parts])[:-1]
         return [part.astype(np.int64) for part in np.split(number, cuts)], len(known)
+
+    @staticmethod
+    def _count(classes: int | list[str]) -> int:
+        return classes if isinstance(classes, int) else len(classes)
+
+    def _stated(self, labels: NDArray[Any], classes: int | list[str]) -> NDArray[np.int64]:
+        """Class numbers, where the scenario says which classes there are: no label adds one."""
+        if isinstance(classes, int):
+            numeric = labels.dtype.kind in "iuf"
+            inside = (labels >= 0) & (labels < classes) if numeric else np.zeros(len(labels), dtype=bool)
+            rule, number = f"must be 0 to {classes - 1}", labels
+        else:
+            order = {name: place for place, name in enumerate(classes)}
+            number = np.array([order.get(str(label), -1) for label in labels.tolist()])
+            inside, rule = number >= 0, "must be one of the classes that are named"
+        if not inside.all():
+            wrong = labels[~inside][0]
+            raise ValueError(f'path is "{self.path}"; label {wrong!r} is none of learning.dataset.classes: {rule}')
+        return number.astype(np.int64)
 
     def _require_finite(self, samples: NDArray[Any]) -> None:
         if samples.dtype.kind == "f" and not np.isfinite(samples).all():
