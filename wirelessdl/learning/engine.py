@@ -189,7 +189,7 @@ class LearningEngine:
         mixed, self_interference_power = self._superpose(given)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
-        step = self._column(update.step).neg_()
+        step = -self._column(update.step)
         loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
 
         def learn(worker: int, piece: int) -> None:

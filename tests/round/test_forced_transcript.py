@@ -1,0 +1,141 @@
+"""Two engines whose data differ in one sample, made to send the same: all that is heard and shown is the same too.
+
+The noise of the node that holds the sample is chosen in the second engine such that its transmissions are those of the
+first. Whatever else depended on its data (residual self-interference, receiver noise, evaluations, who is on air) would
+then differ. Only the next update may, and by no more than its charge.
+"""
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_table
+
+from wirelessdl.learning.runtime import fetch
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine, run_rounds
+from wirelessdl.scenario.loader import parse_scenario
+
+NODE = 1
+LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellation_db": 10.0}
+CASES = {
+    "residual self-interference": {"radio": LOUD},
+    "physical interference, phase errors, three slots, pilots": {
+        "radio": {
+            **LOUD,
+            "bandwidth_hz": 1e6,
+            "cancellation_db": 110.0,
+            "interference": "physical",
+            "phase_error_rad": 0.2,
+            "payload_slots": 3,
+            "csi": {"kind": "pilots", "symbols": 4},
+        },
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+    },
+    "half duplex": {"radio": {**LOUD, "duplex": "half"}, "power": {"objective": "own-noise"}},
+    "one at a time": {"radio": {**LOUD, "access": "tdma"}, "power": {"objective": "own-noise"}},
+    "crashes, listening again": {
+        "radio": LOUD,
+        "faults": {
+            "rejoin": "listen",
+            "crashes": {"kind": "schedule", "events": [{"node": NODE, "at_s": 0.0105, "for_s": 0.02}]},
+        },
+    },
+    "a budget that ends": {"radio": LOUD, "privacy": {"epsilon_max": 1.0, "budget_total": 1.5}},
+    "the paper's protocol": {
+        "radio": LOUD,
+        "privacy": {"protocol": "paper", "clipping": "batch", "epsilon_max": 4.0},
+        "power": {"balance": False, "alpha_min": 1e-6},
+    },
+    "whole gradients": {"radio": LOUD, "privacy": {"clipping": "batch", "epsilon_max": 4.0, "clip_norm": 0.1}},
+}
+
+
+class Watched:
+    """A world whose learning engine tells what it did in every round, and may be made to send what another sent."""
+
+    def __init__(self, scenario, replaced=None, as_sent=None):
+        self.world = build(scenario, device="cpu")
+        self.learning, self.as_sent = self.world.learning, as_sent
+        if replaced is not None:
+            store = self.learning._store
+            store.train_x, store.train_y = store.train_x.clone(), store.train_y.clone()
+            store.train_x[replaced] = 255 - store.train_x[replaced]
+            store.train_y[replaced] = (store.train_y[replaced] + 5) % 10
+        self.sent, self.rounds = [], []
+        for draws in self.learning._draws:
+            draws.fill_normal = self._filled(draws.fill_normal)
+        self._round, self.learning.round = self.learning.round, self._watched
+        engine = make_engine(self.world)
+        run_rounds(self.world, engine)
+
+    def _filled(self, fill):
+        def forced(out, round, purpose, nodes=None):
+            fill(out, round, purpose, nodes)
+            for row, node in enumerate(range(len(out)) if nodes is None else nodes):
+                if purpose == "noise" and node == NODE and self.scale:
+                    if self.as_sent is not None:
+                        out[row] = (self.as_sent[len(self.sent)] - self.learning.x[NODE]) / self.scale
+                    self.sent.append(self.learning.x[NODE] + self.scale * out[row])
+
+        return forced
+
+    def _watched(self, given):
+        self.scale = float(given.noise_scale[NODE])
+        sent = len(self.sent)
+        result = self._round(given)
+        shown = [] if result.accuracy is None else fetch([result.accuracy])[0].tolist()
+        self.rounds.append((len(self.sent) - sent, given, self.learning._mixed.clone(), self.learning.x.clone(), shown))
+        return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(case):
+    table = tiny_table(
+        scenario={"name": "forced", "seed": 3, "rounds": 6},
+        learning={"sampling": "full", "dtype": "float64", "eval_every": 1, "learning_rate": {"initial": 0.05}},
+        network={"nodes": 4, "topology": {"kind": "full"}},
+        time={"compute": {"kind": "constant", "seconds": 0.01}},
+    )
+    table["learning"]["learning_rate"]["kind"] = "inverse-sqrt"
+    changes = {**CASES[case]}
+    for section, values in changes.items():
+        table[section] = {**table.get(section, {}), **values}
+    scenario = parse_scenario(table)
+    one = Watched(scenario)
+    replaced = int(one.world.client_indices[NODE][3])
+    other = Watched(scenario, replaced=replaced, as_sent=one.sent)
+    hardened = scenario.privacy.protocol == "hardened"
+    charge = float(one.world.exposure.sensitivity[NODE])
+    assert len(one.sent) >= 3
+    moved, held = [], 0.0
+    for (sends, given, mixed, x, shown), (also, _, mixed2, x2, shown2) in zip(one.rounds, other.rounds, strict=True):
+        assert sends == also
+        torch.testing.assert_close(mixed2, mixed, rtol=1e-9, atol=1e-9)
+        if hardened:
+            assert shown == shown2
+        apart = torch.linalg.vector_norm(x2 - x, dim=1).numpy()
+        held = float(given.update.step[NODE]) or held  # a node that took no step may still hold its last one
+        moved.append(apart[NODE])
+        assert np.delete(apart, NODE).max() <= 1e-9
+        assert apart[NODE] <= charge * held * (1 + 1e-9)
+    assert max(moved) > (0.5 * charge * 0.05 if scenario.privacy.clipping == "per-sample" else 1e-6)  # it did count
+
+
+def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
+    """Were residual self-interference to follow the model instead of what was sent, the twins would part."""
+    from wirelessdl.learning import engine as module
+
+    def leaking(thermal, interference, power):
+        return thermal if power is None else thermal + interference * leak["x"]
+
+    leak = {"x": 0.0}
+    real = module.LearningEngine._superpose
+
+    def watched(self, given):
+        leak["x"] = float(torch.linalg.vector_norm(self.x[NODE]))
+        return real(self, given)
+
+    monkeypatch.setattr(module, "receiver_deviation", leaking)
+    monkeypatch.setattr(module.LearningEngine, "_superpose", watched)
+    with pytest.raises(AssertionError):
+        test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge("residual self-interference")
