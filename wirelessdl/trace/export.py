@@ -24,7 +24,7 @@ _CURVES = {
     "learning_rate": "learning/rate",
     "epsilon_own_bound": "privacy/own total, quick bound",
     "epsilon_own_total": "privacy/own total",
-    "epsilon_link_max": "privacy/one slot, any link",
+    "epsilon_link_max": "privacy/one slot, one receiver",
     "epsilon_own_max": "privacy/one slot, own noise",
     "violations": "privacy/links above epsilon_max",
     "spectral_gap": "network/spectral gap",
