@@ -17,7 +17,12 @@ from wirelessdl.privacy import calibrate
 
 DELTA, SEEDS = 1e-4, (1, 2, 3)
 BASE = {"rounds": 200, "batch": 128, "clip": 1.0, "rate": 0.5}
-VARIED = {"rounds": (25, 50, 100, 400, 800), "batch": (32, 64, 256, 512), "clip": (0.1, 0.3, 3.0, 10.0), "rate": (0.05, 0.15, 1.5)}
+VARIED = {
+    "rounds": (25, 50, 100, 400, 800),
+    "batch": (32, 64, 256, 512),
+    "clip": (0.1, 0.3, 3.0, 10.0),
+    "rate": (0.05, 0.15, 1.5),
+}
 
 
 def accuracy(total: float, rounds: int, batch: int, clip: float, rate: float) -> tuple[float, float, float]:
