@@ -16,7 +16,7 @@ from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.wiring import make_observer
 from wirelessdl.run.world import World
-from wirelessdl.units import dbm_to_w, to_db, to_s
+from wirelessdl.units import to_db, to_s
 
 _INSTANTS, _REALISATIONS = 240, 8
 
@@ -151,7 +151,7 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
         distance_m=np.bincount(inverse, weights=distance) / frames,
         gain_db=to_db(power),
         deepest_db=to_db(relative),
-        snr_db=to_db(power * dbm_to_w(world.scenario.radio.power_dbm) / noise_w),
+        snr_db=to_db(power * world.power_w[tx[first]] / noise_w),
     )
 
 

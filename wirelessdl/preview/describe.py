@@ -38,7 +38,7 @@ def describe(world: World) -> dict[str, str]:
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
-        "radio": f"{radio.power_dbm:g} dBm, {radio.bandwidth_hz / 1e6:g} MHz, {thermal}{interference}",
+        "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz, {thermal}{interference}",
         "model": (
             f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "
             f"{_flops(gradient_flops(world.learning.learner))} for a sample's gradient"
@@ -70,6 +70,11 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _power(world: World) -> str:
+    least, most = (w_to_dbm(float(power_w)) for power_w in (world.power_w.min(), world.power_w.max()))
+    return f"{most:g} dBm" if world.power_w.min() == world.power_w.max() else f"{least:.3g} to {most:.3g} dBm"
 
 
 def _flops(count: float) -> str:

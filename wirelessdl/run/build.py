@@ -6,8 +6,6 @@ What needs data or graphs is checked here; gains and the power plan when the fir
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from wirelessdl.contract import capability
 from wirelessdl.run.build_learning import build_learning
 from wirelessdl.run.build_network import build_network
@@ -18,7 +16,7 @@ from wirelessdl.run.world import World
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import RadioSection, Scenario
 from wirelessdl.streams import Streams
-from wirelessdl.units import dbm_to_w, from_db, thermal_noise_w
+from wirelessdl.units import from_db, thermal_noise_w
 
 
 def build(
@@ -62,7 +60,7 @@ def build(
             frequency_hz=scenario.channel.frequency_hz,
         ),
         coherence_s=coherence_s,
-        power_w=np.full(nodes, dbm_to_w(radio.power_dbm)),
+        power_w=network.power_w,
         thermal_w=noise_w if radio.thermal_noise else 0.0,
         noise_w=noise_w,
         self_interference=_self_interference(radio),

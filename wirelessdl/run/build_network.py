@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
@@ -14,15 +15,17 @@ from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
 from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
 from wirelessdl.run.registry import Builder
+from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
-from wirelessdl.units import thermal_noise_w, w_to_dbm
+from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
 
 
 @dataclass(frozen=True, eq=False)
 class BuiltNetwork:
-    """Where nodes are, what lies between them, and who hears whom at the start."""
+    """Where nodes are, what lies between them, and who hears whom at the start. power_w: [K] budgets in W."""
 
+    power_w: FloatArray
     mobility: Mobility
     topology: Topology
     links: Links
@@ -58,7 +61,13 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     condition = channel_condition(builder.scenario, streams)
     models = _channel_models(builder, condition)
     channel, fading = Chain(models, streams), FadingSamples(models, condition, streams)
-    snr_db = mean_snr_db(builder.scenario, channel)
+    power_dbm = builder.check(
+        "radio",
+        lambda: values_of(
+            "power_dbm", builder.scenario.radio.power_dbm, nodes, streams.world("radio.power_dbm"), low=-200, high=200
+        ),
+    )
+    snr_db = mean_snr_db(builder.scenario, channel, power_dbm)
     topology = builder.part("network.topology", network.topology, find_file=find_file)
     drawn = builder.ask(
         "network.topology",
@@ -68,7 +77,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     links = builder.check("network.topology", lambda: require_links(drawn, nodes))
     if not _changes(builder.scenario, topology):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
-    return BuiltNetwork(mobility, topology, links, channel, fading, condition, snr_db)
+    return BuiltNetwork(dbm_to_w(power_dbm), mobility, topology, links, channel, fading, condition, snr_db)
 
 
 def _check_size(builder: Builder) -> None:
@@ -88,11 +97,11 @@ def channel_condition(scenario: Scenario, streams: Streams) -> ChannelCondition:
     return ChannelCondition(channel.condition, standard, streams)
 
 
-def mean_snr_db(scenario: Scenario, channel: Chain) -> SnrDb:
-    """Mean SNR of candidate links at full power, by the loss models."""
+def mean_snr_db(scenario: Scenario, channel: Chain, power_dbm: FloatArray) -> SnrDb:
+    """Mean SNR of candidate links at the full power of their senders, `[K]` dBm, by the loss models."""
     radio = scenario.radio
     noise_dbm = w_to_dbm(thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k))
-    return lambda candidates: radio.power_dbm - noise_dbm - channel.loss_db(candidates)
+    return lambda candidates: power_dbm[candidates.tx] - noise_dbm - channel.loss_db(candidates)
 
 
 def _channel_models(builder: Builder, condition: ChannelCondition) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
 from wirelessdl.contract import capability
@@ -23,7 +24,7 @@ from wirelessdl.sim.compute import per_node
 from wirelessdl.sim.policy import Clocked
 from wirelessdl.sim.simulation import EventSimulation, LastFrame
 from wirelessdl.streams import Streams
-from wirelessdl.units import dbm_to_w, to_s
+from wirelessdl.units import to_s
 
 _FEW = 20  # rounds from which the length of a run is estimated
 
@@ -37,7 +38,8 @@ def build_time(
     with a frame of one slot. pilots: pilot symbols of each sender.
     """
     parameters, links = learning.learner.size, network.links
-    simulation = _simulation(builder, _frame(builder, parameters, pilots, links, None), streams, learning)
+    frame = _frame(builder, parameters, pilots, links, None)
+    simulation = _simulation(builder, frame, streams, learning, network.power_w)
     coherence = _coherence_s(builder, network, simulation)
     if coherence is not None:
         simulation = replace(simulation, frame=_frame(builder, parameters, pilots, links, coherence))
@@ -48,7 +50,9 @@ def build_time(
     return simulation, coherence
 
 
-def _simulation(builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine) -> EventSimulation:
+def _simulation(
+    builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine, power_w: FloatArray
+) -> EventSimulation:
     scenario = builder.scenario
     nodes, faults = scenario.network.nodes, scenario.faults
     needs_flops = scenario.time.compute.name == "flops" or scenario.time.compute.is_user_class
@@ -70,7 +74,7 @@ def _simulation(builder: Builder, frame: Frame, streams: Streams, learning: Lear
         stragglers=builder.part(
             "faults.stragglers", faults.stragglers, nodes=nodes, rng=streams.draws("faults.stragglers")
         ),
-        energy=_energy(builder),
+        energy=_energy(builder, power_w),
         rejoin=faults.rejoin,
         streams=streams,
     )
@@ -139,14 +143,14 @@ def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulat
             raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(needed_s)}")
 
 
-def _energy(builder: Builder) -> EnergyModel:
+def _energy(builder: Builder, power_w: FloatArray) -> EnergyModel:
     section, nodes = builder.scenario.energy, builder.scenario.network.nodes
     try:
         battery_j = per_node("battery_j", section.battery_j, nodes)
     except ValueError as error:
         raise builder.fail(f"energy.{error}") from error
     return EnergyModel(
-        budget_w=np.full(nodes, dbm_to_w(builder.scenario.radio.power_dbm)),
+        budget_w=power_w,
         battery_j=battery_j,
         efficiency=section.efficiency,
         receive_w=section.receive_w,

@@ -158,8 +158,10 @@ def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
     }
 
 
-def client_columns(data: Dataset, client_indices: Sequence[IntArray], exposure: Exposure) -> Columns:
-    """One row per node: all that analysis needs of the data. client_indices: the samples of each node."""
+def client_columns(
+    data: Dataset, client_indices: Sequence[IntArray], exposure: Exposure, power_w: FloatArray
+) -> Columns:
+    """One row per node: its data and its power budget `[K]` W. client_indices: the samples of each node."""
     samples = np.array([len(client) for client in client_indices])
     counts = samples[:, None]
     if data.task == "classification":
@@ -171,6 +173,7 @@ def client_columns(data: Dataset, client_indices: Sequence[IntArray], exposure: 
         "sensitivity": exposure.sensitivity,
         "epoch_rounds": exposure.epoch_rounds,
         "class_counts": counts.tolist(),
+        "budget_w": power_w,
     }
 
 

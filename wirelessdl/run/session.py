@@ -177,7 +177,7 @@ class _Session:
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
         self._warnings = scenario_warnings(world)
-        self.clients = client_columns(world.data, world.client_indices, world.exposure)
+        self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None

@@ -119,9 +119,10 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     location = _location(finding["loc"])
     key = ".".join(location)
     model = _model_at(location[:-1])
-    if finding["type"] == "extra_forbidden":
+    within = model is not None and location[-1:] != list(finding["loc"][-1:]) and location[-1] in model.model_fields
+    if finding["type"] == "extra_forbidden" and not within:  # within a table of a key, its rule says what may be there
         return f"unknown key {key}{_suggest(location, model)}"
-    if finding["type"] == "missing":
+    if finding["type"] == "missing" and not within:
         what = f"section [{key}]" if len(location) == 1 else f"key {key}"
         return f"missing {what}; add it"
     if not location:

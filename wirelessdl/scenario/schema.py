@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.part import Model, Part
+from wirelessdl.scenario.per_node import RULE, PerNode
 
 # bounds keep products and powers of any two of them within what a float can hold
 Positive = Annotated[FiniteFloat, Field(gt=0, ge=1e-18, le=1e18)]
@@ -76,8 +77,11 @@ class ChannelSection(Section):
 class RadioSection(Section):
     """Transmitter, receiver and frame."""
 
-    power_dbm: Annotated[FiniteFloat, Field(ge=-200, le=200)] = Field(
-        23.0, description="Transmit power budget of every node."
+    power_dbm: PerNode = Field(
+        23.0,
+        json_schema_extra=_rule(f"must be {RULE}"),
+        description="Transmit power budget: one number for all nodes, a list with one for each, or a distribution: "
+        '{ kind = "uniform", low, high } or { kind = "choice", values }.',
     )
     bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per second and hertz.")
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")

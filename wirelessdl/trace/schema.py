@@ -196,6 +196,7 @@ TABLES: dict[str, pa.Schema] = {
                 "",
                 "number of samples of each class; for a regression, one entry with all samples",
             ),
+            ("budget_w", _F, "W", "most power that the node may radiate"),
         ]
     ),
     "events": _schema(

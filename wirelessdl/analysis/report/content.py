@@ -156,7 +156,7 @@ def _power(run: Run) -> dict[str, Any]:
         "alpha": numbers(alpha),
         "beta": numbers(beta),
         "power_dbm": numbers(to_db(np.where(power_w > 0, 1e3 * power_w, np.nan))),
-        "budget_dbm": run.scenario.get("radio", {}).get("power_dbm"),
+        "budget_dbm": numbers(to_db(1e3 * run.clients["budget_w"].to_numpy())),
     }
 
 

@@ -92,16 +92,16 @@ function drawPower() {
   made.showlegend = true;
   made.legend.traceorder = "normal";
   draw("fig-split", [share(alpha, "model, alpha", colour("payload")), share(beta, "noise, beta", colour("noise"))], made);
-  const budget = budget_dbm === null || budget_dbm === undefined ? [] : [{
-    type: "scatter", mode: "lines", x: [-0.7, node.length - 0.3], y: [budget_dbm, budget_dbm], name: "budget",
-    line: { color: colour("soft"), dash: "dash", width: 1.2 }, hovertemplate: "budget %{y:.4g} dBm<extra></extra>",
-  }];
+  const budget = {
+    type: "scatter", mode: "lines", x: node, y: budget_dbm, name: "budget",
+    line: { color: colour("soft"), dash: "dash", width: 1.2, shape: "hvh" }, hovertemplate: "budget %{y:.4g} dBm<extra></extra>",
+  };
   const radiated = layout("Power radiated in the payload", { xaxis: nodeAxis(node.length), yaxis: axis("dBm"), showlegend: true });
   radiated.margin.t += 26;
   draw("fig-radiated", [{
     type: "scatter", mode: "markers", name: "radiated", x: node, y: power_dbm, marker: { color: colour("payload"), size: node.length > 60 ? 5 : 8 },
     hovertemplate: "node %{x}: %{y:.4g} dBm<extra></extra>",
-  }, ...budget], radiated);
+  }, budget], radiated);
 }
 
 drawers.push([() => { drawAccuracy(); drawLoss(); drawTradeoff(); }, false], [drawTotals, true], [drawPower, true]);
