@@ -97,7 +97,7 @@ MISTAKES = [
     ("privacy.epsilon_max='1'", 'privacy.epsilon_max is "1"; must be > 0, or inf'),
     ("privacy.epsilon_max=1e-300", "privacy.epsilon_max is 1e-300; must be > 0"),
     ("privacy.delta=1e-320", "privacy.delta is 1e-320; must be > 0 and < 1"),
-    ("radio.power_dbm=4000", "radio.power_dbm is 4000; must be <= 200"),
+    ("radio.power_dbm=4000", "radio.power_dbm is 4000; must be from -200 to 200"),
     ("radio.noise_figure_db=1e5", "radio.noise_figure_db is 100000.0; must be <= 200"),
     ("radio.bandwidth_hz=1e-300", "radio.bandwidth_hz is 1e-300; must be >= "),
     ("radio.guard_s=1e300", "radio.guard_s is 1e+300; must be <= 3600"),
