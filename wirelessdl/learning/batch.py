@@ -33,12 +33,18 @@ class Batch:
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
     nodes: whose they are
+    counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
     """
 
     features: Tensor
     labels: Tensor
     weight: Tensor | None = None
     nodes: range = range(0)
+    counts: tuple[int, ...] | None = None
+
+    def real(self, node: int) -> slice:
+        """Where the real samples of a node are."""
+        return slice(None if self.counts is None else self.counts[node])
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of per-sample values over the samples that are there, `[k]`; 0 where there are none."""
@@ -56,7 +62,8 @@ class Batch:
     def part(self, nodes: slice) -> "Batch":
         """Some of the nodes."""
         weight = None if self.weight is None else self.weight[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes])
+        counts = None if self.counts is None else self.counts[nodes]
+        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts)
 
 
 def sample_shape(data: Dataset) -> tuple[int, ...]:
@@ -126,11 +133,11 @@ class Buffer:
         self._rows = torch.empty(0)
 
     def batch(self, chosen: Sequence[IntArray], divisor: np.ndarray) -> Batch:
-        """The batch of sample numbers chosen by each node, padded to the longest."""
+        """The batch of sample numbers chosen by each node, padded with zeros to the longest."""
         store = self._store
         counts = [len(samples) for samples in chosen]
         nodes, width = len(counts), max(1, *counts)
-        weight = None
+        weight = padding = None
         if min(counts) == width and bool(np.all(divisor == width)):
             index = np.concatenate(chosen)
         else:
@@ -140,6 +147,9 @@ class Buffer:
                 index[row, : len(samples)] = samples
                 there[row, : len(samples)] = 1.0 / divisor[row]
             index = index.reshape(-1)
+            # never a sample: it would be another node's
+            empty = np.flatnonzero(np.arange(width) >= np.array(counts)[:, None])
+            padding = torch.from_numpy(empty).to(store.device, non_blocking=True)
             weight = torch.as_tensor(there, dtype=store.dtype).to(store.device, non_blocking=True)
         place = torch.from_numpy(index).to(store.device, non_blocking=True)
         if len(self._raw) < len(place):
@@ -147,7 +157,11 @@ class Buffer:
         picked = torch.index_select(store.train_x, 0, place, out=self._raw[: len(place)])
         features = self.normalise(picked)
         labels = store.train_y.index_select(0, place)
-        return Batch(features.view(nodes, width, *features.shape[1:]), labels.view(nodes, width), weight)
+        if padding is not None:
+            (features[:, :-1] if store.bias_column else features).index_fill_(0, padding, 0.0)
+            labels.index_fill_(0, padding, 0)
+        shaped = features.view(nodes, width, *features.shape[1:])
+        return Batch(shaped, labels.view(nodes, width), weight, counts=None if padding is None else tuple(counts))
 
     def normalise(self, stored: Tensor) -> Tensor:
         """Stored rows as features; what is returned is overwritten by the next call."""

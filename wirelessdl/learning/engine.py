@@ -118,7 +118,8 @@ class LearningEngine:
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         if isinstance(learner, ModuleLearner):
-            learner.refuse(settings.clipping, settings.sampling == "poisson")
+            fewest = int(self.sampler.divisor.min())
+            learner.refuse(settings.clipping, settings.sampling == "poisson", fewest)
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
                 learner.keep_statistics()
             learner.prepare(self.device, self.dtype)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_factor, clip_rows_
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
@@ -80,10 +81,17 @@ class Vectorised:
         return self._clip_batches(x, batch, out)
 
     def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        learner = self._job.learner
-        parts, (_, losses) = self._batched(layers(learner, x), batch.features, batch.labels, batch.weights())
-        for place, part in zip(layers(learner, out), parts):
-            place.copy_(part)
+        learner, weights = self._job.learner, batch.weights()
+        losses = torch.zeros_like(weights)
+        # where samples see each other, padding must not be among them: node by node, with its real samples
+        apart = batch.counts is not None and capability(learner, "batch_norm") is not None
+        for nodes in [slice(n, n + 1) for n in range(len(x))] if apart else [slice(None)]:
+            there = (nodes, batch.real(nodes.start) if apart else slice(None))
+            parts, (_, losses[there]) = self._batched(
+                layers(learner, x[nodes]), batch.features[there], batch.labels[there], weights[there]
+            )
+            for place, part in zip(layers(learner, out[nodes]), parts):
+                place.copy_(part)
         clip_rows_(out, self._job.clip_norm)
         return batch.mean(losses)
 

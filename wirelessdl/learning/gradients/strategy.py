@@ -76,7 +76,8 @@ class Loop:
         together = capability(self._job.learner, "batch_norm") is not None
         for node in range(len(x)):
             total = torch.zeros_like(x[node])
-            for place in [slice(None)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
+            losses[node] = 0.0
+            for place in [batch.real(node)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
                 gradient, losses[node, place] = self._one(
                     x[node], batch.features[node, place], batch.labels[node, place], weights[node, place]
                 )

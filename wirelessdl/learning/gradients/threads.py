@@ -58,7 +58,9 @@ class Threads:
                     )
                 )
             else:
-                losses.append(self._mean(worker, features, batch.labels[node], weight, places))
+                there = batch.real(node)  # statistics of a batch see nothing else
+                found = self._mean(worker, features[there], batch.labels[node, there], weight[there], places)
+                losses.append(torch.nn.functional.pad(found, (0, len(weight) - len(found))))
                 self._remember(worker, batch.nodes[node] if batch.nodes else None)
         if self._ghosts is None:
             clip_rows_(out, self._job.clip_norm)

@@ -104,8 +104,11 @@ class ModuleLearner:
         """Move the module's buffers and constants, which are no weights."""
         self.module.to(device=device, dtype=dtype)
 
-    def refuse(self, clipping: Clipping, padded: bool) -> None:
-        """Raise where a layer mixes the samples of a batch and the settings do not allow it."""
+    def refuse(self, clipping: Clipping, padded: bool, fewest: int) -> None:
+        """Raise where a layer mixes the samples of a batch and the settings do not allow it.
+
+        padded: whether batches may be empty; fewest: samples of the smallest batch.
+        """
         layer = self.batch_norm
         if layer is not None and clipping == "per-sample":
             raise ValueError(
@@ -117,6 +120,21 @@ class ModuleLearner:
                 f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; poisson batches '
                 'may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
             )
+        if layer is not None and fewest == 1 and not self._takes_one():
+            raise ValueError(
+                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; a node has batches '
+                "of one sample, which has no variance: use GroupNorm, a larger batch_size, or a more even partition"
+            )
+
+    def _takes_one(self) -> bool:
+        """Whether a batch of one sample can be normalised: an image has positions, plain features have not."""
+        parameter = next(self.module.parameters())
+        try:
+            with torch.no_grad():
+                self.module(torch.zeros(1, *self.input_shape, dtype=parameter.dtype, device=parameter.device))
+        except ValueError:  # of torch's
+            return False
+        return True
 
     def _try(self) -> int:
         """Numbers that one sample leaves in the layers, from a forward pass that also checks the shape."""
