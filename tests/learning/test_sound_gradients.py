@@ -94,3 +94,15 @@ def test_batch_statistics_of_a_single_sample_are_refused_where_they_do_not_exist
     with pytest.raises(ValueError, match="batches of one sample, which has no variance: use GroupNorm"):
         uneven(data, ModuleLearner(Flat(), (1, 6, 6), 3), (1, 9), sampling="full")
     uneven(data, batch_norm(data), (1, 9), sampling="full")  # an image has positions
+
+
+def test_statistics_of_a_node_that_takes_no_step_stand_still():
+    data = bytes_data(sum(SIZES))
+    engine = uneven(data, batch_norm(data), gradient_at="own")
+    engine.round(alone(3))
+    size, before = engine.learner.size, engine.state()
+    silent = ModelUpdate(np.zeros(3, dtype=bool), np.array([False, True, False]), np.array([1.0, 0.0, 0.0]))
+    engine.round(dataclasses.replace(alone(3), round=2, update=silent))
+    after = engine.state()
+    assert (after[0, size:] != before[0, size:]).any()
+    np.testing.assert_array_equal(after[1:, size:], before[1:, size:])
