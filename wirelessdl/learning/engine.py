@@ -19,6 +19,7 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, sample_shape
+from wirelessdl.learning.behaviour import Trials, is_built_in, refuse_mixing
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
@@ -118,8 +119,13 @@ class LearningEngine:
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         if isinstance(learner, ModuleLearner):
-            fewest = int(self.sampler.divisor.min())
-            learner.refuse(settings.clipping, settings.sampling == "poisson", fewest)
+            learner.prepare(self.device, self.dtype)
+            if not is_built_in(learner):
+                found = Trials(learner, data, self.sampler.width, self.device, self.dtype).sees_batch()
+                learner.sees_batch = found and learner.batch_norm is None
+        fewest = int(self.sampler.divisor.min())
+        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson", fewest)
+        if isinstance(learner, ModuleLearner):
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
                 learner.keep_statistics()
             learner.prepare(self.device, self.dtype)
