@@ -4,13 +4,18 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
+from conftest import refusal, tiny_table
 from made_engines import bytes_data, order
 
 from wirelessdl.learning.engine import LearningEngine, ModelUpdate, Settings
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn
+from wirelessdl.run.build import build
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.streams import Streams
 
 SIZES = (12, 5, 9)  # uneven clients: two of three batches are padded
@@ -106,3 +111,50 @@ def test_statistics_of_a_node_that_takes_no_step_stand_still():
     after = engine.state()
     assert (after[0, size:] != before[0, size:]).any()
     np.testing.assert_array_equal(after[1:, size:], before[1:, size:])
+
+
+# --- gradients that are no numbers ------------------------------------------------------------------------
+
+
+def outlier(folder, *, feature=0.0, label=0.0, **learning):
+    """A scenario on a file of real features and real labels, one sample of which is far out."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 5)), rng.normal(size=60)
+    x[7, 2], y[7] = x[7, 2] + feature, y[7] + label
+    np.savez(folder / "data.npz", train_x=x, train_y=y, test_x=x[8:20], test_y=y[8:20])
+    table = tiny_table(
+        learning={
+            "dataset": {"kind": "file", "path": "data.npz", "task": "regression"},
+            "model": "ridge",
+            "partition": {"kind": "iid"},
+            "batch_size": 12,
+            **learning,
+        },
+        privacy={"epsilon_max": float("inf")},
+    )
+    (folder / "x.toml").write_text(tomli_w.dumps(table))
+    return parse_scenario(table, folder=str(folder))
+
+
+@pytest.mark.parametrize("far", [{"feature": 3e38}, {"label": 3e38}])
+def test_one_sample_without_a_finite_gradient_leaves_models_finite_and_is_counted(tmp_path, far):
+    run = simulate(outlier(tmp_path, **far, sampling="full"), out=tmp_path, device="cpu")
+    counted = run.nodes.groupby("node")["nonfinite_gradients"].sum()
+    assert sorted(counted.tolist()) == [0, 0, 0, 2]  # in each of two rounds, one sample of the node that holds it
+    for name in ("loss", "grad_norm"):
+        assert np.isfinite(run.nodes[name]).all()
+    assert np.isfinite(run.rounds["consensus_distance"]).all()
+
+
+def test_data_that_overflow_float32_are_refused_at_load(tmp_path):
+    outlier(tmp_path, label=1e39)
+    words = (
+        'a label of train sample 7 is 1e+39, too large for float32: rescale the data, or set learning.dtype = "float64"'
+    )
+    assert words in refusal(tmp_path / "x.toml")
+    build(outlier(tmp_path, label=1e39, dtype="float64"), device="cpu")
+    outlier(tmp_path, feature=1e39)
+    assert "sample 7 holds nan, infinity, or a number too large for float32" in refusal(tmp_path / "x.toml")
+    data = bytes_data(30)
+    with pytest.raises(ValueError, match=r"a feature of train sample \d+ is 255, too large for float32: rescale"):
+        uneven(dataclasses.replace(data, deviation=1e-39), Softmax(36, 3), (15, 15), dtype="float32")

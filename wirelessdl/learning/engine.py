@@ -18,7 +18,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
-from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, sample_shape
+from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import Trials, is_built_in, refuse_mixing
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
@@ -79,6 +79,7 @@ class RoundResult:
     )  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
     grad_norm: Tensor
     loss: Tensor
+    nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
     accuracy: Tensor | None
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
@@ -118,6 +119,7 @@ class LearningEngine:
         self.sampler = Sampler(settings.sampling, settings.batch_size, sizes, fraction=settings.batch_fraction)
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
+        require_range(data, settings.dtype)
         if isinstance(learner, ModuleLearner):
             learner.prepare(self.device, self.dtype)
             if not is_built_in(learner):
@@ -201,14 +203,14 @@ class LearningEngine:
         if self._remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
             stood = self._remembered.index_select(0, still)
-        loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
+        loss, grad_norm, nonfinite = (torch.empty_like(sent_power) for _ in range(3))
 
         def learn(worker: int, piece: int) -> None:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
             point, gradient = (mixed if hardened else self.x)[part], self._spare[part]
-            loss[part] = self.strategy.gradient(worker, point, batch, gradient)
+            loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
@@ -224,6 +226,7 @@ class LearningEngine:
             self_interference_power,
             grad_norm,
             loss,
+            nonfinite,
             consensus_distance(evaluated, self._spare),
             None,
             None if self._objective is None else self._objective.excess(evaluated),

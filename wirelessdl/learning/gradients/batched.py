@@ -15,7 +15,7 @@ from torch.func import grad_and_value, vmap
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import clip_factor, clip_rows_
+from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 
 _CACHE = 2**22  # bytes of features that a thread works on at once
@@ -30,19 +30,23 @@ class ClosedForm:
         self._job = job
         accepted = inspect.signature(job.learner.gradient).parameters  # a user's learner may know of neither
         self.accepts_weights, self._fills = "weight" in accepted, "out" in accepted
+        self._counts = "nonfinite" in accepted
         held, work = _CACHE // (sample_bytes * batch), _WORK // (job.learner.size * batch)
         self.chunk = max(1, min(held, work))
         self.workers = workers if nodes >= _PIECES * self.chunk else 1
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         job = self._job
         given = {} if batch.weight is None else {"weight": batch.weight}
         if self._fills:
             given["out"] = out
+        nonfinite = x.new_zeros(len(x))
+        if self._counts:
+            given["nonfinite"] = nonfinite
         gradient, loss = job.learner.gradient(x, batch.features, batch.labels, job.clipping, job.clip_norm, **given)
         if gradient is not out:
             out.copy_(gradient)
-        return loss  # type: ignore[no-any-return]
+        return loss, nonfinite
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
@@ -75,12 +79,12 @@ class Vectorised:
         samples = vmap(grad_and_value(single), in_dims=([None] * len(learner.shapes), 0, 0))
         self._per_sample: Callable[..., Any] = vmap(samples)
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         if self._job.clipping == "per-sample":
             return self._clip_samples(x, batch, out)
         return self._clip_batches(x, batch, out)
 
-    def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         learner, weights = self._job.learner, batch.weights()
         losses = torch.zeros_like(weights)
         # where samples see each other, padding must not be among them: node by node, with its real samples
@@ -92,12 +96,12 @@ class Vectorised:
             )
             for place, part in zip(layers(learner, out[nodes]), parts):
                 place.copy_(part)
-        clip_rows_(out, self._job.clip_norm)
-        return batch.mean(losses)
+        bad = clip_rows_(out, self._job.clip_norm)
+        return batch.mean(losses), bad.to(losses.dtype)
 
-    def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         learner, weights = self._job.learner, batch.weights()
-        losses = torch.empty_like(weights)
+        losses, bad = torch.empty_like(weights), torch.empty_like(weights, dtype=torch.bool)
         out.zero_()
         for start in range(0, weights.shape[1], self._samples):
             some = slice(start, start + self._samples)
@@ -107,10 +111,14 @@ class Vectorised:
             parts = [part.reshape(*part.shape[:2], -1) for part in parts]
             squares = [part.square().sum(dim=2) for part in parts]
             norm = torch.stack(squares).sum(dim=0).sqrt_()
+            bad[:, some] = not_finite(norm)
             factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some]).unsqueeze(1)
+            if may_hold(bad[:, some]):
+                for values in (factor.squeeze(1).unsqueeze(2), *parts):
+                    clear_(values, bad[:, some], 1)
             for place, part in zip(layers(learner, out), parts):
                 place.add_(torch.bmm(factor, part).view(place.shape))
-        return batch.mean(losses)
+        return batch.mean(losses), batch.count(bad)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
