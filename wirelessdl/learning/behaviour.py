@@ -3,6 +3,8 @@
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
     buffers stay as they are      a node's only memory is its weight vector
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
+    so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
+                                  under batch clipping the same of whole nodes
 
 Samples are those of the common test set, then some of them replaced, also by very large ones. A trial finds what was
 overlooked, not what was hidden: a model that changes its behaviour in the hundredth round passes. Built-in models are
@@ -18,22 +20,19 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import Guard, capability
-from wirelessdl.learning.batch import sample_shape
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.gradients.strategy import layers
-from wirelessdl.learning.models import MODELS
+from wirelessdl.learning.gradients.strategy import Strategy, layers
 from wirelessdl.learning.models.module import ModuleLearner
 
 _SAMPLES = 64  # that are tried together at most
 _LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
 _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
+UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
+_TOGETHER = 4  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
-
-
-def is_built_in(learner: Any) -> bool:
-    """Whether a learner is one of wirelessdl's own, exactly: a subclass may have changed anything."""
-    return type(learner.module if isinstance(learner, ModuleLearner) else learner) in MODELS.values()
 
 
 def name_of(learner: Any) -> str:
@@ -53,6 +52,8 @@ class Trials:
         shown = data.normalised(data.test_x[place]).reshape(2 * count, *sample_shape(data))
         samples = self._tensor(shown)
         self.samples, self.others = samples[:count], samples[count:]
+        self._labels = torch.as_tensor(data.test_y[place[: 2 * _TOGETHER]]).to(device)
+        self._classes = data.classes if data.task == "classification" else None
 
     def weights(self, count: int) -> Tensor:
         """Weight vectors near the initial one, `[count, m]`."""
@@ -67,8 +68,12 @@ class Trials:
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
 
-    def sees_batch(self) -> bool:
-        """Whether a sample's score depends on the other samples. Raises ValueError where it depends on more."""
+    def try_scores(self) -> None:
+        """Find out whether a module's score of a sample depends on others. Raises ValueError where on more."""
+        if isinstance(self._learner, ModuleLearner):
+            self._learner.sees_batch = self._sees_batch() and self._learner.batch_norm is None
+
+    def _sees_batch(self) -> bool:
         parameters = [part[0] for part in layers(self._learner, self.weights(1))]
 
         @torch.no_grad()
@@ -109,14 +114,67 @@ class Trials:
                 return True
         return False
 
+    def try_gradients(self, strategy: Strategy, clipping: Clipping) -> None:
+        """Raise ValueError where gradients differ from call to call, or hold samples that they should not.
+
+        strategy: that of the run, with a clip norm of `UNCLIPPED`.
+        """
+        count = min(_TOGETHER, len(self.samples))
+        x, out = self.weights(2), self.weights(2)
+        features = torch.stack([self.samples[:count], self.others[:count]])
+        labels = self._labels[: 2 * count].view(2, count)
+        labels = labels if self._classes else labels.to(self._dtype)
+
+        @torch.no_grad()
+        def gradient(features: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+            shown = features
+            if capability(self._learner, "bias_column"):
+                shown = torch.cat([features.flatten(2), torch.ones_like(features.flatten(2)[..., :1])], dim=2)
+            strategy.gradient(0, x, Batch(shown, labels, weight), out)
+            return out.clone()
+
+        others = (labels + 1) % self._classes if self._classes else labels + 1.0
+        for place in {0, count // 2, count - 1} if clipping == "per-sample" else {0}:
+            kept = torch.zeros(2, count, dtype=torch.bool, device=self._device)
+            kept[0, place if clipping == "per-sample" else slice(None)] = True
+            # only the kept sample of node 0 is in its sum
+            weight = kept.to(self._dtype) if clipping == "per-sample" else None
+            first, spread = gradient(features, labels, weight), False
+            for replaced in (features.flip(0, 1), self.large(features)):
+                wide = kept.view(2, count, *[1] * (features.ndim - 2))
+                try:
+                    found = gradient(torch.where(wide, features, replaced), torch.where(kept, labels, others), weight)
+                except (RuntimeError, IndexError, ValueError, ContractError):  # it may not take just any numbers
+                    continue
+                spread = spread or moved(found[0], first[0])
+            if moved(gradient(features, labels, weight), first):
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradients of the same samples differ from call to call; it "
+                    "draws random numbers, or remembers: leave that out"
+                )
+            if spread:
+                raise ValueError(self._apart(clipping))
+
+    def _apart(self, clipping: Clipping) -> str:
+        if clipping == "per-sample":
+            return (
+                f"learning.model is {self._name}, whose gradient of a sample changes with other samples; per-sample "
+                'clipping bounds each sample alone: compute each from its own, or use privacy.clipping = "batch"'
+            )
+        return (
+            f"learning.model is {self._name}, whose gradient of a node changes with the samples of another node; "
+            "epsilon is counted for each node alone: compute each row from its own"
+        )
+
 
 def moved(found: Tensor, before: Tensor) -> bool:
     """Whether values differ by more than rounding; what is no number in both is alike."""
     if found.shape != before.shape:
         return True
-    finite = before[torch.isfinite(before)].double().abs()
+    found, before = (values.detach().cpu().double() for values in (found, before))  # a run has not begun
+    finite = before[torch.isfinite(before)].abs()
     size = float(finite.max()) if finite.numel() else 0.0
-    return not torch.allclose(found.double(), before.double(), rtol=0.0, atol=_TOLERANCE * size, equal_nan=True)
+    return not torch.allclose(found, before, rtol=0.0, atol=_TOLERANCE * size, equal_nan=True)
 
 
 def refuse_mixing(learner: Any, clipping: Clipping, padded: bool, fewest: int) -> None:

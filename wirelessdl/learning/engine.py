@@ -19,12 +19,13 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
-from wirelessdl.learning.behaviour import Trials, is_built_in, refuse_mixing
+from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
 from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
@@ -122,9 +123,10 @@ class LearningEngine:
         require_range(data, settings.dtype)
         if isinstance(learner, ModuleLearner):
             learner.prepare(self.device, self.dtype)
-            if not is_built_in(learner):
-                found = Trials(learner, data, self.sampler.width, self.device, self.dtype).sees_batch()
-                learner.sees_batch = found and learner.batch_norm is None
+        trials = None
+        if not is_built_in(learner):
+            trials = Trials(learner, data, self.sampler.width, self.device, self.dtype)
+            trials.try_scores()
         fewest = int(self.sampler.divisor.min())
         refuse_mixing(learner, settings.clipping, settings.sampling == "poisson", fewest)
         if isinstance(learner, ModuleLearner):
@@ -134,23 +136,21 @@ class LearningEngine:
         self._shape = sample_shape(data)
         self._classes = max(1, data.classes)
         self._stored = (data.train_x.nbytes, len(data.test_y))
-        self.strategy = choose(
-            settings.strategy,
-            Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression),
-            nodes=self.nodes,
-            batch=self.sampler.width,
-            input_shape=self._shape,
-            threads=torch.get_num_threads(),
-        )
+        job = Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression)
+        shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": self._shape}
+        self.strategy = choose(settings.strategy, job, **shape, threads=torch.get_num_threads())
         if self.sampler.uneven and not self.strategy.accepts_weights:
             key = f'sampling is "{settings.sampling}"'
             if settings.sampling not in ("poisson", "full"):
                 key = f"batch_fraction is {settings.batch_fraction:g}"
             raise ValueError(
                 f"learning.{key}; its batches are padded, and gradient(...) of {type(learner).__name__} takes no "
-                'weight: add it, or use "without-replacement" with batch_size'
+                'weight: add it, use "without-replacement" with batch_size, or per-sample clipping'
             )
         self._require_room()
+        if trials is not None:
+            tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
+            trials.try_gradients(tried, settings.clipping)
         if isinstance(self.strategy, Threads) and isinstance(learner, ModuleLearner) and learner.remembered > 0:
             self.strategy.remember(self.nodes)
 

@@ -1,11 +1,10 @@
-"""Several nodes in one call: learners that bring their own gradient, and modules by torch.func.vmap.
+"""Several nodes in one call: built-in learners with gradients in closed form, and modules by torch.func.vmap.
 
 `ClosedForm` takes as many nodes as the cache holds. `Vectorised` is for accelerators, and for modules without
 convolutions. Its per-sample gradients exist only for as many nodes and samples at a time as the allowance holds: their
 norms are taken, they are weighed and summed, and the next ones take their place.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,28 +23,23 @@ _WORK = 2**25  # products in a piece, beyond which it is large enough to share
 
 
 class ClosedForm:
+    """Learners of wirelessdl's own, which clip inside; a user's go through `users.py`."""
+
     name = "closed-form"
+    accepts_weights = True
 
     def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
         self._job = job
-        accepted = inspect.signature(job.learner.gradient).parameters  # a user's learner may know of neither
-        self.accepts_weights, self._fills = "weight" in accepted, "out" in accepted
-        self._counts = "nonfinite" in accepted
         held, work = _CACHE // (sample_bytes * batch), _WORK // (job.learner.size * batch)
         self.chunk = max(1, min(held, work))
         self.workers = workers if nodes >= _PIECES * self.chunk else 1
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         job = self._job
-        given = {} if batch.weight is None else {"weight": batch.weight}
-        if self._fills:
-            given["out"] = out
-        nonfinite = x.new_zeros(len(x))
-        if self._counts:
-            given["nonfinite"] = nonfinite
-        gradient, loss = job.learner.gradient(x, batch.features, batch.labels, job.clipping, job.clip_norm, **given)
-        if gradient is not out:
-            out.copy_(gradient)
+        nonfinite = x.new_empty(len(x))
+        _, loss = job.learner.gradient(
+            x, batch.features, batch.labels, job.clipping, job.clip_norm, batch.weight, out, nonfinite
+        )
         return loss, nonfinite
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
