@@ -27,11 +27,11 @@ from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.gradients.strategy import Strategy, layers
 from wirelessdl.learning.models.module import ModuleLearner
 
-_SAMPLES = 64  # that are tried together at most
+_SAMPLES = 16  # that are tried together at most
 _LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
 _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
-_TOGETHER = 4  # samples of a node in a trial of gradients
+_TOGETHER = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
 
 
@@ -119,10 +119,13 @@ class Trials:
 
         strategy: that of the run, with a clip norm of `UNCLIPPED`.
         """
-        count = min(_TOGETHER, len(self.samples))
-        x, out = self.weights(2), self.weights(2)
-        features = torch.stack([self.samples[:count], self.others[:count]])
-        labels = self._labels[: 2 * count].view(2, count)
+        module = isinstance(self._learner, ModuleLearner)
+        if module and clipping == "batch":  # runs node by node, or vectorised over nodes: they cannot meet
+            return
+        nodes, count = 1 if module else 2, min(_TOGETHER, len(self.samples))
+        x, out = self.weights(nodes), self.weights(nodes)
+        features = torch.stack([self.samples[:count], self.others[:count]])[:nodes]
+        labels = self._labels[: nodes * count].view(nodes, count)
         labels = labels if self._classes else labels.to(self._dtype)
 
         @torch.no_grad()
@@ -134,19 +137,20 @@ class Trials:
             return out.clone()
 
         others = (labels + 1) % self._classes if self._classes else labels + 1.0
-        for place in {0, count // 2, count - 1} if clipping == "per-sample" else {0}:
-            kept = torch.zeros(2, count, dtype=torch.bool, device=self._device)
+        for place in {0, count - 1} if clipping == "per-sample" else {0}:
+            kept = torch.zeros(nodes, count, dtype=torch.bool, device=self._device)
             kept[0, place if clipping == "per-sample" else slice(None)] = True
             # only the kept sample of node 0 is in its sum
             weight = kept.to(self._dtype) if clipping == "per-sample" else None
+            wide = kept.view(nodes, count, *[1] * (features.ndim - 2))
             first, spread = gradient(features, labels, weight), False
-            for replaced in (features.flip(0, 1), self.large(features)):
-                wide = kept.view(2, count, *[1] * (features.ndim - 2))
+            for replaced in (self.large(features), features.flip(0, 1)):
                 try:
                     found = gradient(torch.where(wide, features, replaced), torch.where(kept, labels, others), weight)
                 except (RuntimeError, IndexError, ValueError, ContractError):  # it may not take just any numbers
                     continue
-                spread = spread or moved(found[0], first[0])
+                spread = moved(found[0], first[0])
+                break
             if moved(gradient(features, labels, weight), first):
                 raise ValueError(
                     f"learning.model is {self._name}, whose gradients of the same samples differ from call to call; it "
