@@ -212,8 +212,12 @@ class SlowTwin:
             p[data.train_y[sample]] -= 1.0
             g = np.outer(p, a)
             if privacy.clipping == "per-sample":
+                if not np.linalg.norm(g) < 1e150:  # not finite: counts as zero
+                    continue
                 g *= min(1.0, privacy.clip_norm / np.linalg.norm(g))
             total += g / len(batch)
+        if not np.linalg.norm(total) < 1e150:
+            return np.zeros(total.size)
         if privacy.clipping == "batch":
             total *= min(1.0, privacy.clip_norm / np.linalg.norm(total))
         return total.reshape(-1)

@@ -125,7 +125,7 @@ def write_bad(folder):
         ({"path": "bare.npz"}, "cannot be read as plain arrays"),
         ({"path": "junk.parquet"}, 'path is "junk.parquet"; cannot be read'),
         ({"path": "letters.npz"}, "has no array y; known: labels, x"),
-        ({"path": "nan.npz"}, "sample 7 holds nan or infinity: features must be finite"),
+        ({"path": "nan.npz"}, "sample 7 holds nan, infinity, or a number too large for float32: features must be"),
         ({"path": "one.npz"}, "needs at least two classes"),
         ({"path": "few.npz"}, "test_share is 0.2; of 2 samples that leaves 0 to test on and 2 to train on"),
         ({"path": "short.npz"}, "holds 60 samples and 50 labels"),

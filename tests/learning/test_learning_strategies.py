@@ -127,9 +127,10 @@ def test_strategies_equal_the_loop(name, strategy, clipping, padded):
     chosen = choose(strategy, job, nodes=3, batch=5, input_shape=SHAPE, threads=2)
     assert chosen.name == strategy
     found, expected = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
-    loss = chosen.gradient(chosen.workers - 1, x, batch, found)
-    expected_loss = Loop(job).gradient(0, x, batch, expected)
+    loss, nonfinite = chosen.gradient(chosen.workers - 1, x, batch, found)
+    expected_loss, _ = Loop(job).gradient(0, x, batch, expected)
     assert expected.norm() > 0
+    assert (nonfinite == 0).all()
     if clipping == "batch" and not padded:
         torch.testing.assert_close(expected.norm(dim=1), torch.full((3,), clip_norm, dtype=torch.float64))
     # 1e-10: sums of a few hundred products in another order, relative to a gradient of norm one
@@ -137,6 +138,43 @@ def test_strategies_equal_the_loop(name, strategy, clipping, padded):
     torch.testing.assert_close(loss, expected_loss, rtol=1e-10, atol=1e-12)
     features = batch.features[0]
     torch.testing.assert_close(chosen.scores(0, x, features), Loop(job).scores(0, x, features))
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.9], ids=["overflowing norms", "overflowing scores"])
+@pytest.mark.parametrize("clipping", ["batch", "per-sample"])
+@pytest.mark.parametrize(("name", "strategy"), [case for case in CASES if case[0] != "batch norm"])
+def test_gradients_that_are_not_finite_count_as_zero(name, strategy, clipping, share):
+    """A huge sample of node 0: as if it were not in the sum, whose divisor stays; other samples and nodes go on."""
+    learner = LEARNERS[name]()
+    if isinstance(learner, ModuleLearner):
+        learner.prepare(CPU, torch.float32)
+    x, batch = problem(learner)
+    x, features = x.float(), batch.features.float()
+    pixels = features[..., :-1] if learner.bias_column else features
+    pixels[0, 3] = share * torch.finfo(torch.float32).max
+    weight = torch.full((3, 5), 0.25)
+    weight[1:, 4], weight[0, 2], pixels[0, 2] = 0.0, 0.0, 0.0
+    job = Job(learner, clipping, 0.5, CPU, torch.float32)
+    scores = Loop(job).scores(0, x[:1], features[0, 3:4]).flatten()
+    batch.labels[0, 3] = scores.argmin()  # where the model is sure, and wrong
+    chosen = choose(strategy, job, nodes=3, batch=5, input_shape=SHAPE, threads=1)
+    found, expected = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
+    loss, nonfinite = chosen.gradient(0, x, Batch(features, batch.labels, weight), found)
+    assert found.isfinite().all()
+    assert loss.isfinite().all()
+    assert nonfinite[1:].tolist() == [0, 0]
+    if share == 1e-3:  # beyond, whether a score overflows depends on the order of sums
+        _, counted = Loop(job).gradient(0, x, Batch(features, batch.labels, weight), expected)
+        assert nonfinite.tolist() == counted.tolist()
+        # 1e-4: float32 sums of a few hundred products, of gradients of norm one half
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert nonfinite[0] == 1 or name in ("mlp tanh", "shared", "dense")  # a layer that saturates passes nothing back
+    if nonfinite[0] and clipping == "batch":
+        assert (found[0] == 0).all()
+    if nonfinite[0] and clipping == "per-sample":
+        weight[0, 3], pixels[0, 3] = 0.0, 0.0
+        Loop(job).gradient(0, x, Batch(features, batch.labels, weight), expected)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_per_sample_gradients_in_pieces_are_the_same():

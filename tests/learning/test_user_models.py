@@ -89,6 +89,7 @@ def with_model(folder, model, **sections):
         ({"model": "mine.py:Net", "width": 5}, {}, "vmap"),
         ({"model": "mine.py:Conv"}, {"privacy": {"clipping": "batch"}}, "threads"),
         ({"model": "mine.py:Nearest"}, {"privacy": {"clipping": "batch"}}, "closed-form"),
+        ({"model": "mine.py:Nearest"}, {"learning": {"sampling": "poisson"}}, "closed-form"),
         (
             {"model": "mlp", "hidden": [9, 8], "activation": "tanh"},
             {"learning": {"sampling": "poisson"}},
@@ -122,9 +123,11 @@ def test_modules_that_cannot_run_are_refused_in_one_line(model, words, user_mode
 
 
 def test_a_learner_that_cannot_weigh_samples_is_refused_where_batches_are_padded(user_models):
-    scenario = with_model(user_models, "mine.py:Nearest", learning={"sampling": "poisson"})
-    with pytest.raises(ScenarioError, match=r'sampling is "poisson"; .* gradient\(...\) of Nearest takes no weight'):
+    padded = {"sampling": "full"}
+    scenario = with_model(user_models, "mine.py:Nearest", learning=padded, privacy={"clipping": "batch"})
+    with pytest.raises(ScenarioError, match=r'sampling is "full"; .* gradient\(...\) of Nearest takes no weight'):
         build(scenario, device="cpu")
+    build(with_model(user_models, "mine.py:Nearest", learning=dict(padded)), device="cpu")  # samples come one by one
 
 
 def test_convolutions_on_plain_features_are_refused():

@@ -164,7 +164,7 @@ def test_mistakes_are_one_line(override, words, folder, monkeypatch):
         (
             "learning.batch_size=4000",
             "ScenarioError: x.toml: learning.batch_size is 4000; node 0 has only 3000 samples: lower batch_size, use "
-            "fewer nodes, or a more even partition",
+            "batch_fraction, fewer nodes, or a more even partition",
         ),
         (
             "channel.models.0={model='good.py:Good', value=-1}",

@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wirelessdl.arrays import IntArray
+from wirelessdl.learning.clipping import may_hold
 from wirelessdl.learning.data import Dataset
 
 
@@ -33,19 +34,30 @@ class Batch:
     labels: `[k, B]`
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
     nodes: whose they are
+    counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
     """
 
     features: Tensor
     labels: Tensor
     weight: Tensor | None = None
     nodes: range = range(0)
+    counts: tuple[int, ...] | None = None
+
+    def real(self, node: int) -> slice:
+        """Where the real samples of a node are."""
+        return slice(None if self.counts is None else self.counts[node])
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of per-sample values over the samples that are there, `[k]`; 0 where there are none."""
         if self.weight is None:
-            return values.mean(dim=1)
+            return finite_mean(values.mean(dim=1), values, None)
         total = self.weight.sum(dim=1).clamp_min(torch.finfo(self.weight.dtype).tiny)
-        return (values * self.weight).sum(dim=1) / total
+        return finite_mean((values * self.weight).sum(dim=1) / total, values, self.weight)
+
+    def count(self, flags: Tensor) -> Tensor:
+        """How many samples that are there have a flag, `[k]`."""
+        real = flags if self.weight is None else flags & (self.weight > 0)
+        return real.sum(dim=1).to(self.features.dtype)
 
     def weights(self) -> Tensor:
         """Each sample's weight, spelled out, `[k, B]`."""
@@ -56,13 +68,45 @@ class Batch:
     def part(self, nodes: slice) -> "Batch":
         """Some of the nodes."""
         weight = None if self.weight is None else self.weight[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes])
+        counts = None if self.counts is None else self.counts[nodes]
+        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts)
+
+
+def finite_mean(mean: Tensor, values: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean where it is finite; elsewhere that of the values that are, NaN where none is. `[k]` of `[k, B]`."""
+    bad = torch.isfinite(mean).logical_not_()
+    if not may_hold(bad):
+        return mean
+    there = torch.isfinite(values) if weight is None else torch.isfinite(values) & (weight > 0)
+    count = there.sum(dim=1, keepdim=True)
+    some = torch.where(there, values / count, 0.0).sum(dim=1)
+    return torch.where(bad, torch.where(count.squeeze(1) > 0, some, torch.nan), mean)
 
 
 def sample_shape(data: Dataset) -> tuple[int, ...]:
     """Shape of one sample as a module's input; grey images get a channel axis."""
     stored = data.train_x.shape[1:]
     return (1, *stored) if len(stored) == 2 else tuple(stored)
+
+
+def require_range(data: Dataset, dtype: Literal["float32", "float64"]) -> None:
+    """Raise ValueError where features or labels leave the numbers of a dtype, as stored or normalised."""
+    most = float(np.finfo(dtype).max)
+    slope = float(np.max(1.0 / (data.scale * np.asarray(data.deviation))))
+    shift = float(np.max(np.abs(np.asarray(data.mean) / np.asarray(data.deviation))))
+    remedy = "rescale the data" if dtype == "float64" else 'rescale the data, or set learning.dtype = "float64"'
+    for part in ("train", "test"):
+        stored, labels = getattr(data, f"{part}_x"), getattr(data, f"{part}_y")
+        for kind, values in (("feature", stored), ("label", labels)):
+            high, low = int(values.argmax()), int(values.argmin())
+            place = high if abs(float(values.flat[high])) >= abs(float(values.flat[low])) else low
+            largest = float(values.flat[place])
+            shown = abs(largest) * slope + shift if kind == "feature" else abs(largest)
+            if not max(abs(largest), shown) <= most:
+                raise ValueError(
+                    f"learning.dataset {data.name}: a {kind} of {part} sample {place // max(1, values[0].size)} is "
+                    f"{largest:g}, too large for {dtype}: {remedy}"
+                )
 
 
 def shared_tensor(stored: NDArray[Any]) -> Tensor:
@@ -126,11 +170,11 @@ class Buffer:
         self._rows = torch.empty(0)
 
     def batch(self, chosen: Sequence[IntArray], divisor: np.ndarray) -> Batch:
-        """The batch of sample numbers chosen by each node, padded to the longest."""
+        """The batch of sample numbers chosen by each node, padded with zeros to the longest."""
         store = self._store
         counts = [len(samples) for samples in chosen]
         nodes, width = len(counts), max(1, *counts)
-        weight = None
+        weight = padding = None
         if min(counts) == width and bool(np.all(divisor == width)):
             index = np.concatenate(chosen)
         else:
@@ -140,6 +184,9 @@ class Buffer:
                 index[row, : len(samples)] = samples
                 there[row, : len(samples)] = 1.0 / divisor[row]
             index = index.reshape(-1)
+            # never a sample: it would be another node's
+            empty = np.flatnonzero(np.arange(width) >= np.array(counts)[:, None])
+            padding = torch.from_numpy(empty).to(store.device, non_blocking=True)
             weight = torch.as_tensor(there, dtype=store.dtype).to(store.device, non_blocking=True)
         place = torch.from_numpy(index).to(store.device, non_blocking=True)
         if len(self._raw) < len(place):
@@ -147,7 +194,11 @@ class Buffer:
         picked = torch.index_select(store.train_x, 0, place, out=self._raw[: len(place)])
         features = self.normalise(picked)
         labels = store.train_y.index_select(0, place)
-        return Batch(features.view(nodes, width, *features.shape[1:]), labels.view(nodes, width), weight)
+        if padding is not None:
+            (features[:, :-1] if store.bias_column else features).index_fill_(0, padding, 0.0)
+            labels.index_fill_(0, padding, 0)
+        shaped = features.view(nodes, width, *features.shape[1:])
+        return Batch(shaped, labels.view(nodes, width), weight, counts=None if padding is None else tuple(counts))
 
     def normalise(self, stored: Tensor) -> Tensor:
         """Stored rows as features; what is returned is overwritten by the next call."""

@@ -18,12 +18,14 @@ from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability
-from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, sample_shape
+from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
+from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
 from wirelessdl.learning.clipping import Clipping, sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, StrategyName, choose
 from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
 from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
@@ -78,6 +80,7 @@ class RoundResult:
     )  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
     grad_norm: Tensor
     loss: Tensor
+    nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
     accuracy: Tensor | None
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
@@ -117,31 +120,37 @@ class LearningEngine:
         self.sampler = Sampler(settings.sampling, settings.batch_size, sizes, fraction=settings.batch_fraction)
         self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
+        require_range(data, settings.dtype)
         if isinstance(learner, ModuleLearner):
-            learner.refuse(settings.clipping, settings.sampling == "poisson")
+            learner.prepare(self.device, self.dtype)
+        trials = None
+        if not is_built_in(learner):
+            trials = Trials(learner, data, self.sampler.width, self.device, self.dtype)
+            trials.try_scores()
+        fewest = int(self.sampler.divisor.min())
+        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson", fewest)
+        if isinstance(learner, ModuleLearner):
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
                 learner.keep_statistics()
             learner.prepare(self.device, self.dtype)
         self._shape = sample_shape(data)
         self._classes = max(1, data.classes)
         self._stored = (data.train_x.nbytes, len(data.test_y))
-        self.strategy = choose(
-            settings.strategy,
-            Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression),
-            nodes=self.nodes,
-            batch=self.sampler.width,
-            input_shape=self._shape,
-            threads=torch.get_num_threads(),
-        )
+        job = Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression)
+        shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": self._shape}
+        self.strategy = choose(settings.strategy, job, **shape, threads=torch.get_num_threads())
         if self.sampler.uneven and not self.strategy.accepts_weights:
             key = f'sampling is "{settings.sampling}"'
             if settings.sampling not in ("poisson", "full"):
                 key = f"batch_fraction is {settings.batch_fraction:g}"
             raise ValueError(
                 f"learning.{key}; its batches are padded, and gradient(...) of {type(learner).__name__} takes no "
-                'weight: add it, or use "without-replacement" with batch_size'
+                'weight: add it, use "without-replacement" with batch_size, or per-sample clipping'
             )
         self._require_room()
+        if trials is not None:
+            tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
+            trials.try_gradients(tried, settings.clipping)
         if isinstance(self.strategy, Threads) and isinstance(learner, ModuleLearner) and learner.remembered > 0:
             self.strategy.remember(self.nodes)
 
@@ -190,14 +199,18 @@ class LearningEngine:
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         step = -self._column(update.step)
-        loss, grad_norm = torch.empty_like(sent_power), torch.empty_like(sent_power)
+        stood = None
+        if self._remembered is not None and not update.step.all():  # statistics stand still with the model
+            still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
+            stood = self._remembered.index_select(0, still)
+        loss, grad_norm, nonfinite = (torch.empty_like(sent_power) for _ in range(3))
 
         def learn(worker: int, piece: int) -> None:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
             point, gradient = (mixed if hardened else self.x)[part], self._spare[part]
-            loss[part] = self.strategy.gradient(worker, point, batch, gradient)
+            loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
@@ -205,12 +218,15 @@ class LearningEngine:
         self.x, self._spare = self._spare, self.x
         if kept is not None:
             self.x.index_copy_(0, away, kept[0])
+        if stood is not None and self._remembered is not None:
+            self._remembered.index_copy_(0, still, stood)
         evaluated = mixed if self.settings.evaluated == "mixed" else self.x
         return RoundResult(
             sent_power,
             self_interference_power,
             grad_norm,
             loss,
+            nonfinite,
             consensus_distance(evaluated, self._spare),
             None,
             None if self._objective is None else self._objective.excess(evaluated),

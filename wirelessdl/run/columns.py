@@ -59,6 +59,9 @@ def node_columns(
         "accuracy": _accuracy(records, count),
         "loss": np.ma.masked_array(loss.ravel(), ~stepped),
         "grad_norm": np.ma.masked_array(fetch([record.result.grad_norm for record in records]).ravel(), ~stepped),
+        "nonfinite_gradients": np.ma.masked_array(
+            fetch([record.result.nonfinite_gradients for record in records]).ravel().astype(np.int64), ~stepped
+        ),
         "excess_loss": _excess(records, count),
         "alpha": alpha,
         "beta": 1.0 - alpha,

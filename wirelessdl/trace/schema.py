@@ -130,6 +130,13 @@ TABLES: dict[str, pa.Schema] = {
             ("loss", _F, "nat", "mini-batch loss at the point of the gradient; null without a gradient"),
             ("grad_norm", _F, "", "norm of the clipped gradient; null without a gradient"),
             (
+                "nonfinite_gradients",
+                _I,
+                "",
+                "gradients that were not finite and counted as zero: samples of the batch (per-sample clipping), or "
+                "the whole gradient (batch clipping); null without a gradient",
+            ),
+            (
                 "excess_loss",
                 _F,
                 "nat",

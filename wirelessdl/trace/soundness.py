@@ -19,7 +19,10 @@ from wirelessdl.trace.schema import TABLES
 # columns that may be null, and numbers that may be infinite (no privacy) or not a number
 _NULLS = {
     "rounds": ("epsilon_own_total", "accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean", "spectral_gap"),
-    "nodes": ("accuracy", "loss", "grad_norm", "excess_loss", "self_interference_w", "turn", "battery_j"),
+    "nodes": (
+        *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
+        *("excess_loss", "self_interference_w", "turn", "battery_j"),
+    ),
     "links": ("phase_rad", "snr_db"),
     "events": ("node",),
     "privacy": ("rx",),

@@ -151,7 +151,8 @@ class File:
                     f'path is "{self.path}"; column {name} is {values[row]} in row {row}: '
                     "features must be finite, fill or drop it"
                 )
-            features.append(values.astype(np.float32))
+            with np.errstate(over="ignore"):  # what leaves float32 is refused below
+                features.append(values.astype(np.float32))
         if table.column(self.label).null_count:
             raise ValueError(f'label is "{self.label}"; {place.name} has rows without one: fill or drop them')
         return [(np.column_stack(features), np.asarray(table.column(self.label).to_pylist()))]
@@ -237,8 +238,8 @@ class File:
         if samples.dtype.kind == "f" and not np.isfinite(samples).all():
             sample = int(np.flatnonzero(~np.isfinite(samples.reshape(len(samples), -1)).all(axis=1))[0])
             raise ValueError(
-                f'path is "{self.path}"; sample {sample} holds nan or infinity: features must be finite, '
-                "fill or drop it"
+                f'path is "{self.path}"; sample {sample} holds nan, infinity, or a number too large for float32: '
+                "features must be finite, fill, rescale or drop it"
             )
 
     def _split(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
@@ -273,7 +274,8 @@ def _stored(x: NDArray[Any]) -> NDArray[Any]:
         x = x[:, None]
     if x.dtype.kind not in "fiub":
         raise ValueError(f"path holds samples of type {x.dtype}; must be numbers")
-    return x if x.dtype in (np.uint8, np.float32) else x.astype(np.uint8 if x.dtype.kind == "b" else np.float32)
+    with np.errstate(over="ignore"):  # what leaves float32 is refused afterwards
+        return x if x.dtype in (np.uint8, np.float32) else x.astype(np.uint8 if x.dtype.kind == "b" else np.float32)
 
 
 def _size(image: NDArray[Any]) -> str:

@@ -1,11 +1,10 @@
-"""Several nodes in one call: learners that bring their own gradient, and modules by torch.func.vmap.
+"""Several nodes in one call: built-in learners with gradients in closed form, and modules by torch.func.vmap.
 
 `ClosedForm` takes as many nodes as the cache holds. `Vectorised` is for accelerators, and for modules without
 convolutions. Its per-sample gradients exist only for as many nodes and samples at a time as the allowance holds: their
 norms are taken, they are weighed and summed, and the next ones take their place.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import clip_factor, clip_rows_
+from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 
 _CACHE = 2**22  # bytes of features that a thread works on at once
@@ -23,25 +23,24 @@ _WORK = 2**25  # products in a piece, beyond which it is large enough to share
 
 
 class ClosedForm:
+    """Learners of wirelessdl's own, which clip inside; a user's go through `users.py`."""
+
     name = "closed-form"
+    accepts_weights = True
 
     def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
         self._job = job
-        accepted = inspect.signature(job.learner.gradient).parameters  # a user's learner may know of neither
-        self.accepts_weights, self._fills = "weight" in accepted, "out" in accepted
         held, work = _CACHE // (sample_bytes * batch), _WORK // (job.learner.size * batch)
         self.chunk = max(1, min(held, work))
         self.workers = workers if nodes >= _PIECES * self.chunk else 1
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         job = self._job
-        given = {} if batch.weight is None else {"weight": batch.weight}
-        if self._fills:
-            given["out"] = out
-        gradient, loss = job.learner.gradient(x, batch.features, batch.labels, job.clipping, job.clip_norm, **given)
-        if gradient is not out:
-            out.copy_(gradient)
-        return loss  # type: ignore[no-any-return]
+        nonfinite = x.new_empty(len(x))
+        _, loss = job.learner.gradient(
+            x, batch.features, batch.labels, job.clipping, job.clip_norm, batch.weight, out, nonfinite
+        )
+        return loss, nonfinite
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
@@ -74,22 +73,29 @@ class Vectorised:
         samples = vmap(grad_and_value(single), in_dims=([None] * len(learner.shapes), 0, 0))
         self._per_sample: Callable[..., Any] = vmap(samples)
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         if self._job.clipping == "per-sample":
             return self._clip_samples(x, batch, out)
         return self._clip_batches(x, batch, out)
 
-    def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        learner = self._job.learner
-        parts, (_, losses) = self._batched(layers(learner, x), batch.features, batch.labels, batch.weights())
-        for place, part in zip(layers(learner, out), parts):
-            place.copy_(part)
-        clip_rows_(out, self._job.clip_norm)
-        return batch.mean(losses)
-
-    def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def _clip_batches(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         learner, weights = self._job.learner, batch.weights()
-        losses = torch.empty_like(weights)
+        losses = torch.zeros_like(weights)
+        # where samples see each other, padding must not be among them: node by node, with its real samples
+        apart = batch.counts is not None and capability(learner, "batch_norm") is not None
+        for nodes in [slice(n, n + 1) for n in range(len(x))] if apart else [slice(None)]:
+            there = (nodes, batch.real(nodes.start) if apart else slice(None))
+            parts, (_, losses[there]) = self._batched(
+                layers(learner, x[nodes]), batch.features[there], batch.labels[there], weights[there]
+            )
+            for place, part in zip(layers(learner, out[nodes]), parts):
+                place.copy_(part)
+        bad = clip_rows_(out, self._job.clip_norm)
+        return batch.mean(losses), bad.to(losses.dtype)
+
+    def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
+        learner, weights = self._job.learner, batch.weights()
+        losses, bad = torch.empty_like(weights), torch.empty_like(weights, dtype=torch.bool)
         out.zero_()
         for start in range(0, weights.shape[1], self._samples):
             some = slice(start, start + self._samples)
@@ -99,10 +105,14 @@ class Vectorised:
             parts = [part.reshape(*part.shape[:2], -1) for part in parts]
             squares = [part.square().sum(dim=2) for part in parts]
             norm = torch.stack(squares).sum(dim=0).sqrt_()
+            bad[:, some] = not_finite(norm)
             factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some]).unsqueeze(1)
+            if may_hold(bad[:, some]):
+                for values in (factor.squeeze(1).unsqueeze(2), *parts):
+                    clear_(values, bad[:, some], 1)
             for place, part in zip(layers(learner, out), parts):
                 place.add_(torch.bmm(factor, part).view(place.shape))
-        return batch.mean(losses)
+        return batch.mean(losses), batch.count(bad)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         return self._job.learner.scores(x, features)  # type: ignore[no-any-return]

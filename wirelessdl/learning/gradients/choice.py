@@ -17,6 +17,8 @@ from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients.batched import ClosedForm, Vectorised
 from wirelessdl.learning.gradients.strategy import Job, Loop, Strategy
 from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.gradients.users import UserGradients
+from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
@@ -50,7 +52,8 @@ def choose(
     if name in ("vmap", "loop") and capability(learner, "forward") is None:
         raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
     if name == "closed-form":
-        return ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers)
+        ours = ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers)
+        return ours if is_built_in(learner) else UserGradients(job, batch, ours.chunk, _ALLOWANCE[job.device.type])
     if name == "loop":
         return Loop(job)
     vectorised = Vectorised(job, _activations(learner), batch, _ALLOWANCE[job.device.type])

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wirelessdl.learning.clipping import clip_factor
+from wirelessdl.learning.clipping import clear_, clip_factor, may_hold, not_finite, product_norm
 from wirelessdl.learning.gradients.strategy import sample_losses
 
 
@@ -45,8 +45,11 @@ class Ghost:
 
     def clip(
         self, features: Tensor, labels: Tensor, weight: Tensor, clip_norm: float, out: Sequence[tuple[Tensor, Tensor]]
-    ) -> Tensor:
-        """Weighed sum of clipped gradients into `out`, pairs of parameter and place; returns the losses."""
+    ) -> tuple[Tensor, Tensor]:
+        """Weighed sum of clipped gradients into `out`, pairs of parameter and place.
+
+        Returns losses, and which samples' gradients were not finite and counted as zero, `[B]` each.
+        """
         self._seen, self._listening = [], True
         try:
             with torch.enable_grad():
@@ -57,12 +60,19 @@ class Ghost:
             self._listening = False
         places = {id(parameter): place for parameter, place in out}
         square = torch.stack([_square_norm(seen) for seen in self._seen]).sum(dim=0)
-        factor = clip_factor(square.sqrt_(), clip_norm).mul_(weight)
+        norm = square.sqrt_()
+        bad = not_finite(norm)
+        factor = clip_factor(norm, clip_norm).mul_(weight)
+        if may_hold(bad):  # both factors of a product must be zero
+            factor.masked_fill_(bad, 0.0)
+            for seen in self._seen:
+                assert seen.back is not None
+                seen.given, seen.back = clear_(seen.given.clone(), bad, 0), clear_(seen.back.clone(), bad, 0)
         for seen in self._seen:
             for parameter, gradient in _weighed(seen, factor):
                 places[id(parameter)].copy_(gradient)
         self._seen = []
-        return losses.detach()
+        return losses.detach(), bad
 
     def _note(self, layer: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
         if not self._listening:
@@ -123,7 +133,7 @@ def _square_norm(seen: _Seen) -> Tensor:
         back = back.flatten(1, -2).mT if back.ndim > 2 else back.unsqueeze(2)
     positions = given.shape[2]
     if positions == 1:
-        square = _squares(given) * _squares(back)
+        square = product_norm(_squares(back), _squares(given))
     elif 2 * positions**2 <= given.shape[1] * back.shape[1]:
         square = (torch.bmm(given.mT, given) * torch.bmm(back.mT, back)).sum(dim=(1, 2))
     else:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import Clipping
+from wirelessdl.learning.clipping import Clipping, not_finite
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Strategy(Protocol):
     workers: int
     accepts_weights: bool  # whether batches may be padded with samples of weight zero
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """Clipped gradient into `out[k, m]`; returns the mean loss, `[k]`."""
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Clipped gradient into `out[k, m]`; returns the mean loss, and how many gradients counted as zero, `[k]`."""
         ...
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:
@@ -69,25 +69,35 @@ class Loop:
     def __init__(self, job: Job):
         self._job = job
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:  # noqa: ARG002
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         clip_norm, per_sample = self._job.clip_norm, self._job.clipping == "per-sample"
         weights, losses = batch.weights(), torch.empty_like(batch.weights())
         # batch normalisation makes samples one: then there is no going one by one
+        nonfinite = torch.zeros_like(weights[:, 0])
         together = capability(self._job.learner, "batch_norm") is not None
         for node in range(len(x)):
             total = torch.zeros_like(x[node])
-            for place in [slice(None)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
+            losses[node] = 0.0
+            for place in [batch.real(node)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
                 gradient, losses[node, place] = self._one(
                     x[node], batch.features[node, place], batch.labels[node, place], weights[node, place]
                 )
-                if per_sample and weights[node, place].item() > 0:
-                    norm = gradient.norm().item() / weights[node, place].item()
-                    gradient = gradient * min(1.0, clip_norm / norm) if norm > 0 else gradient
-                total += gradient
-            if not per_sample and total.norm() > clip_norm:
-                total *= clip_norm / total.norm()
+                weight = weights[node, place].sum().item()
+                if per_sample and weight > 0:
+                    norm = gradient.norm() / weight
+                    if not_finite(norm):
+                        nonfinite[node] += 1
+                        continue
+                    gradient = gradient * min(1.0, clip_norm / norm.item()) if norm > 0 else gradient
+                if weight > 0:
+                    total += gradient
+            norm = total.norm()
+            if not per_sample and not_finite(norm):
+                nonfinite[node], total = 1, torch.zeros_like(total)
+            elif not per_sample and norm > clip_norm:
+                total *= clip_norm / norm
             out[node] = total
-        return batch.mean(losses)
+        return batch.mean(losses), nonfinite
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         with torch.no_grad():

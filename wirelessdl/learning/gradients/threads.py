@@ -41,10 +41,10 @@ class Threads:
             for module in self._modules:
                 module.requires_grad_(True)
 
-    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         if self._fallback is not None:
             return self._fallback.gradient(worker, x, batch, out)
-        losses = []
+        losses, bad = [], []
         for node, features in enumerate(batch.features):
             self._load(worker, x[node])
             self._recall(worker, batch.nodes[node] if batch.nodes else None)
@@ -52,17 +52,20 @@ class Threads:
             weight = batch.weights()[node]
             if self._ghosts is not None:
                 pairs = list(zip(self._parameters[worker].values(), places))
-                losses.append(
-                    self._ghosts[worker].clip(
-                        self._last(features), batch.labels[node], weight, self._job.clip_norm, pairs
-                    )
+                found, flags = self._ghosts[worker].clip(
+                    self._last(features), batch.labels[node], weight, self._job.clip_norm, pairs
                 )
+                losses.append(found)
+                bad.append(flags)
             else:
-                losses.append(self._mean(worker, features, batch.labels[node], weight, places))
+                there = batch.real(node)  # statistics of a batch see nothing else
+                found = self._mean(worker, features[there], batch.labels[node, there], weight[there], places)
+                losses.append(torch.nn.functional.pad(found, (0, len(weight) - len(found))))
                 self._remember(worker, batch.nodes[node] if batch.nodes else None)
+        loss = batch.mean(torch.stack(losses))
         if self._ghosts is None:
-            clip_rows_(out, self._job.clip_norm)
-        return batch.mean(torch.stack(losses))
+            return loss, clip_rows_(out, self._job.clip_norm).to(loss.dtype)
+        return loss, batch.count(torch.stack(bad))
 
     def scores(self, worker: int, x: Tensor, features: Tensor, nodes: range = range(0)) -> Tensor:
         found, module = [], self._modules[worker]

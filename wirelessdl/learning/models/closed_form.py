@@ -22,7 +22,7 @@ from annotated_types import Ge, MinLen
 from torch import Tensor
 
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_
+from wirelessdl.learning.clipping import Clipping, clear_, clip_factor, clip_rows_, may_hold, not_finite, product_norm
 
 
 class Learner(Protocol):
@@ -55,8 +55,12 @@ class ClosedForm(Learner, Protocol):
         clip_norm: float,
         weight: Tensor | None = None,
         out: Tensor | None = None,
+        nonfinite: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`."""
+        """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`.
+
+        nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
+        """
         ...
 
 
@@ -82,18 +86,24 @@ class Softmax:
         clip_norm: float,
         weight: Tensor | None = None,
         out: Tensor | None = None,
+        nonfinite: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         weights = x.view(len(x), *self.shapes[0])
         error, loss = _softmax_error(torch.bmm(weights, features.mT), labels, weight)
         if clipping == "per-sample":
-            norm = torch.linalg.vector_norm(error, dim=1).mul_(torch.linalg.vector_norm(features, dim=2))
+            norm = product_norm(torch.linalg.vector_norm(error, dim=1), torch.linalg.vector_norm(features, dim=2))
             error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(1))
+            bad = not_finite(norm)
+            if may_hold(bad):
+                clear_(error, bad, 2)
         else:
             _weigh_(error, weight)
         gradient = torch.empty_like(x) if out is None else out
         torch.bmm(error, features, out=gradient.view(weights.shape))
         if clipping == "batch":
-            clip_rows_(gradient, clip_norm)
+            bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
+        if nonfinite is not None:
+            nonfinite.copy_(counted(bad, weight if clipping == "per-sample" else None))
         return gradient, loss
 
     def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
@@ -142,6 +152,7 @@ class Mlp:
         clip_norm: float,
         weight: Tensor | None = None,
         out: Tensor | None = None,
+        nonfinite: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         layers = self.layers(x)
         inputs = [features.mT]
@@ -154,10 +165,15 @@ class Mlp:
         errors.reverse()
         if clipping == "per-sample":
             given_norms = [torch.linalg.vector_norm(features, dim=2).square_(), *map(_square_norm, inputs[1:])]
-            squares = [_square_norm(error).mul_(norm) for error, norm in zip(errors, given_norms)]
-            factor = _sample_factor(torch.stack(squares).sum(dim=0).sqrt_(), clip_norm, weight).unsqueeze(1)
+            squares = [product_norm(_square_norm(error), norm) for error, norm in zip(errors, given_norms)]
+            norm = torch.stack(squares).sum(dim=0).sqrt_()
+            factor = _sample_factor(norm, clip_norm, weight).unsqueeze(1)
             for error in errors:
                 error.mul_(factor)
+            bad = not_finite(norm)
+            if may_hold(bad):  # a product with what a layer was given must be zero as well
+                for values in (*errors, *inputs[1:]):
+                    clear_(values, bad, 2)
         else:
             for error in errors:
                 _weigh_(error, weight)
@@ -165,7 +181,9 @@ class Mlp:
         for error, given, place in zip(errors, inputs, self.layers(gradient)):
             torch.bmm(error, given.mT, out=place)
         if clipping == "batch":
-            clip_rows_(gradient, clip_norm)
+            bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
+        if nonfinite is not None:
+            nonfinite.copy_(counted(bad, weight if clipping == "per-sample" else None))
         return gradient, loss
 
     def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
@@ -228,6 +246,11 @@ def _sample_factor(norm: Tensor, clip_norm: float, weight: Tensor | None) -> Ten
     """What each sample's gradient is multiplied by: clipped, and weighed in the sum."""
     factor = clip_factor(norm, clip_norm)
     return factor.div_(norm.shape[1]) if weight is None else factor.mul_(weight)
+
+
+def counted(bad: Tensor, weight: Tensor | None) -> Tensor:
+    """Gradients that counted as zero, `[k]`; padding is none."""
+    return (bad if weight is None else bad & (weight > 0)).sum(dim=1)
 
 
 def _weigh_(error: Tensor, weight: Tensor | None) -> Tensor:

@@ -17,8 +17,9 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_
-from wirelessdl.learning.models.closed_form import Softmax
+from wirelessdl.learning.batch import finite_mean
+from wirelessdl.learning.clipping import Clipping, clear_, clip_factor, clip_rows_, may_hold, not_finite, product_norm
+from wirelessdl.learning.models.closed_form import Softmax, counted
 
 Penalty = Annotated[float, Gt(0)]
 
@@ -56,17 +57,25 @@ class Ridge:
         clip_norm: float,
         weight: Tensor | None = None,
         out: Tensor | None = None,
+        nonfinite: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         error = torch.bmm(features, x.unsqueeze(2)).squeeze(2).sub_(labels)
         each = torch.full_like(error, 1.0 / error.shape[1]) if weight is None else weight
         total = each.sum(dim=1).clamp_min(torch.finfo(x.dtype).tiny)
-        loss = (error.square() * each).sum(dim=1) / (2.0 * total) + self._penalised(x)
+        loss = finite_mean((error.square() * each).sum(dim=1) / (2.0 * total), 0.5 * error.square(), each)
+        loss = loss + self._penalised(x)
         if clipping == "per-sample":
-            error = error * clip_factor(error.abs() * torch.linalg.vector_norm(features, dim=2), clip_norm)
+            norm = product_norm(error.abs(), torch.linalg.vector_norm(features, dim=2))
+            bad = not_finite(norm)
+            error = error * clip_factor(norm, clip_norm)
+            if may_hold(bad):
+                clear_(error, bad, 1)
         gradient = torch.empty_like(x) if out is None else out
         torch.bmm((error * each).unsqueeze(1), features, out=gradient.unsqueeze(1))
         if clipping == "batch":
-            clip_rows_(gradient, clip_norm)
+            bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
+        if nonfinite is not None:
+            nonfinite.copy_(counted(bad, weight if clipping == "per-sample" else None))
         return gradient.add_(x, alpha=self.penalty), loss
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
@@ -119,8 +128,9 @@ class Logistic:
         clip_norm: float,
         weight: Tensor | None = None,
         out: Tensor | None = None,
+        nonfinite: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        gradient, loss = self._softmax.gradient(x, features, labels, clipping, clip_norm, weight, out)
+        gradient, loss = self._softmax.gradient(x, features, labels, clipping, clip_norm, weight, out, nonfinite)
         return gradient.add_(x, alpha=self.penalty), loss + 0.5 * self.penalty * x.square().sum(dim=1)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 The module computes scores from samples; its initial weights are those it was built with. A node's only state is its
 vector, since the privacy proof assumes that: batch normalisation uses the statistics of the present batch, in
 evaluation too. The paper protocol has no such proof, and there every node keeps running statistics of its own, which
-are never sent. Modules that draw random numbers are refused, since draws would depend on the order of threads.
+are never sent. Modules that draw random numbers are refused, since draws would depend on the order of threads;
+`learning/behaviour.py` tries a user's module before the run.
 """
 
 import copy
@@ -22,7 +23,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import sample_shape
-from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -37,8 +37,9 @@ class ModuleLearner:
     def __init__(self, module: nn.Module, input_shape: tuple[int, ...], classes: int):
         self.module, self.input_shape, self.classes = module, input_shape, classes
         self.name = type(module).__name__
+        self.sees_batch = False  # whether samples of a batch see each other without a layer of torch's: see `behaviour`
         for layer in module.modules():
-            if isinstance(layer, _DropoutNd):
+            if isinstance(layer, _DropoutNd) and layer.p > 0:
                 raise ValueError(
                     f"model is {self.name}, which has {type(layer).__name__}; what it drops would depend on which "
                     "thread comes first: leave it out, noise regularises already"
@@ -63,9 +64,9 @@ class ModuleLearner:
 
     @property
     def batch_norm(self) -> str | None:
-        """Name of a layer that mixes the samples of a batch, if there is one."""
+        """Name of a layer that mixes the samples of a batch, if there is one; forward where the module itself does."""
         found = (name for name, layer in self.module.named_modules() if isinstance(layer, _BatchNorm))
-        return next(found, None)
+        return next(found, "forward" if self.sees_batch else None)
 
     def keep_statistics(self) -> None:
         """Let batch normalisation keep running statistics; `Threads` keeps them separately for every node."""
@@ -104,19 +105,15 @@ class ModuleLearner:
         """Move the module's buffers and constants, which are no weights."""
         self.module.to(device=device, dtype=dtype)
 
-    def refuse(self, clipping: Clipping, padded: bool) -> None:
-        """Raise where a layer mixes the samples of a batch and the settings do not allow it."""
-        layer = self.batch_norm
-        if layer is not None and clipping == "per-sample":
-            raise ValueError(
-                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; per-sample clipping '
-                'bounds each sample alone: use GroupNorm, or privacy.clipping = "batch"'
-            )
-        if layer is not None and padded:
-            raise ValueError(
-                f'learning.model is {self.name}, whose layer "{layer}" normalises over the batch; poisson batches '
-                'may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
-            )
+    def takes_one(self) -> bool:
+        """Whether a batch of one sample can be normalised: an image has positions, plain features have not."""
+        parameter = next(self.module.parameters())
+        try:
+            with torch.no_grad():
+                self.module(torch.zeros(1, *self.input_shape, dtype=parameter.dtype, device=parameter.device))
+        except ValueError:  # of torch's
+            return False
+        return True
 
     def _try(self) -> int:
         """Numbers that one sample leaves in the layers, from a forward pass that also checks the shape."""

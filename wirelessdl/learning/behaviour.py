@@ -1,0 +1,208 @@
+"""How a user's model behaves, tried before the run: what epsilon assumes of it, and its author may have overlooked.
+
+    same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
+    buffers stay as they are      a node's only memory is its weight vector
+    a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
+    so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
+                                  under batch clipping the same of whole nodes
+
+Samples are those of the common test set, then some of them replaced, also by very large ones. A trial finds what was
+overlooked, not what was hidden: a model that changes its behaviour in the hundredth round passes. Built-in models are
+not tried, tests do that.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import Guard, capability
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.batch import Batch, sample_shape
+from wirelessdl.learning.clipping import Clipping
+from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.gradients.strategy import Strategy, layers
+from wirelessdl.learning.models.module import ModuleLearner
+
+_SAMPLES = 16  # that are tried together at most
+_LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
+_SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
+UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
+_TOGETHER = 3  # samples of a node in a trial of gradients
+_TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
+
+
+def name_of(learner: Any) -> str:
+    """What messages call a learner."""
+    return learner.name if isinstance(learner, ModuleLearner) else type(learner).__name__
+
+
+class Trials:
+    """Samples and weights to try a learner with. Raises ContractError where the user's code does not run."""
+
+    def __init__(self, learner: Any, data: Dataset, batch: int, device: torch.device, dtype: torch.dtype):
+        self._learner, self._name = learner, name_of(learner)
+        self._random = np.random.default_rng(0)
+        self._device, self._dtype = device, dtype
+        count = min(max(batch, 3), _SAMPLES)
+        place = np.arange(2 * count) % len(data.test_y)
+        shown = data.normalised(data.test_x[place]).reshape(2 * count, *sample_shape(data))
+        samples = self._tensor(shown)
+        self.samples, self.others = samples[:count], samples[count:]
+        self._labels = torch.as_tensor(data.test_y[place[: 2 * _TOGETHER]]).to(device)
+        self._classes = data.classes if data.task == "classification" else None
+
+    def weights(self, count: int) -> Tensor:
+        """Weight vectors near the initial one, `[count, m]`."""
+        with Guard(f"learning.model: {self._name}.initial"):
+            start = np.asarray(self._learner.initial(np.random.default_rng(0)), dtype=np.float64)
+        return self._tensor(start + _SPREAD * self._random.standard_normal((count, len(start))))
+
+    def large(self, like: Tensor) -> Tensor:
+        """Samples that are far from all others."""
+        return self._tensor(_LARGE * self._random.standard_normal(like.shape))
+
+    def _tensor(self, values: FloatArray) -> Tensor:
+        return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
+
+    def try_scores(self) -> None:
+        """Find out whether a module's score of a sample depends on others. Raises ValueError where on more."""
+        if isinstance(self._learner, ModuleLearner):
+            self._learner.sees_batch = self._sees_batch() and self._learner.batch_norm is None
+
+    def _sees_batch(self) -> bool:
+        parameters = [part[0] for part in layers(self._learner, self.weights(1))]
+
+        @torch.no_grad()
+        def scores(samples: Tensor) -> Tensor:
+            found: Tensor = self._learner.forward(parameters, samples)
+            return found.detach().clone()
+
+        module = self._learner.module if isinstance(self._learner, ModuleLearner) else None
+        buffers = {} if module is None else {name: part.clone() for name, part in module.named_buffers()}
+        with Guard(f"learning.model: {self._name}.forward"):
+            first = scores(self.samples)
+            scores(self.others)
+            again = scores(self.samples)
+        for name, part in {} if module is None else dict(module.named_buffers()).items():
+            if name not in buffers or part.shape != buffers[name].shape or moved(part, buffers[name]):
+                raise ValueError(
+                    f'learning.model is {self._name}, whose buffer "{name}" changes in forward(); it would carry data '
+                    "between nodes and rounds, which no epsilon counts: make it a constant, or leave it out"
+                )
+        if moved(again, first):
+            raise ValueError(
+                f"learning.model is {self._name}, whose scores of the same samples differ from call to call; it draws "
+                "random numbers, such as dropout, or remembers: leave that out"
+            )
+        return any(self._spreads(scores, first, place) for place in {0, len(first) // 2, len(first) - 1})
+
+    def _spreads(self, scores: Callable[[Tensor], Tensor], first: Tensor, place: int) -> bool:
+        """Whether another sample at one place moves the scores of the rest."""
+        rest = torch.arange(len(first), device=first.device) != place
+        for replaced in (self.others[place], self.large(self.samples[place])):
+            samples = self.samples.clone()
+            samples[place] = replaced
+            try:
+                found = scores(samples)
+            except (RuntimeError, IndexError, ValueError):  # a model may not take just any numbers
+                continue
+            if moved(found[rest], first[rest]):
+                return True
+        return False
+
+    def try_gradients(self, strategy: Strategy, clipping: Clipping) -> None:
+        """Raise ValueError where gradients differ from call to call, or hold samples that they should not.
+
+        strategy: that of the run, with a clip norm of `UNCLIPPED`.
+        """
+        module = isinstance(self._learner, ModuleLearner)
+        if module and clipping == "batch":  # runs node by node, or vectorised over nodes: they cannot meet
+            return
+        nodes, count = 1 if module else 2, min(_TOGETHER, len(self.samples))
+        x, out = self.weights(nodes), self.weights(nodes)
+        features = torch.stack([self.samples[:count], self.others[:count]])[:nodes]
+        labels = self._labels[: nodes * count].view(nodes, count)
+        labels = labels if self._classes else labels.to(self._dtype)
+
+        @torch.no_grad()
+        def gradient(features: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+            shown = features
+            if capability(self._learner, "bias_column"):
+                shown = torch.cat([features.flatten(2), torch.ones_like(features.flatten(2)[..., :1])], dim=2)
+            strategy.gradient(0, x, Batch(shown, labels, weight), out)
+            return out.clone()
+
+        others = (labels + 1) % self._classes if self._classes else labels + 1.0
+        for place in {0, count - 1} if clipping == "per-sample" else {0}:
+            kept = torch.zeros(nodes, count, dtype=torch.bool, device=self._device)
+            kept[0, place if clipping == "per-sample" else slice(None)] = True
+            # only the kept sample of node 0 is in its sum
+            weight = kept.to(self._dtype) if clipping == "per-sample" else None
+            wide = kept.view(nodes, count, *[1] * (features.ndim - 2))
+            first, spread = gradient(features, labels, weight), False
+            for replaced in (self.large(features), features.flip(0, 1)):
+                try:
+                    found = gradient(torch.where(wide, features, replaced), torch.where(kept, labels, others), weight)
+                except (RuntimeError, IndexError, ValueError, ContractError):  # it may not take just any numbers
+                    continue
+                spread = moved(found[0], first[0])
+                break
+            if moved(gradient(features, labels, weight), first):
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradients of the same samples differ from call to call; it "
+                    "draws random numbers, or remembers: leave that out"
+                )
+            if spread:
+                raise ValueError(self._apart(clipping))
+
+    def _apart(self, clipping: Clipping) -> str:
+        if clipping == "per-sample":
+            return (
+                f"learning.model is {self._name}, whose gradient of a sample changes with other samples; per-sample "
+                'clipping bounds each sample alone: compute each from its own, or use privacy.clipping = "batch"'
+            )
+        return (
+            f"learning.model is {self._name}, whose gradient of a node changes with the samples of another node; "
+            "epsilon is counted for each node alone: compute each row from its own"
+        )
+
+
+def moved(found: Tensor, before: Tensor) -> bool:
+    """Whether values differ by more than rounding; what is no number in both is alike."""
+    if found.shape != before.shape:
+        return True
+    found, before = (values.detach().cpu().double() for values in (found, before))  # a run has not begun
+    finite = before[torch.isfinite(before)].abs()
+    size = float(finite.max()) if finite.numel() else 0.0
+    return not torch.allclose(found, before, rtol=0.0, atol=_TOLERANCE * size, equal_nan=True)
+
+
+def refuse_mixing(learner: Any, clipping: Clipping, padded: bool, fewest: int) -> None:
+    """Raise ValueError where samples of a batch see each other and the settings do not allow it.
+
+    padded: whether batches may be empty; fewest: samples of the smallest batch.
+    """
+    layer = capability(learner, "batch_norm")
+    if layer is None:
+        return
+    how = f'whose layer "{layer}" normalises over the batch'
+    if isinstance(learner, ModuleLearner) and learner.sees_batch:
+        how = "whose score of a sample changes with the other samples of its batch"
+    given = f"learning.model is {name_of(learner)}, {how};"
+    if clipping == "per-sample":
+        raise ValueError(
+            f'{given} per-sample clipping bounds each sample alone: use GroupNorm, or privacy.clipping = "batch"'
+        )
+    if padded:
+        raise ValueError(
+            f'{given} poisson batches may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
+        )
+    if fewest == 1 and isinstance(learner, ModuleLearner) and not learner.takes_one():
+        raise ValueError(
+            f"{given} a node has batches of one sample, which has no variance: use GroupNorm, a larger batch_size, or "
+            "a more even partition"
+        )
