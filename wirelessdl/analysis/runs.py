@@ -35,7 +35,6 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         if run.path.resolve() in seen:
             raise TraceError(f"{run.path}: is named twice; name each run once")
         seen.add(run.path.resolve())
-        _check_shape(run)
         if run.rounds.empty:
             how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
             raise TraceError(f"{run.path}: is empty, no round was written; {how}")
@@ -45,23 +44,6 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
         raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
-
-
-def _check_shape(run: Run) -> None:
-    """A scenario.toml that somebody edited may lack what everything here reads."""
-    table = run.scenario
-    kinds = {
-        "scenario.name": str,
-        "scenario.rounds": int,
-        "network.nodes": int,
-        "privacy.protocol": str,
-        "privacy.rho": float,
-        "trace.links": str,
-    }
-    for key, kind in kinds.items():
-        section, name = key.split(".")
-        if not isinstance(table.get(section, {}).get(name), kind):
-            raise TraceError(f"{run.path}/scenario.toml: {key} is missing or of another kind; it was edited")
 
 
 def _check_count(run: Run) -> None:
