@@ -1,5 +1,8 @@
 """Numbers in a scenario that would keep a machine busy for hours: each is one line, within seconds."""
 
+import subprocess
+import sys
+
 import pytest
 from conftest import tiny
 
@@ -62,3 +65,13 @@ def test_short_steps_in_a_long_round_are_one_line(sections, words, tmp_path):
     with pytest.raises(WirelessdlError, match=words) as refused:
         simulate(tiny(**sections), out=tmp_path)
     assert "\n" not in str(refused.value)
+
+
+def test_limits_of_the_process_bound_what_is_free():
+    """`ulimit -d`: in a child, since a limit cannot be taken back."""
+    code = (
+        "import resource; from wirelessdl.memory import free_bytes; "
+        "resource.setrlimit(resource.RLIMIT_DATA, (500_000_000, 500_000_000)); print(free_bytes())"
+    )
+    free = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    assert 0 < free < 500_000_000
