@@ -4,9 +4,11 @@ Every one ends in a result or in one line with exit code 2; never in a traceback
 Half of the runs that come out have their own scenario.toml edited before list and report look at them.
 """
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import mutants
 import pytest
@@ -34,11 +36,32 @@ def test_no_mutant_of_a_scenario_gets_through_to_a_traceback(tmp_path):
     assert sum("report" in line for line in tried) > 0.1 * MUTANTS  # as many came out as runs
 
 
-def test_a_traceback_a_long_run_and_a_large_one_are_found():
-    """The campaign can fail: each kind of finding, by a command that ends that way."""
-    assert mutants.wrong("check", (mutants.DEFECT, "Traceback\nKeyError: 'x'", 1.0, 10), (0, 2)) is not None
-    assert mutants.wrong("check", (-9, "", 61.0, 10), (0, 2)) is not None
-    assert mutants.wrong("check", (0, "", 1.0, 5e9), (0, 2)) is not None
+DEFECTS = """
+import time
+from pathlib import Path
+import mutants
+import wirelessdl.cli.main as cli
+mutants.LIMIT_S = 1
+for defect in (lambda: {}["x"], lambda: time.sleep(20), lambda: bytearray(5 * 10**9), lambda: print("\\x1b[31m")):
+    cli.main = defect
+    print(mutants.wrong("check", mutants.limited(["check"], Path.cwd()), (0, 2)))
+"""
+
+
+def test_a_traceback_a_long_run_a_large_one_and_raw_characters_are_found(tmp_path):
+    """The campaign can fail: commands that end in each of these ways, in children like those of mutants."""
+    path = os.pathsep.join([str(Path(mutants.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECTS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    key, long, large, raw = done.stdout.splitlines()
+    assert (key, long) == ("traceback: KeyError: 'x'", "took more than 1 s")
+    assert large == "traceback: MemoryError"
+    assert raw.startswith("control characters")
     assert mutants.wrong("check", (2, "two\nlines\n", 1.0, 10), (0, 2)) is not None
-    assert mutants.wrong("check", (0, "\x1b[31m", 1.0, 10), (0, 2)) is not None
     assert mutants.wrong("check", (2, "ScenarioError: x is 3\n", 1.0, 10), (0, 2)) is None
