@@ -4,6 +4,8 @@ A number in a scenario must not be able to take the machine down: whatever grows
 """
 
 import os
+import resource
+import sys
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup/memory.max")  # limit of a container, where there is one
@@ -18,7 +20,25 @@ def free_bytes() -> int:
         free = min(free, int(_GROUPS.read_text()))
     except (OSError, ValueError, StopIteration):
         pass
-    return free
+    return min(free, _left_to_process())
+
+
+def _left_to_process() -> int:
+    """Bytes that limits of the process (`ulimit -v`, `ulimit -d`) leave; where its use is not reported, all of them."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        lines = []
+    used = {
+        name: 1024 * int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if "kB" in rest
+    }
+    limits = {"VmSize": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
+    left = [
+        limit - used.get(name, 0)
+        for name, kind in limits.items()
+        if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY
+    ]
+    return max(0, min(left, default=sys.maxsize))
 
 
 def format_size(size: float) -> str:

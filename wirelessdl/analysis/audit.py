@@ -17,7 +17,7 @@ class Audit:
     """What one receiver's whole view reveals of one sender: at least `attained`, at most `proven`.
 
     Both without amplification by sampling, which linear losses on full data do not have. `link_sum` is the
-    paper's sum over slots, unproven, computed the same way: where attained exceeds it, masking did not add up.
+    paper's sum over rounds, unproven, computed the same way: where attained exceeds it, masking did not add up.
     """
 
     rx: int

@@ -74,7 +74,8 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
     again = ledger.own_total()
     if again.shape != table[name].shape or not np.allclose(again, table[name], rtol=_AGREE, equal_nan=True):
         note = "the traces do not lead to the stored totals, so other accountants are left out"
-        return PrivacyCurve(running.round, running.epsilon, running.accountant, table, note)
+        larger = {name: np.fmax(again, table[name])} if again.shape == table[name].shape else table
+        return PrivacyCurve(running.round, running.epsilon, running.accountant, larger, note)
     more, note = _other_accountants(ledger, split) if others else ({}, "")
     return PrivacyCurve(np.array(sorted(at)), np.array(epsilon), name, {**table, **more}, note)
 

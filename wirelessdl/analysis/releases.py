@@ -13,8 +13,11 @@ import numpy as np
 from wirelessdl.analysis.data_split import DataSplit
 from wirelessdl.arrays import BoolArray
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.trace.checkpoint import Checkpoint
 from wirelessdl.trace.run import Run
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
@@ -30,6 +33,40 @@ def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledg
     for release in releases_of(run, split):
         ledger.record(replace(release, own_mu=release.own_mu * (1.0 - 1e-9)) if least else release)
     return ledger
+
+
+def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
+    """The ledger that a checkpoint holds. Raises TraceError where it is not one of these senders."""
+    ledger = Ledger(split.terms, split.rate)
+    state = {name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")}
+    fresh = ledger.state()
+    alike = state.keys() == fresh.keys() and all(
+        state[name].dtype == fresh[name].dtype and state[name].shape[:-1] == fresh[name].shape[:-1] for name in fresh
+    )
+    if not alike or state["own_total"].shape != fresh["own_total"].shape or not ledger.fits(state):
+        raise TraceError(f"checkpoint of round {kept.round}: its ledger is not one of this run's senders and links")
+    ledger.restore(state)
+    return ledger
+
+
+def traced_links(run: Run) -> ReleaseCounts:
+    """Releases on links by their one-slot epsilon in the traces, streams numbered rx * K + tx; never too many.
+
+    Epsilon decides the cell of the noise multiplier. Where several cells have one epsilon (it stays at 1 from the
+    classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
+    """
+    count, delta = run.scenario["network"]["nodes"], run.scenario["privacy"]["delta"]
+    if not 0 < delta < 1:
+        raise TraceError(f"{shown(run.path)}/scenario.toml: privacy.delta is {delta}; must be in (0, 1): it was edited")
+    falling = slot_epsilon(1.0 / GRID.nu(np.arange(GRID.cells)), delta)
+    counts = ReleaseCounts()
+    for frame in run.frames("links", ["rx", "tx", "epsilon"]):
+        epsilon = frame["epsilon"].to_numpy()
+        cell = np.searchsorted(-falling, -epsilon * (1.0 - 1e-9), side="right") - 1
+        inside = GRID.nu(cell) * np.sqrt(GRID.ratio)  # 0 for less noise than the grid holds
+        with np.errstate(divide="ignore"):
+            counts.record(frame["rx"].to_numpy() * count + frame["tx"].to_numpy(), np.where(epsilon > 0, 1 / inside, 0))
+    return counts
 
 
 def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:

@@ -14,8 +14,10 @@ from wirelessdl.errors import shown as escaped
 from wirelessdl.trace.catalog import State, headline, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.soundness import problems_of
 
 _DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ
+_SMALL = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 _WORDS = ("scenario.description",)  # keys that change nothing
 
 
@@ -35,43 +37,19 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         if run.path.resolve() in seen:
             raise TraceError(f"{run.path}: is named twice; name each run once")
         seen.add(run.path.resolve())
-        _check_shape(run)
         if run.rounds.empty:
             how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
             raise TraceError(f"{run.path}: is empty, no round was written; {how}")
-        _check_count(run)
+        problem = next(
+            iter(problems_of(run, _SMALL)), None
+        )  # nothing is allocated by numbers that tables do not bear out
+        if problem is not None:
+            raise TraceError(f"{escaped(run.path)}: {problem} (`wirelessdl verify` checks all of it)")
     counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
     if same_nodes and len(counts) > 1:
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
         raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
-
-
-def _check_shape(run: Run) -> None:
-    """A scenario.toml that somebody edited may lack what everything here reads."""
-    table = run.scenario
-    kinds = {
-        "scenario.name": str,
-        "scenario.rounds": int,
-        "network.nodes": int,
-        "privacy.protocol": str,
-        "privacy.rho": float,
-        "trace.links": str,
-    }
-    for key, kind in kinds.items():
-        section, name = key.split(".")
-        if not isinstance(table.get(section, {}).get(name), kind):
-            raise TraceError(f"{run.path}/scenario.toml: {key} is missing or of another kind; it was edited")
-
-
-def _check_count(run: Run) -> None:
-    """Nothing is allocated by a number of nodes that the tables do not bear out."""
-    held = run.table("clients", ["node"]).num_rows
-    if held != run.scenario["network"]["nodes"]:
-        raise TraceError(
-            f"{run.path}/clients: has {held} rows, network.nodes is {run.scenario['network']['nodes']}; must have one "
-            "row per node: run the scenario again"
-        )
 
 
 def state(run: Run) -> State:
@@ -160,6 +138,12 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "energy_j": float(rounds["energy_j"].sum()),
         "wall_s": _number(summary.get("wall_s"), None),
     }
+
+
+def _larger(stated: Any, stored: Any) -> float | None:
+    """The larger of a total in the summary and in the privacy table: they are the same unless one was changed."""
+    found = [float(value) for value in (stated, stored) if value is not None]
+    return max(found, default=None)
 
 
 def _number(first: Any, second: Any) -> float | None:

@@ -3,7 +3,8 @@
     files        every file against checksums.txt, every page of every table against its own checksum
     tables       rounds without gaps, one row per node, links only between nodes that exist
     figures      rounds against nodes and links, summary.json against rounds
-    epsilon      own totals worked out again from the traces, against the privacy table, the summary and the checkpoint
+    epsilon      own totals worked out again from the traces, against the privacy table, the summary and the checkpoint;
+                 a checkpoint's releases on links against those traced
 
 Nothing of the run is executed and nothing is written.
 """
@@ -17,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import load_checkpoints, whole_checkpoints
 from wirelessdl.trace.checksums import NAME, read_checksums
@@ -165,10 +165,13 @@ def _epsilon(run: Run) -> tuple[float | None, list[str]]:
                 f"{total:.6g}"
             )
     for kept in load_checkpoints(run.path):
-        at_that_round, again = Ledger(split.terms, split.rate), recounted_ledger(run.up_to(kept.round), split)
-        arrays = {name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")}
-        at_that_round.restore(arrays)
-        if not np.allclose(at_that_round.own_bound(), again.own_bound(), rtol=_AGREE, equal_nan=True):
+        charged, then = stored_ledger(kept, split), run.up_to(kept.round)
+        again = recounted_ledger(then, split)
+        follows = np.allclose(charged.own_bound(), again.own_bound(), rtol=_AGREE, equal_nan=True)
+        follows &= np.array_equal(charged.own_rounds, again.own_rounds)
+        if run.scenario["trace"]["links"] != "none":
+            follows &= not len(charged.link_counts().fewer_than(traced_links(then)))
+        if not follows:
             problems.append(f"checkpoint of round {kept.round}: its ledger does not follow from the traces")
     return total, problems
 

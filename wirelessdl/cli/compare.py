@@ -45,9 +45,9 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in labels(opened):
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(escape(shown(name)), overflow="fold")
     for key, values in keys.items():
-        table.add_row(escape(key), *(escape(shown(value)) for value in values), style="cyan")
+        table.add_row(escape(shown(key)), *(escape(shown(value)) for value in values), style="cyan")
     if keys:
         table.add_row()
     if any(state(run) != "done" for run in opened):

@@ -92,7 +92,7 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
         click.echo(json.dumps(plain([asdict(audit) for audit in found]), indent=2))
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("receiver", "sender", "audit >=", "proven <=", "sum over slots", ""):
+    for name in ("receiver", "sender", "audit >=", "proven <=", "sum over rounds", ""):
         table.add_column(name, justify="left" if not name else "right")
     for one in found:
         beyond = "masking does not add up" if one.attained > one.link_sum * (1 + 1e-9) else ""

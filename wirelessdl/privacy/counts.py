@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import FloatArray, IntArray
 
 _NU_MIN = 1e-3
+_MOST = 1 << 31  # releases in one cell: more than any run has rounds, and sums of many stay whole
 _FOLD = 64  # slots kept apart before they are counted
 
 
@@ -95,18 +96,28 @@ class ReleaseCounts:
     def fits(self, state: NDArray[Any], streams: int) -> bool:
         """Whether a state, `[2, entries]`, counts releases of so many streams, each cell once."""
         key, count = state
-        inside = bool(((key >= 0) & (key < streams * self._width) & (count > 0)).all())
+        inside = bool(((key >= 0) & (key < streams * self._width) & (count > 0) & (count < _MOST)).all())
         return inside and len(np.unique(key)) == len(key)
 
-    def at_least(self, other: "ReleaseCounts", streams: int) -> NDArray[np.bool_]:
-        """Which streams released at least what another count says, at no more noise, `[streams]`."""
-        ours, theirs = self.by_stream(streams), other.by_stream(streams)
-        enough = np.ones(streams, dtype=bool)
-        for stream, (mine, its) in enumerate(zip(ours, theirs)):
-            for cell in its:
-                needed = sum(count for one, count in its.items() if one <= cell)
-                enough[stream] &= sum(count for one, count in mine.items() if one <= cell) >= needed
-        return enough
+    def fewer_than(self, other: "ReleaseCounts") -> IntArray:
+        """Streams, in order, that released less than another count says, or the same with more noise."""
+        other._fold()
+        stream = other._key // self._width
+        return np.unique(stream[self._up_to(other._key) < other._up_to(other._key)])
+
+    def _up_to(self, key: IntArray) -> IntArray:
+        """Releases of each key's stream in its cell and all cells of less noise, `[keys]`."""
+        self._fold()
+        total = np.concatenate([[0], np.cumsum(self._count)])
+        start = np.searchsorted(self._key, key // self._width * self._width)
+        return np.asarray(total[np.searchsorted(self._key, key, side="right")] - total[start])
+
+    def renumbered(self, number: IntArray) -> "ReleaseCounts":
+        """The same releases with other numbers for the streams. number: [streams]."""
+        stream, cell, count = self.entries()
+        again = ReleaseCounts()
+        again.restore(np.stack([number[stream] * self._width + cell + 1, count]))
+        return again
 
     def restore(self, state: NDArray[Any]) -> None:
         self._pending, self._by_stream = [], None

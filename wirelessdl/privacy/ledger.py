@@ -5,7 +5,7 @@ Two views:
   protocol: amplified by subsampling, `pld` (running totals: Theorem 9, a looser bound that is cheap to compute), or
   `gdp` for full batches and shuffled epochs, which give no amplification. Paper protocol: `gdp`, no amplification,
   since the gradient is computed at a model without noise.
-- `link`, status `unproven`: the paper's sum over slots of what one receiver hears in each. It is valid for a single
+- `link`, status `unproven`: the paper's sum over rounds of what one receiver hears in each. It is valid for a single
   slot; over several slots a gradient reaches the receiver again through the network, so the sum is no guarantee.
 
 Releases are counted by noise (`wirelessdl.privacy.counts`), so that totals can be composed at the end, whatever
@@ -254,7 +254,11 @@ class Ledger:
     def charges_at_least(self, other: "Ledger") -> BoolArray:
         """Which senders are charged with at least what another ledger charges them, `[K]`."""
         bound = self.own_bound() >= other.own_bound() * (1.0 - _AGREE)
-        return np.asarray(bound & self._own_counts.at_least(other._own_counts, self.nodes))
+        return np.asarray(bound & ~np.isin(np.arange(self.nodes), self._own_counts.fewer_than(other._own_counts)))
+
+    def link_counts(self) -> ReleaseCounts:
+        """Releases on links so far; the stream of a link is its number rx * K + tx."""
+        return self.link.counts.renumbered(self.link_number)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that `state` returned."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.schema import Scenario
@@ -85,14 +84,13 @@ def require_whole(run: Run, done: int) -> None:
 
 
 def require_charged(run: Run, kept: Checkpoint) -> None:
-    """Raise unless a kept ledger charges every sender at least what the traces say it sent.
+    """Raise unless a kept ledger charges senders, and links that are traced, with at least what the traces say.
 
     Epsilon rests on the ledger alone; the traces are a second witness of every release.
     """
     then = run.up_to(kept.round)
     split = data_split(then)
-    again, stored = recounted_ledger(then, split, least=True), Ledger(split.terms, split.rate)
-    stored.restore({name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")})
+    again, stored = recounted_ledger(then, split, least=True), stored_ledger(kept, split)
     fewer = np.flatnonzero(~stored.charges_at_least(again))
     if len(fewer):
         node, own, traced = int(fewer[0]), stored.own_total(), again.own_total()
@@ -100,6 +98,15 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
             f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon {own[node]:.6g} "
             f"for {stored.own_rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own_rounds[node]}; "
             "one of them was changed: start the run anew"
+        )
+    if run.scenario["trace"]["links"] == "none":
+        return
+    links = stored.link_counts().fewer_than(traced_links(then))
+    if len(links):
+        rx, tx = divmod(int(links[0]), len(split.rate))
+        raise TraceError(
+            f"{shown(run.path)}: the checkpoint of round {kept.round} charges the link from node {tx} to node {rx} "
+            "with less than its traces do; one of them was changed: start the run anew"
         )
 
 
@@ -195,7 +202,7 @@ def refuse_changes(
 
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: origin[key] for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
+    return {key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
 
 
 def _show(value: Any) -> str:

@@ -53,6 +53,7 @@ class Medium:
         self._drains = energy.finite
         self._whole: simpy.Event | None = None
         self._opened, self._received = env.event(), env.event()
+        self.round = 0  # the one that is waited for or under way
         self.compute_ns: IntArray = np.zeros(states.nodes, dtype=np.int64)  # of this frame's gradients; 0 for none
         self.end: Callable[[int], None] = lambda _: None  # ends a node for good
 
@@ -76,6 +77,7 @@ class Medium:
     def process(self, rounds: int, frames: Frames) -> Generator[simpy.Event, object, None]:
         env = self.env
         for round in range(1, rounds + 1):
+            self.round = round
             yield from self._policy.wait(self)
             now = int(env.now)
             participation = self._opening(round, now)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Iterable
 
 import simpy
 
+from wirelessdl.errors import ScenarioError
 from wirelessdl.sim.medium import Medium
 from wirelessdl.units import to_ns
 
 Note = Callable[[int, int, str, str], None]
 Events = Generator[simpy.Event, object, None]
+_MOST = 1000  # crashes of a node in one round: more is a mistake, and may go on for ever
 
 
 def node_process(env: simpy.Environment, node: int, medium: Medium, *, parallel: bool, note: Note) -> Events:
@@ -51,7 +53,14 @@ def crash_process(
     note: Note,
 ) -> Events:
     """Takes a node down and brings it back, as its outages say."""
+    round, crashes = medium.round, 0
     for start_s, length_s in outages:
+        round, crashes = medium.round, crashes + 1 if round == medium.round else 1
+        if crashes > _MOST:
+            raise ScenarioError(
+                f"faults.crashes took node {node} down {_MOST} times in round {round}; must be fewer: make times up "
+                "and down longer, or rounds shorter"
+            )
         wait_ns = to_ns(start_s) - int(env.now)
         if wait_ns > 0:
             yield env.timeout(wait_ns)

@@ -8,6 +8,7 @@ What the arrays must be (names, shapes, finite numbers) is checked by the engine
 
 import hashlib
 import json
+import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -118,8 +119,12 @@ def _refuse_older(path: Path) -> None:
 
 def _is_complete(facts: Any) -> bool:
     """Whether the facts are there that a session keeps beside the arrays."""
-    tables = all(isinstance(facts.get(name, {}), dict) for name in ("scenario", "origin", "checksums", "arrays"))
-    return tables and isinstance(facts.get("wall_s", 0.0), int | float)
+    if not all(
+        isinstance(facts.get(name), dict) and facts[name] for name in ("scenario", "origin", "checksums", "arrays")
+    ):
+        return False
+    wall_s = facts.get("wall_s")
+    return isinstance(wall_s, int | float) and 0 <= wall_s < math.inf
 
 
 def _declared_bytes(handle: IO[bytes]) -> int:

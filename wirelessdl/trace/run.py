@@ -186,6 +186,10 @@ class Run:
         self._tell(problems + damaged)
         return table
 
+    def covered(self, name: str) -> int:
+        """The last round that the parts of a table say they hold; 0 where there is none."""
+        return find_parts(self.path, name, self._last_round).last_round
+
     def _tell(self, problems: list[str]) -> None:
         """Raise, or warn of, what is wrong with a table."""
         if problems and self._strict:
@@ -236,6 +240,7 @@ _RESOLVED: dict[str, tuple[type, ...]] = {
     "privacy.protocol": (str,),
     "privacy.clipping": (str,),
     "privacy.rho": (int, float),
+    "privacy.delta": (int, float),
     "privacy.delta_total": (int, float),
     "privacy.epsilon_max": (int, float),
     "learning.sampling": (str,),

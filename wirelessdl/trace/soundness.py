@@ -5,7 +5,7 @@ first: nothing is allocated by a number that the tables do not bear out.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ _FIGURES = (
 )
 
 
-def problems_of(run: Run) -> Iterator[str]:
-    """One line for everything in a run's tables and documents that wirelessdl does not write."""
+def problems_of(run: Run, tables: Sequence[str] = tuple(TABLES)) -> Iterator[str]:
+    """One line for everything in a run's documents and in these tables that wirelessdl does not write."""
     try:
         yield from document_problems(run)
         count = run.scenario["network"]["nodes"]
@@ -59,12 +59,15 @@ def problems_of(run: Run) -> Iterator[str]:
         if clients.num_rows != count:
             yield f"clients: has {clients.num_rows} rows, network.nodes is {count}"
             return
+        covered = run.covered("rounds")
         rounds = run.table("rounds", ["round"])["round"].to_numpy()
-        if rounds.tolist() != list(range(1, len(rounds) + 1)):
-            yield "rounds: does not count from 1 without gaps"
+        if len(rounds) < covered or rounds.tolist() != list(range(1, len(rounds) + 1)):
+            yield f"rounds: does not count from 1 to {covered} without gaps"
             return
-        for name in TABLES:
+        for name in tables:
             yield from _table(name, run.table(name), len(rounds), count)
+        if "links" in tables and not _within(run.table("links", ["round"])["round"], 1, run.covered("links")):
+            yield "links: name rounds that its parts do not cover"
     except TraceError as error:
         yield shown(error, 400)
     except (pa.ArrowException, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -93,12 +96,27 @@ def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]
     for key, most in (("rx", count - 1), ("tx", count - 1), ("node", count - 1)):
         if key in table.schema.names and not _within(table[key], 0, most):
             yield f"{name}: {key} names nodes beyond 0 to {most}"
-    if name == "links" and not _within(table["round"], 1, 2**31):
-        yield "links: round is below 1"
+    if name == "rounds" and not pc.all(pc.greater(table["learning_rate"], 0.0)).as_py():
+        yield "rounds: learning_rate is not above 0"
+    if name == "links" and _repeats(table, count):
+        yield "links: names a link twice in one round"
     if name == "clients":
-        sizes = {len(counts) for counts in table["class_counts"].to_pylist()}
-        if len(sizes) != 1 or 0 in sizes or not _within(table["sampling_rate"], 1e-12, 1.0):
-            yield "clients: class_counts or sampling_rate is out of range"
+        counts = table["class_counts"].to_pylist()
+        if len({len(row) for row in counts}) != 1 or not all(
+            row and None not in row and min(row) >= 0 for row in counts
+        ):
+            yield "clients: class_counts is out of range"
+        elif [sum(row) for row in counts] != table["samples"].to_pylist():
+            yield "clients: class_counts does not add up to samples"
+        if not _within(table["sampling_rate"], 1e-12, 1.0):
+            yield "clients: sampling_rate is out of range"
+
+
+def _repeats(table: pa.Table, count: int) -> bool:
+    """Whether a link stands in a round more than once."""
+    round, rx, tx = (table[name].to_numpy() for name in ("round", "rx", "tx"))
+    number = (round * count + rx) * count + tx
+    return bool((np.diff(number) <= 0).any()) and len(np.unique(number)) < len(number)  # mostly they are in order
 
 
 def _within(column: pa.ChunkedArray, least: float, most: float) -> bool:
@@ -118,7 +136,12 @@ def document_problems(run: Run) -> Iterator[str]:
         value = table.get(section_name, {}).get(key_name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
             yield f"scenario.toml: {key} is {shown(value, 40)}"
+    if not table["scenario"]["name"].isprintable():
+        yield f"scenario.toml: scenario.name is {shown(table['scenario']['name'], 40)}"
     summary, origin = run.summary, run.provenance
+    stopped = summary.get("stopped")
+    if stopped is not None and (not isinstance(stopped, int) or isinstance(stopped, bool)):
+        yield f"summary.json: stopped is {shown(stopped, 40)}"
     for name in _FIGURES if summary else ():
         if name in summary and not _is_figure(summary[name]):
             yield f"summary.json: {name} is {shown(summary[name], 40)}"
