@@ -70,7 +70,7 @@ class SlowChannel:
             mean = here.matrix(rms) if mean is None else mean
             noise_w = np.array([world.thermal_w + jammer_w[i] for i in here.rx.tolist()])
             est = world.csi.estimate(here, now, world.power_w, noise_w, world.streams.draws("radio.csi", *key))
-            slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key)))
+            slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key, graph)))
         neighbours = [[j for j in range(K) if graph[i][j]] for i in range(K)]
         heard = [[j for j in range(K) if audible[i][j]] for i in range(K)]
         return SlowFrame(neighbours, heard, mean, slots, jammer_w)
@@ -93,13 +93,19 @@ class SlowChannel:
                     mean[n] *= value
         return np.array(now), np.array(mean)
 
-    def _phases(self, links, key):
+    def _phases(self, links, key, graph):
+        """What is left after alignment at neighbours; anything at strangers, whom nobody aligns."""
         deviation, K = self.scenario.radio.phase_error_rad, self.K
-        if deviation == 0:
-            return np.zeros((K, K))
-        word = counter_rng.key(self.world.streams.draws("radio.phase", *key))
-        number = np.array([i * K + j for i, j in zip(links.rx.tolist(), links.tx.tolist())])
-        return links.matrix(deviation * counter_rng.normal(word, number))
+        draws = self.world.streams.draws
+        phase = np.zeros((K, K))
+        for i, j in zip(links.rx.tolist(), links.tx.tolist()):
+            number = np.array([i * K + j])
+            if not graph[i][j]:
+                word = counter_rng.key(draws("radio.stranger_phase", *key))
+                phase[i][j] = 2 * math.pi * counter_rng.uniform(word, number)[0][0]
+            elif deviation:
+                phase[i][j] = deviation * counter_rng.normal(counter_rng.key(draws("radio.phase", *key)), number)[0]
+        return phase
 
 
 class SlowPlan:

@@ -1,10 +1,14 @@
 """Interference, imperfect CSI and phases as whole runs show them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from conftest import tiny
 from moving import moving
 
+from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.run.session import simulate
 from wirelessdl.units import thermal_noise_w, w_to_dbm
 
@@ -29,18 +33,59 @@ def test_everyone_is_heard_leaks_and_is_traced(tmp_path):
     sent = np.sqrt(nodes.alpha * 10 ** (23 / 10 - 3))
     for rx, heard in last.groupby("rx"):
         reaching = heard.gain * sent.loc[heard.tx].to_numpy()
-        scale = heard.weight / reaching
-        np.testing.assert_allclose(scale, scale.iloc[0])  # one receiver, one scale, for neighbours and others
+        # one receiver, one scale, for neighbours and others; strangers arrive turned, since nobody aligns them
+        scale = heard.weight / (reaching * np.cos(heard.phase_rad))
+        np.testing.assert_allclose(scale, scale.iloc[0])
+        assert (heard.phase_rad[heard.neighbour] == 0).all()
+        assert (heard.phase_rad[~heard.neighbour] != 0).all()
         invited = reaching[heard.neighbour].sum() * scale.iloc[0]
         own = 1 - invited
         assert nodes.row_sum[rx] == pytest.approx(own + heard.weight.sum())
-        assert nodes.row_sum[rx] > 1
         # Theorem 1 with the noise of everyone who is heard
         sigma = run.rounds.noise_std.iloc[2]
         masking = (heard.gain**2 * nodes.beta.loc[heard.tx].to_numpy()).sum() * 10 ** (23 / 10 - 3) * sigma**2
         carried = 2 / 8 * run.rounds.learning_rate.iloc[1] * 6
         expected = carried * reaching / np.sqrt(masking) * np.sqrt(2 * np.log(1.25e4))
         np.testing.assert_allclose(heard.epsilon, expected, rtol=1e-6)
+
+
+def test_strangers_arrive_with_any_phase_so_rows_sum_to_one_on_average(tmp_path):
+    """Mean of row sums 1 within three standard errors; half of a stranger's power is on the coordinate, half beside."""
+    scenario = tiny(
+        network={"nodes": 8, "topology": "ring", "placement": {"kind": "disc", "radius_m": 100}},
+        channel={"models": [{"model": "log-distance"}]},
+        radio={"interference": "physical", "power_dbm": 23},
+        power={"objective": "own-noise"},
+        scenario={"rounds": 300, "name": "turned", "seed": 3},
+        learning={"eval_every": 300},
+    )
+    run = simulate(scenario, out=tmp_path)
+    row_sum = run.nodes["row_sum"].to_numpy()
+    assert abs(row_sum.mean() - 1) < 3 * row_sum.std() / np.sqrt(len(row_sum))
+    assert row_sum.std() > 0.01
+    strangers = run.links[~run.links["neighbour"]]
+    phase = strangers["phase_rad"].to_numpy()
+    assert abs(np.cos(phase).mean()) < 4 / np.sqrt(2 * len(phase))
+    assert abs((np.cos(phase) ** 2).mean() - 0.5) < 4 * np.sqrt(1 / 8 / len(phase))
+    again = strangers.pivot_table(index="round", columns=["rx", "tx"], values="phase_rad")
+    assert (again.nunique() == 300).all()  # anew in every slot
+
+
+def test_a_turned_symbol_keeps_its_power():
+    """Power on a coordinate and on its pair add up to what is received, to the last digits."""
+    rng = np.random.default_rng(0)
+    phase, gain = rng.uniform(0, 2 * np.pi, (4, 4)), rng.uniform(0.1, 1, (4, 4))
+    sent = torch.as_tensor(rng.normal(size=(4, 10)))
+    for i in range(4):
+        for j in range(4):
+            only = np.zeros((4, 4))
+            only[i, j] = gain[i, j]
+            (segment,) = one_slot(10, only * np.cos(phase), np.zeros(4))
+            out = torch.zeros_like(sent)
+            air = Air(torch.device("cpu"), torch.float64)
+            air.superpose((replace(segment, crosstalk=only * np.sin(phase)),), sent, out)
+            received = gain[i, j] ** 2 * float((sent[j] ** 2).sum())
+            assert float((out[i] ** 2).sum()) == pytest.approx(received, rel=1e-12)
 
 
 def test_the_program_keeps_its_promise_towards_everyone_who_hears(tmp_path):

@@ -106,7 +106,7 @@ class Observer:
             key = (round,) if slot == 0 else (round, slot)
             estimate = self._estimate(here, air.now, noise_w, self._streams.draws("radio.csi", *key))
             self._note("radio.csi", estimate)
-            slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, key)))
+            slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, neighbour, key)))
         blocked = self._blocked(heard, time_s, slots[0].gain, jammer_w)
         return FrameChannel(links, heard, neighbour, mean, tuple(slots), jammer_w, blocked)
 
@@ -166,12 +166,19 @@ class Observer:
             )
         return values
 
-    def _phase_rad(self, links: Links, key: tuple[int, ...]) -> FloatArray | None:
+    def _phase_rad(self, links: Links, neighbour: BoolArray | None, key: tuple[int, ...]) -> FloatArray | None:
+        """Phase of each link after alignment, `[links]`; None where all are aligned. Nobody aligns a stranger."""
         deviation = self._radio.phase_error_rad
-        if deviation == 0:
+        if deviation == 0 and (neighbour is None or neighbour.all()):
             return None
-        word = counter_rng.key(self._streams.draws("radio.phase", *key))
-        return deviation * counter_rng.normal(word, links.number)
+        phase = np.zeros(len(links))
+        if deviation:
+            word = counter_rng.key(self._streams.draws("radio.phase", *key))
+            phase = deviation * counter_rng.normal(word, links.number)
+        if neighbour is None:
+            return phase
+        word = counter_rng.key(self._streams.draws("radio.stranger_phase", *key))
+        return np.where(neighbour, phase, 2.0 * np.pi * counter_rng.uniform(word, links.number)[0])
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer
