@@ -32,7 +32,7 @@ def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
 def not_finite(norm: torch.Tensor) -> torch.Tensor:
     """Which norms belong to gradients that count as zero."""
-    return (norm < _LARGEST[norm.dtype]).logical_not_()
+    return torch.lt(norm, _LARGEST[norm.dtype]).logical_not_()  # NaN is not less
 
 
 def product_norm(back: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
