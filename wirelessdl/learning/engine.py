@@ -158,12 +158,35 @@ class LearningEngine:
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
-        start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
-        # within the ball from the start: power is counted on it
-        self.x = project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
+        self.x = self._initial(streams)
         self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
-        self._air = Air(self.device, self.dtype)
+        self.air = Air(self.device, self.dtype)
         self._objective = self._known_optimum() if settings.regret else None
+
+    def _initial(self, streams: Streams) -> Tensor:
+        start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
+        # within the ball from the start: power is counted on it
+        return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
+
+    def restart(self, streams: Streams) -> None:
+        """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
+        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in self._draws]
+        self.draws = self._draws[0]
+        self.sampler.restart()
+        self.x.copy_(self._initial(streams))
+        self._mixed.copy_(self.x)
+        if isinstance(self.strategy, Threads) and self._remembered is not None:
+            self.strategy.remember(self.nodes)
+
+    @torch.no_grad()
+    def gradient(self, node: int, samples: IntArray, point: Tensor) -> Tensor:
+        """The gradient, `[m]`, that a node would take at a point, `[m]`. samples: positions among its own."""
+        chosen = [self.client_indices[node][samples]]
+        batch = replace(self._buffers[0].batch(chosen, self._divisor[node : node + 1]), nodes=range(node, node + 1))
+        found = torch.empty_like(self.x[:1])
+        with one_thread(self._small):
+            self.strategy.gradient(0, point.unsqueeze(0), batch, found)
+        return found[0]
 
     @torch.no_grad()
     def round(self, given: RoundInput) -> RoundResult:
@@ -220,6 +243,11 @@ class LearningEngine:
     def _remembered(self) -> Tensor | None:
         """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
         return self.strategy.remembered if isinstance(self.strategy, Threads) else None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether nodes keep anything beside their models."""
+        return self._remembered is not None
 
     def state(self) -> np.ndarray:
         """The models, `[K, m]`, and what nodes remember beside them; all else is keyed by node and round."""
@@ -321,7 +349,7 @@ class LearningEngine:
             self._workers.each(-(-self.nodes // rows), draw)
         if not receiver_noise:
             self._mixed.zero_()
-        self._air.superpose(given.segments, sent, self._mixed)
+        self.air.superpose(given.segments, sent, self._mixed)
         return self._mixed, power
 
     @property
