@@ -6,6 +6,7 @@ Time, channel, plan and participation are those of a run, by SimPy and the round
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.sparse import csr_array
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.engine import RoundInput
+from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.round.engine import Engine, Hooks
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.wiring import make_engine
@@ -21,23 +23,30 @@ from wirelessdl.run.world import World
 
 @dataclass(frozen=True, eq=False)
 class LinkCharge:
-    """The link that leaks most of a node in one frame, as charged: epsilon of that frame by Theorem 1."""
+    """The link that leaks most of a node in one frame, as charged: mu and epsilon of that frame by Theorem 1."""
 
     receiver: int
     round: int
+    mu: float
     epsilon: float
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Frames of the first rounds. own_total: [K] proven; own_mu: [rounds, K] as charged."""
+    """Frames of the first rounds, and the ledger that charged them."""
 
     inputs: tuple[RoundInput, ...]
     decisions: tuple[FrameDecision, ...]
-    own_total: FloatArray
+    ledger: Ledger
+
+    @cached_property
+    def own_total(self) -> FloatArray:
+        """Proven total of every sender, `[K]`."""
+        return self.ledger.own_total()
 
     @property
     def own_mu(self) -> FloatArray:
+        """mu of every transmission as charged, `[rounds, K]`."""
         return np.stack([decision.release.own_mu for decision in self.decisions])
 
     def releases(self, node: int) -> tuple[IntArray, FloatArray]:
@@ -52,9 +61,11 @@ class Recording:
         for decision in self.decisions:
             release = decision.release
             for link in np.flatnonzero((release.link_tx == node) & (release.link_mu > 0)).tolist():
-                epsilon = float(decision.link_epsilon[link])
-                if worst is None or epsilon > worst.epsilon:
-                    worst = LinkCharge(int(release.link_rx[link]), decision.round, epsilon)
+                mu = float(release.link_mu[link])
+                if worst is None or mu > worst.mu:
+                    worst = LinkCharge(
+                        int(release.link_rx[link]), decision.round, mu, float(decision.link_epsilon[link])
+                    )
         return worst
 
 
@@ -80,7 +91,7 @@ def record(world: World, rounds: int) -> Recording:
     engine = _Recorder(made.stages, made.terms, made.trace, Hooks(on_record=keep))
     engine.inputs = []
     world.simulation.run(rounds, engine, engine.node_state)
-    return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger.own_total())
+    return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger)
 
 
 def same_frames(one: Recording, other: Recording) -> bool:

@@ -9,6 +9,7 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -179,14 +180,15 @@ class LearningEngine:
             self.strategy.remember(self.nodes)
 
     @torch.no_grad()
-    def gradient(self, node: int, samples: IntArray, point: Tensor) -> Tensor:
-        """The gradient, `[m]`, that a node would take at a point, `[m]`. samples: positions among its own."""
-        chosen = [self.client_indices[node][samples]]
-        batch = replace(self._buffers[0].batch(chosen, self._divisor[node : node + 1]), nodes=range(node, node + 1))
-        found = torch.empty_like(self.x[:1])
+    def gradients(self, node: int, samples: Sequence[IntArray], points: Tensor) -> Tensor:
+        """Gradients, `[n, m]`, that a node would take at points, `[n, m]`. samples: n times positions among its own."""
+        chosen = [self.client_indices[node][positions] for positions in samples]
+        batch = self._buffers[0].batch(chosen, self._divisor[node].repeat(len(chosen)))
+        found, chunk = torch.empty_like(points), self.strategy.chunk
         with one_thread(self._small):
-            self.strategy.gradient(0, point.unsqueeze(0), batch, found)
-        return found[0]
+            for part in (slice(start, start + chunk) for start in range(0, len(points), chunk)):
+                self.strategy.gradient(0, points[part], batch.part(part), found[part])
+        return found
 
     @torch.no_grad()
     def round(self, given: RoundInput) -> RoundResult:

@@ -123,24 +123,17 @@ class CanaryTrial:
     ) -> tuple[_Law, _Law]:
         """Laws of the model that the node holds after its step, under either data set."""
         step = float(given.update.step[self._node])
-        seen: dict[tuple[int, bytes, int], Tensor] = {}
-
-        def moved(world: int, samples: IntArray, point: Tensor) -> Tensor:
-            # without the canary's position in the batch, both data sets are one
-            key = (world if CANARY in samples else 0, samples.tobytes(), id(point))
-            if key not in seen:
-                gradient = self._engines[world].gradient(self._node, samples, point)
-                seen[key] = project_(torch.add(held, gradient, alpha=-step).unsqueeze(0), engine.radius)[0]
-            return seen[key]
-
-        def law(world: int) -> _Law:
-            if step == 0:
-                return _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
-            point = laws[world].model[0] if self._own_point else held
-            share, batches = self._batches(engine, given.round, world)
-            return _Law(share, tuple(moved(world, samples, point) for samples in batches))
-
-        return law(0), law(1)
+        if step == 0:
+            known = _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
+            return known, known
+        shares, batches = zip(*(self._batches(engine, given.round, world) for world in (0, 1)))
+        # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
+        points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
+        samples = [*map(_canary_replaced, batches[0]), *batches[1]]
+        gradient = self._engines[1].gradients(self._node, samples, torch.stack(points))
+        models = project_(torch.add(held, gradient, alpha=-step), engine.radius)
+        first = len(batches[0])
+        return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
 
     def _batches(
         self, engine: LearningEngine, round: int, world: int
@@ -151,8 +144,8 @@ class CanaryTrial:
         if self._knowledge == "rate" and rate < 1.0:
             # all samples but the canary are alike, so only its presence matters, and nothing does without it
             size = sampler.batch_size
-            without, present = np.arange(1, size + 1), np.arange(size)
-            return ((1.0 - rate, rate), (without, present)) if world else ((1.0,), (without,))
+            absent, present = np.arange(1, size + 1), np.arange(size)
+            return ((1.0 - rate, rate), (absent, present)) if world else ((1.0,), (absent,))
         drawn = sampler.batch(engine.draws, node, round)
         if self._knowledge == "batch" or rate == 1.0:
             return (1.0,), (np.sort(drawn),)
@@ -190,6 +183,11 @@ class CanaryTrial:
                     pieces.append(through(node, model[part]) / deviation)
         seen = tuple(_Law(law.share, tuple(torch.cat(pieces) for pieces in parts)) for law, parts in zip(laws, scaled))
         return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
+
+
+def _canary_replaced(samples: IntArray) -> IntArray:
+    """A batch with a copy of the other sample where the canary was: all samples but the canary are alike."""
+    return np.where(samples == CANARY, CANARY + 1, samples)
 
 
 def _row(weights: FloatArray | csr_array, receiver: int) -> FloatArray:
