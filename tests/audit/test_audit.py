@@ -44,13 +44,14 @@ def test_a_broken_engine_is_caught(broken, monkeypatch, tmp_path, wirelessdl_com
     "sections",
     [
         {"learning": {"sampling": "without-replacement"}},
+        {"learning": {"sampling": "without-replacement", "batch_fraction": 0.25}},
         {"learning": {"sampling": "shuffled"}},
         {"learning": {"model": {"model": "mlp", "hidden": [4]}}},
         {"privacy": {"epsilon_max": 8.0, "protocol": "paper", "clipping": "batch"}, "power": {"balance": False}},
         {"radio": {"access": "tdma"}},
         {"faults": {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.01}]}}},
     ],
-    ids=["without-replacement", "shuffled", "mlp", "paper", "tdma", "crash"],
+    ids=["without-replacement", "fraction", "shuffled", "mlp", "paper", "tdma", "crash"],
 )
 def test_sound_engines_of_other_kinds_pass(sections):
     report = audit_scenario(attacked(**sections), AuditOptions(trials=60, rounds=4, samples=16))
@@ -80,6 +81,7 @@ def test_the_command_prints_attack_beside_proof_and_two_processes_give_what_one_
         ([], {"samples": 100}, "--samples is 100; must be at least 128, a batch"),
         ([], {"workers": 0}, "--workers is 0; must be at least 1"),
         (["privacy.epsilon_max=inf"], {}, "privacy.epsilon_max is inf; nothing is claimed"),
+        (["privacy.unit=node"], {}, 'privacy.unit is "node"; the audit replaces one sample'),
         (["learning.augment=flip-crop"], {}, 'learning.augment is "flip-crop"; the audit cannot know'),
     ],
 )

@@ -31,6 +31,7 @@ DOUBT = 0.05
 _REHEARSALS = 1  # of each candidate, on each data set
 _FIRST_REHEARSAL = 1 << 31  # number of its streams: beyond all trials
 _FULL_SAMPLES = 64  # samples of a node under full batches: epsilon does not depend on it, time does
+_FRACTION_SAMPLES = 256  # samples of a node whose batch is a share of them: the sampling rate stays
 _BATCHES = 4  # samples of a node, in batches, where batches are drawn
 
 
@@ -99,7 +100,7 @@ def audit_scenario(
         raise ScenarioError(
             f"{scenario.origin}: the proven total of node {node} over {options.rounds} rounds {what}; nothing to audit"
         )
-    if world.learning.remembers:
+    if world.learning.remembered is not None:
         raise ScenarioError(
             f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
             "what a node would send: use a model without them"
@@ -148,11 +149,15 @@ def _refuse(scenario: Scenario, options: AuditOptions) -> None:
     if options.node is not None and not 0 <= options.node < scenario.network.nodes:
         last = scenario.network.nodes - 1
         raise ScenarioError(f"{origin}: --node is {options.node}; no such node: nodes are 0 to {last}")
-    least = 1 if learning.sampling == "full" else learning.batch_size
+    least = 1 if learning.sampling == "full" or learning.batch_fraction else learning.batch_size
     if options.samples is not None and options.samples < least:
         raise ScenarioError(f"{origin}: --samples is {options.samples}; must be at least {least}, a batch")
     if not np.isfinite(scenario.privacy.epsilon_max):
         raise ScenarioError(f"{origin}: privacy.epsilon_max is inf; nothing is claimed, so nothing can be audited")
+    if scenario.privacy.unit != "sample":
+        raise ScenarioError(
+            f'{origin}: privacy.unit is "{scenario.privacy.unit}"; the audit replaces one sample: set it to "sample"'
+        )
     if learning.augment != "none":
         raise ScenarioError(
             f'{origin}: learning.augment is "{learning.augment}"; the audit cannot know how the canary is changed: '
@@ -162,7 +167,9 @@ def _refuse(scenario: Scenario, options: AuditOptions) -> None:
 
 def _samples(scenario: Scenario) -> int:
     learning = scenario.learning
-    return _FULL_SAMPLES if learning.sampling == "full" else _BATCHES * learning.batch_size
+    if learning.sampling == "full":
+        return _FULL_SAMPLES
+    return _FRACTION_SAMPLES if learning.batch_fraction else _BATCHES * learning.batch_size
 
 
 def _knowledge(terms: Terms) -> Knowledge:

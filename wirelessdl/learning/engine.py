@@ -176,7 +176,7 @@ class LearningEngine:
         self.sampler.restart()
         self.x.copy_(self._initial(streams))
         self._mixed.copy_(self.x)
-        if isinstance(self.strategy, Threads) and self._remembered is not None:
+        if isinstance(self.strategy, Threads) and self.remembered is not None:
             self.strategy.remember(self.nodes)
 
     @torch.no_grad()
@@ -242,18 +242,13 @@ class LearningEngine:
         )
 
     @property
-    def _remembered(self) -> Tensor | None:
+    def remembered(self) -> Tensor | None:
         """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
         return self.strategy.remembered if isinstance(self.strategy, Threads) else None
 
-    @property
-    def remembers(self) -> bool:
-        """Whether nodes keep anything beside their models."""
-        return self._remembered is not None
-
     def state(self) -> np.ndarray:
         """The models, `[K, m]`, and what nodes remember beside them; all else is keyed by node and round."""
-        kept = self.x if self._remembered is None else torch.cat([self.x, self._remembered], dim=1)
+        kept = self.x if self.remembered is None else torch.cat([self.x, self.remembered], dim=1)
         return kept.cpu().numpy().copy()
 
     def mixed(self) -> np.ndarray:
@@ -263,8 +258,8 @@ class LearningEngine:
     def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
         self.x.copy_(torch.as_tensor(models[:, : self.learner.size]))
-        if self._remembered is not None:
-            self._remembered.copy_(torch.as_tensor(models[:, self.learner.size :]))
+        if self.remembered is not None:
+            self.remembered.copy_(torch.as_tensor(models[:, self.learner.size :]))
         if mixed is not None:
             self._mixed.copy_(torch.as_tensor(mixed))
 
@@ -277,7 +272,7 @@ class LearningEngine:
 
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
-            given = {"nodes": range(part.start, part.stop)} if self._remembered is not None else {}
+            given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
             scores = self.strategy.scores(worker, x[part], features, **given)
             if self._regression:
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)

@@ -143,7 +143,7 @@ class CanaryTrial:
         rate = float(sampler.rate[node])
         if self._knowledge == "rate" and rate < 1.0:
             # all samples but the canary are alike, so only its presence matters, and nothing does without it
-            size = sampler.batch_size
+            size = int(sampler.batch_sizes[node])
             absent, present = np.arange(1, size + 1), np.arange(size)
             return ((1.0 - rate, rate), (absent, present)) if world else ((1.0,), (absent,))
         drawn = sampler.batch(engine.draws, node, round)
