@@ -7,6 +7,11 @@ from conftest import tiny
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.sampling import Sampler
 
+REGRESSION = {
+    "dataset": {"kind": "synthetic-regression", "features": 16, "samples": 600, "test_samples": 20},
+    "model": "ridge",
+}
+
 
 def attacked(**sections):
     """Three nodes, three classes, 16 features: a round takes a millisecond."""

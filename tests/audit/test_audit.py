@@ -4,7 +4,7 @@ import json
 
 import pytest
 import tomli_w
-from broken_engines import attacked, halve_noise, reuse_batch, stop_clipping
+from broken_engines import REGRESSION, attacked, halve_noise, reuse_batch, stop_clipping
 
 from wirelessdl.audit.audit import AuditOptions, audit_scenario
 from wirelessdl.errors import ScenarioError
@@ -94,11 +94,11 @@ def test_what_cannot_be_audited_is_one_line(overrides, options, said):
 
 @pytest.mark.slow
 def test_a_batch_that_is_used_again_is_caught(monkeypatch):
-    # q = 1/4, mu about 0.4 in each of 39 rounds: fresh batches hide most of it, one batch for all hides little
+    # q = 1/8, mu about 0.6 in each of 30 rounds: fresh batches hide most of it, one batch for all hides little
     scenario = attacked(
-        learning={"sampling": "without-replacement", "batch_size": 8}, privacy={"epsilon_max": 1.6, "delta": 1e-4}
+        learning={**REGRESSION, "sampling": "without-replacement", "batch_size": 4}, privacy={"epsilon_max": 2.2}
     )
-    options = AuditOptions(trials=3000, rounds=40, samples=32)
+    options = AuditOptions(trials=2400, rounds=31, samples=32)
     sound = audit_scenario(scenario, options)
     assert sound.sound
     reuse_batch(monkeypatch)

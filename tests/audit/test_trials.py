@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
-from broken_engines import attacked
+from broken_engines import REGRESSION, attacked
 
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record, same_frames
 from wirelessdl.audit.trials import Job, make_trial, run_trials
 from wirelessdl.learning.wiretap import LinkView
 from wirelessdl.run.build import build
-
-REGRESSION = {
-    "dataset": {"kind": "synthetic-regression", "features": 16, "samples": 600, "test_samples": 20},
-    "model": "ridge",
-}
 
 
 def first_canary(scenario, node=0):
