@@ -35,8 +35,9 @@ ALLOWED = {
     "run": ROOMS | {"scenario", "round", "sim", "analysis"},
     "analysis": {"trace", "privacy"},
     "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
+    "audit": ROOMS | {"scenario", "round", "sim", "run"},
     "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview"},
-    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "bench"},
+    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "bench"},
 }
 # heavy libraries and the only rooms that may name them
 LIBRARIES = {
@@ -52,7 +53,7 @@ LIBRARIES = {
     "tensorboardX": {"trace"},
 }
 # what build gives is taken apart by these; the command line names its type in annotations, and hands it on
-WORLD_USERS = {"run", "preview", "bench"}
+WORLD_USERS = {"run", "preview", "audit", "bench"}
 
 
 def type_only(tree: ast.Module) -> set[ast.AST]:
@@ -126,7 +127,7 @@ def test_imports_point_one_way_and_no_class_stores_the_world():
         ("units.py", "from wirelessdl.links import Links\nfrom wirelessdl.power import y", "units may not know power"),
         ("power/x.py", "import torch.nn", "imports torch: only bench, learning may"),
         ("power/x.py", "from .problem import PowerPlan", "imports .problem.PowerPlan: imports are absolute"),
-        ("cli/x.py", "from wirelessdl.run.world import World", "imports World: only bench, preview, run take"),
+        ("cli/x.py", "from wirelessdl.run.world import World", "imports World: only audit, bench, preview, run take"),
         ("run/x.py", "class A:\n    def f(self, world):\n        self._world = world", "A stores ._world"),
         ("run/x.py", "class A:\n    given: 'int' = 1\n    kept: World | None = None", "A.kept is a World"),
     ],

@@ -2,4 +2,5 @@
 
 from wirelessdl.cli.main import main
 
-main()
+if __name__ == "__main__":  # not when a process of `audit` imports it again
+    main()

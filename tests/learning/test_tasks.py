@@ -241,7 +241,7 @@ def remembering(tmp_path, rounds=6):
 
 def test_batch_normalisation_remembers_for_every_node_under_the_paper_protocol(tmp_path):
     world = build(remembering(tmp_path))
-    kept = world.learning._remembered
+    kept = world.learning.remembered
     assert kept.shape == (4, 2 * (4 + 8))
     start = kept.clone()
     run = simulate(remembering(tmp_path), out=tmp_path)

@@ -12,6 +12,7 @@ _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
     "check": "Check a scenario and print what would run.",
     "plan": "Print the power split, one-slot epsilons and a forecast of training.",
+    "audit": "Attack a scenario's engine with a canary and compare with what is proven.",
     "channel": "Print link statistics of every frame; draw or export gains.",
     "report": "Write one HTML file of one or several runs.",
     "plot": "Draw a figure for a paper, from one run or the mean of several.",

@@ -9,6 +9,7 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -167,12 +168,36 @@ class LearningEngine:
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
-        start = torch.as_tensor(learner.initial(streams.world("learning.initial")), dtype=self.dtype)
-        # within the ball from the start: power is counted on it
-        self.x = project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
+        self.x = self._initial(streams)
         self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
-        self._air = Air(self.device, self.dtype)
+        self.air = Air(self.device, self.dtype)
         self._objective = self._known_optimum() if settings.regret else None
+
+    def _initial(self, streams: Streams) -> Tensor:
+        start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
+        # within the ball from the start: power is counted on it
+        return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
+
+    def restart(self, streams: Streams) -> None:
+        """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
+        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in self._draws]
+        self.draws = self._draws[0]
+        self.sampler.restart()
+        self.x.copy_(self._initial(streams))
+        self._mixed.copy_(self.x)
+        if isinstance(self.strategy, Threads) and self.remembered is not None:
+            self.strategy.remember(self.nodes)
+
+    @torch.no_grad()
+    def gradients(self, node: int, samples: Sequence[IntArray], points: Tensor) -> Tensor:
+        """Gradients, `[n, m]`, that a node would take at points, `[n, m]`. samples: n times positions among its own."""
+        chosen = [self.client_indices[node][positions] for positions in samples]
+        batch = self._buffers[0].batch(chosen, self._divisor[node].repeat(len(chosen)))
+        found, chunk = torch.empty_like(points), self.strategy.chunk
+        with one_thread(self._small):
+            for part in (slice(start, start + chunk) for start in range(0, len(points), chunk)):
+                self.strategy.gradient(0, points[part], batch.part(part), found[part])
+        return found
 
     @torch.no_grad()
     def round(self, given: RoundInput) -> RoundResult:
@@ -233,13 +258,13 @@ class LearningEngine:
         )
 
     @property
-    def _remembered(self) -> Tensor | None:
+    def remembered(self) -> Tensor | None:
         """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
         return self.strategy.remembered if isinstance(self.strategy, Threads) else None
 
     def state(self) -> np.ndarray:
         """The models, `[K, m]`, and what nodes remember beside them; all else is keyed by node and round."""
-        kept = self.x if self._remembered is None else torch.cat([self.x, self._remembered], dim=1)
+        kept = self.x if self.remembered is None else torch.cat([self.x, self.remembered], dim=1)
         return kept.cpu().numpy().copy()
 
     def mixed(self) -> np.ndarray:
@@ -249,8 +274,8 @@ class LearningEngine:
     def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
         self.x.copy_(torch.as_tensor(models[:, : self.learner.size]))
-        if self._remembered is not None:
-            self._remembered.copy_(torch.as_tensor(models[:, self.learner.size :]))
+        if self.remembered is not None:
+            self.remembered.copy_(torch.as_tensor(models[:, self.learner.size :]))
         if mixed is not None:
             self._mixed.copy_(torch.as_tensor(mixed))
 
@@ -263,7 +288,7 @@ class LearningEngine:
 
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
-            given = {"nodes": range(part.start, part.stop)} if self._remembered is not None else {}
+            given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
             scores = self.strategy.scores(worker, x[part], features, **given)
             if self._regression:
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
@@ -337,7 +362,7 @@ class LearningEngine:
             self._workers.each(-(-self.nodes // rows), draw)
         if not receiver_noise:
             self._mixed.zero_()
-        self._air.superpose(given.segments, sent, self._mixed)
+        self.air.superpose(given.segments, sent, self._mixed)
         return self._mixed, power
 
     @property

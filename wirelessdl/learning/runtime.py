@@ -30,6 +30,11 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
+def use_one_thread() -> None:
+    """Torch uses one thread in this process from here on: other processes use the other cores."""
+    torch.set_num_threads(1)
+
+
 def pick_device(name: str) -> torch.device:
     """The device a name stands for; `auto` takes an accelerator where there is one."""
     if name == "auto":

@@ -75,6 +75,10 @@ class Sampler:
         different = bool((self.batch_sizes != self.batch_sizes[0]).any())
         return self.sampling in ("poisson", "full") or different
 
+    def restart(self) -> None:
+        """Forget the current orders; the next draws may come from other streams."""
+        self._orders.clear()
+
     def batch(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         """A node's batch of a round; it may be empty under poisson."""
         return self._draw(draws, node, round)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wirelessdl.contract import capability
-from wirelessdl.run.build_learning import build_learning
+from wirelessdl.run.build_learning import Plant, build_learning
 from wirelessdl.run.build_network import build_network
 from wirelessdl.run.build_time import build_time
 from wirelessdl.run.listeners import user_listeners
@@ -20,17 +20,23 @@ from wirelessdl.units import from_db, thermal_noise_w
 
 
 def build(
-    scenario: Scenario, *, device: str = "auto", extra_folders: tuple[Path, ...] = (), run: Path | None = None
+    scenario: Scenario,
+    *,
+    device: str = "auto",
+    extra_folders: tuple[Path, ...] = (),
+    run: Path | None = None,
+    plant: Plant | None = None,
 ) -> World:
     """The world a scenario describes. Raises one clear line where it cannot be.
 
     extra_folders: searched last for the user's model files, but for the copies that `run`, a run directory, keeps.
+    plant: what an audit does to data and clients once they are drawn.
     """
     builder = Builder(scenario, extra_folders, run)
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes, radio, faults = scenario.network.nodes, scenario.radio, scenario.faults
     network = build_network(builder, streams)
-    learning = build_learning(builder, streams, device)
+    learning = build_learning(builder, streams, device, plant)
     csi = builder.part("radio.csi", radio.csi)
     simulation, coherence_s = build_time(builder, network, learning.engine, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)

@@ -1,8 +1,9 @@
 """What learns, from which data, split how: checked against each other before anything is allocated."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from wirelessdl.learning.schedule import Schedule
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.streams import Streams
 
+# changes data and clients before anything is built on them: an audit plants its samples so
+Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
+
 
 @dataclass(frozen=True, eq=False)
 class BuiltLearning:
@@ -28,7 +32,7 @@ class BuiltLearning:
     schedule: Schedule
 
 
-def build_learning(builder: Builder, streams: Streams, device: str) -> BuiltLearning:
+def build_learning(builder: Builder, streams: Streams, device: str, plant: Plant | None = None) -> BuiltLearning:
     """Learning rates, data, partition, learner, engine."""
     scenario = builder.scenario
     _check_seeds(builder)
@@ -36,6 +40,8 @@ def build_learning(builder: Builder, streams: Streams, device: str) -> BuiltLear
     _check_rates(builder, schedule)
     data = _data(builder)
     client_indices = _client_indices(builder, data, streams)
+    if plant is not None:
+        data, client_indices = plant(data, client_indices)
     engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device)
     return BuiltLearning(data, client_indices, engine, schedule)
 

@@ -1,0 +1,65 @@
+"""Likelihood ratios of the real engine: distributed as those of the Gaussian releases that are charged."""
+
+import numpy as np
+import pytest
+from broken_engines import REGRESSION, attacked
+
+from wirelessdl.audit.canary import candidates, cut, planted
+from wirelessdl.audit.recording import record, same_frames
+from wirelessdl.audit.trials import Job, make_trial, run_trials
+from wirelessdl.learning.wiretap import LinkView
+from wirelessdl.run.build import build
+
+
+def first_canary(scenario, node=0):
+    world = build(scenario, device="cpu")
+    return next(iter(candidates(world.data, world.client_indices[node])))
+
+
+def trials_of(scenario, knowledge, count, rounds=4, samples=64):
+    recording = record(build(scenario, device="cpu", plant=cut(samples)), rounds)
+    link = recording.worst_link(0)
+    view = LinkView(link.receiver, link.round, thermal=False)
+    job = Job(scenario, rounds, 0, samples, first_canary(scenario), knowledge, view)
+    trial, _ = make_trial(job)
+    *_, (_, trials) = run_trials(job, trial, count, workers=1)
+    return trials, recording, link
+
+
+def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
+    # gradients of a sample with labels +L and -L are C and -C at every model: exactly the worst case
+    trials, recording, link = trials_of(attacked(privacy={"epsilon_max": 2.0}, learning=REGRESSION), "batch", 600)
+    for ratio, mu in (
+        (trials.own, np.sqrt(np.sum(recording.own_mu[:, 0] ** 2))),
+        (trials.link, link.mu),
+    ):
+        for present in (False, True):
+            seen = ratio[trials.with_canary == present]
+            # N(+-mu^2/2, mu^2): 300 trials, three standard errors
+            assert seen.mean() == pytest.approx((0.5 if present else -0.5) * mu**2, abs=3 * mu / np.sqrt(len(seen)))
+            assert seen.std() == pytest.approx(mu, rel=3 / np.sqrt(2 * len(seen)))
+
+
+@pytest.mark.parametrize(("sampling", "knowledge"), [("without-replacement", "rate"), ("poisson", "rest")])
+def test_ratios_of_sampled_batches_are_likelihood_ratios(sampling, knowledge):
+    scenario = attacked(learning={"sampling": sampling, "batch_size": 8})
+    trials, *_ = trials_of(scenario, knowledge, 300, rounds=3, samples=16)
+    # E[p/q] under q is 1, whatever the law: three standard errors
+    for ratio in (np.exp(trials.own[~trials.with_canary]), np.exp(-trials.own[trials.with_canary])):
+        assert ratio.mean() == pytest.approx(1.0, abs=3 * ratio.std() / np.sqrt(len(ratio)))
+    assert trials.own[trials.with_canary].mean() > trials.own[~trials.with_canary].mean()
+
+
+def test_two_data_sets_differ_in_one_sample_and_in_nothing_that_is_decided():
+    scenario = attacked()
+    canary = first_canary(scenario)
+    one, two = (
+        build(scenario, device="cpu", plant=planted(canary, 0, 16, with_canary=present)) for present in (False, True)
+    )
+    differs = (one.data.train_x != two.data.train_x).any(axis=1)
+    assert np.flatnonzero(differs).tolist() == [one.client_indices[0][0]]
+    assert [len(client) for client in one.client_indices] == [16, 16, 16]
+    here, there = record(one, 3), record(two, 3)
+    assert same_frames(here, there)
+    other = record(build(attacked(privacy={"epsilon_max": 3.0}), device="cpu", plant=cut(16)), 3)
+    assert not same_frames(here, other)

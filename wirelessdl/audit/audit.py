@@ -1,0 +1,226 @@
+"""The audit of a scenario: a canary in one node, trials of the real engine, and for each view attack beside proof.
+
+Views, and what the attacker knows in each:
+
+    own    everything that node j sends in the first rounds, and what it held before each step; beside it the ledger's
+           proven total of these rounds. Full batches and shuffled epochs: the batch itself. Poisson sampling: the other
+           samples of the batch. Without replacement: the sampling rate alone. So much is allowed by each proof.
+    link   what one receiver hears in one frame, and all un-noised models but j's; beside it Theorem 1 for that frame.
+           Not under TDMA, where a receiver hears j alone and the views are one.
+
+A run that is sound fails the audit with probability at most `doubt` for each view.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wirelessdl.audit.canary import Canary, candidates, cut
+from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
+from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
+from wirelessdl.errors import ScenarioError, UnsoundError
+from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
+from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, own_claim, weigh
+from wirelessdl.privacy.ledger import Terms
+from wirelessdl.run.build import build
+from wirelessdl.scenario.schema import Scenario
+
+DOUBT = 0.05
+_REHEARSALS = 1  # of each candidate, on each data set
+_FIRST_REHEARSAL = 1 << 31  # number of its streams: beyond all trials
+_FULL_SAMPLES = 64  # samples of a node under full batches: epsilon does not depend on it, time does
+_FRACTION_SAMPLES = 256  # samples of a node whose batch is a share of them: the sampling rate stays
+_BATCHES = 4  # samples of a node, in batches, where batches are drawn
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How much to try. samples: most samples of a node, None for a default; node: None for the one charged most."""
+
+    trials: int = 4000
+    rounds: int = 20
+    workers: int = 1
+    node: int | None = None
+    samples: int | None = None
+
+
+@dataclass(frozen=True)
+class ViewAudit:
+    """One view: epsilon that the attack reached and epsilon that is claimed, both at delta."""
+
+    view: Literal["own", "link"]
+    attack: float
+    proven: float
+    delta: float
+    receiver: int | None
+    round: int | None
+    evidence: Evidence
+
+    @property
+    def sound(self) -> bool:
+        return self.attack <= self.proven
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """An audit: what was tried, and what each view shows. samples: of the node; sampling_rate: its q."""
+
+    node: int
+    nodes: int
+    rounds: int
+    trials: int
+    samples: int
+    scenario_samples: int
+    sampling_rate: float
+    canary: str
+    reach: float  # mu of the canary over mu that is charged, if it were in every batch; 1 is the worst case
+    confidence: float
+    views: tuple[ViewAudit, ...]
+
+    @property
+    def sound(self) -> bool:
+        return all(view.sound for view in self.views)
+
+
+def audit_scenario(
+    scenario: Scenario, options: AuditOptions, on_progress: Callable[[int], None] = lambda _: None
+) -> AuditReport:
+    """Attack the first rounds of a scenario. Raises one clear line for what cannot be audited."""
+    _refuse(scenario, options)
+    samples = options.samples or _samples(scenario)
+    whole = build(scenario, device="cpu")
+    world = build(scenario, device="cpu", plant=cut(samples))
+    recording = record(world, options.rounds)
+    node = int(np.argmax(recording.own_total)) if options.node is None else options.node
+    proven = float(recording.own_total[node])
+    if not 0 < proven < np.inf:
+        what = "is infinite" if proven else "is 0: it sends nothing that depends on its data"
+        raise ScenarioError(
+            f"{scenario.origin}: the proven total of node {node} over {options.rounds} rounds {what}; nothing to audit"
+        )
+    if world.learning.remembered is not None:
+        raise ScenarioError(
+            f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
+            "what a node would send: use a model without them"
+        )
+    terms, sampler = world.terms, world.learning.sampler
+    link = None if scenario.radio.access == "tdma" else recording.worst_link(node)
+    view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
+    clients = [len(client) for client in whole.client_indices]
+    pairs = candidates(whole.data, whole.client_indices[node])
+    make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view)
+    job, trial = _rehearse([make(pair) for pair in pairs], recording)
+    trials = _finished(job, trial, options, on_progress)
+    releases = recording.releases(node)
+    epochs = int(sampler.epoch_rounds[node]) if terms.epoch_rounds else None
+    claim = own_claim(terms, float(sampler.rate[node]), *releases, epochs) if terms.amplified else None
+    own = weigh(trials.own, trials.with_canary, doubt=DOUBT)
+    views = [ViewAudit("own", attack_epsilon(own, terms.delta, claim), proven, terms.delta, None, None, own)]
+    if link is not None:
+        views.append(_link_audit(link, trials, scenario.privacy.delta))
+    return AuditReport(
+        node=node,
+        nodes=world.nodes,
+        rounds=options.rounds,
+        trials=options.trials,
+        samples=len(world.client_indices[node]),
+        scenario_samples=clients[node],
+        sampling_rate=float(sampler.rate[node]),
+        canary=job.canary.name,
+        reach=_strength(trial, job) / float(np.sqrt(np.sum(releases[1] ** 2))),
+        confidence=1.0 - DOUBT,
+        views=tuple(views),
+    )
+
+
+def _refuse(scenario: Scenario, options: AuditOptions) -> None:
+    origin, learning = scenario.origin, scenario.learning
+    if options.trials < FEWEST:
+        raise ScenarioError(f"{origin}: --trials is {options.trials}; must be at least {FEWEST}, thousands say more")
+    if not 2 <= options.rounds <= scenario.scenario.rounds:
+        raise ScenarioError(
+            f"{origin}: --rounds is {options.rounds}; must be from 2, the first round that sends a gradient, to "
+            f"scenario.rounds = {scenario.scenario.rounds}"
+        )
+    if options.workers < 1:
+        raise ScenarioError(f"{origin}: --workers is {options.workers}; must be at least 1")
+    if options.node is not None and not 0 <= options.node < scenario.network.nodes:
+        last = scenario.network.nodes - 1
+        raise ScenarioError(f"{origin}: --node is {options.node}; no such node: nodes are 0 to {last}")
+    least = 1 if learning.sampling == "full" or learning.batch_fraction else learning.batch_size
+    if options.samples is not None and options.samples < least:
+        raise ScenarioError(f"{origin}: --samples is {options.samples}; must be at least {least}, a batch")
+    if not np.isfinite(scenario.privacy.epsilon_max):
+        raise ScenarioError(f"{origin}: privacy.epsilon_max is inf; nothing is claimed, so nothing can be audited")
+    if scenario.privacy.unit != "sample":
+        raise ScenarioError(
+            f'{origin}: privacy.unit is "{scenario.privacy.unit}"; the audit replaces one sample: set it to "sample"'
+        )
+    if learning.augment != "none":
+        raise ScenarioError(
+            f'{origin}: learning.augment is "{learning.augment}"; the audit cannot know how the canary is changed: '
+            'set it to "none"'
+        )
+
+
+def _samples(scenario: Scenario) -> int:
+    learning = scenario.learning
+    if learning.sampling == "full":
+        return _FULL_SAMPLES
+    return _FRACTION_SAMPLES if learning.batch_fraction else _BATCHES * learning.batch_size
+
+
+def _knowledge(terms: Terms) -> Knowledge:
+    """What the proof behind a total lets the attacker know."""
+    if not terms.amplified:
+        return "batch"
+    return "rest" if terms.sampler == "poisson" and terms.clipping == "per-sample" else "rate"
+
+
+def _job_maker(
+    scenario: Scenario, rounds: int, node: int, samples: int, knowledge: Knowledge, link: LinkView | None
+) -> Callable[[Canary], Job]:
+    return lambda canary: Job(scenario, rounds, node, samples, canary, knowledge, link)
+
+
+def _rehearse(jobs: list[Job], expected: Recording) -> tuple[Job, CanaryTrial]:
+    """The job whose canary moves what is sent most, made ready."""
+    best: tuple[float, Job, CanaryTrial] | None = None
+    for job in jobs:
+        trial, (without, present) = make_trial(job)
+        if not (same_frames(without, present) and same_frames(without, expected)):
+            raise UnsoundError(
+                f"{job.scenario.origin}: frames, powers or noise were decided differently for two data sets; they must "
+                "not depend on data"
+            )
+        strength = _strength(trial, job)
+        if best is None or strength > best[0]:
+            best = (strength, job, trial)
+    assert best is not None
+    return best[1:]
+
+
+def _strength(trial: CanaryTrial, job: Job) -> float:
+    """Mean mu of a few rehearsals."""
+    found = [
+        trial.run(with_canary, trial_streams(job.scenario, _FIRST_REHEARSAL + number)).mu
+        for number in range(_REHEARSALS)
+        for with_canary in (False, True)
+    ]
+    return float(np.mean(found))
+
+
+def _finished(job: Job, trial: CanaryTrial, options: AuditOptions, on_progress: Callable[[int], None]) -> Trials:
+    for done, trials in run_trials(job, trial, options.trials, options.workers):
+        on_progress(done)
+        if trials is not None:
+            return trials
+    raise AssertionError("trials end with their scores")
+
+
+def _link_audit(link: LinkCharge, trials: Trials, delta: float) -> ViewAudit:
+    evidence = weigh(trials.link, trials.with_canary, doubt=DOUBT)
+    # one frame, batch sampling not credited by Theorem 1: mu is what it bounds
+    return ViewAudit("link", attack_epsilon(evidence, delta), link.epsilon, delta, link.receiver, link.round, evidence)

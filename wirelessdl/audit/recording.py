@@ -1,0 +1,111 @@
+"""What a scenario's first rounds decide before anything is learned: the frames, and what the ledger charges for them.
+
+Time, channel, plan and participation are those of a run, by SimPy and the round engine. They do not depend on data
+(condition a of the proof), so they are recorded once and every trial hands the same frames to the learning engine;
+`same_frames` holds that condition to account, between the two data sets.
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.engine import RoundInput
+from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.round.engine import Engine, Hooks
+from wirelessdl.round.records import FrameDecision, RoundRecord
+from wirelessdl.run.wiring import make_engine
+from wirelessdl.run.world import World
+
+
+@dataclass(frozen=True, eq=False)
+class LinkCharge:
+    """The link that leaks most of a node in one frame, as charged: mu and epsilon of that frame by Theorem 1."""
+
+    receiver: int
+    round: int
+    mu: float
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Frames of the first rounds, and the ledger that charged them."""
+
+    inputs: tuple[RoundInput, ...]
+    decisions: tuple[FrameDecision, ...]
+    ledger: Ledger
+
+    @cached_property
+    def own_total(self) -> FloatArray:
+        """Proven total of every sender, `[K]`."""
+        return self.ledger.own_total()
+
+    @property
+    def own_mu(self) -> FloatArray:
+        """mu of every transmission as charged, `[rounds, K]`."""
+        return np.stack([decision.release.own_mu for decision in self.decisions])
+
+    def releases(self, node: int) -> tuple[IntArray, FloatArray]:
+        """Rounds in which a node sent, and mu of each transmission."""
+        sent = np.stack([decision.on_air[node] for decision in self.decisions])
+        rounds = np.array([decision.round for decision in self.decisions])
+        return rounds[sent], self.own_mu[sent, node]
+
+    def worst_link(self, node: int) -> LinkCharge | None:
+        """None where nobody hears the node while it has anything to hide."""
+        worst: LinkCharge | None = None
+        for decision in self.decisions:
+            release = decision.release
+            for link in np.flatnonzero((release.link_tx == node) & (release.link_mu > 0)).tolist():
+                mu = float(release.link_mu[link])
+                if worst is None or mu > worst.mu:
+                    worst = LinkCharge(
+                        int(release.link_rx[link]), decision.round, mu, float(decision.link_epsilon[link])
+                    )
+        return worst
+
+
+class _Recorder(Engine):
+    """The round engine, and a list of what it handed to the learning engine."""
+
+    inputs: list[RoundInput]
+
+    def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
+        given = super()._input(decision, stepped)
+        self.inputs.append(replace(given, evaluate=False))
+        return given
+
+
+def record(world: World, rounds: int) -> Recording:
+    """Let the first rounds of a world pass, and keep what was decided."""
+    decisions: list[FrameDecision] = []
+
+    def keep(record: RoundRecord) -> None:
+        decisions.append(record.decision)
+
+    made = make_engine(world)
+    engine = _Recorder(made.stages, made.terms, made.trace, Hooks(on_record=keep))
+    engine.inputs = []
+    world.simulation.run(rounds, engine, engine.node_state)
+    return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger)
+
+
+def same_frames(one: Recording, other: Recording) -> bool:
+    """Whether two recordings decided the same."""
+    return len(one.inputs) == len(other.inputs) and all(_same(a, b) for a, b in zip(one.inputs, other.inputs))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, csr_array):
+        one, other = one.toarray(), other.toarray()
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other))
+    if hasattr(one, "__dataclass_fields__"):
+        return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+    return bool(one == other)

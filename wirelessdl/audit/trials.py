@@ -1,0 +1,106 @@
+"""Trials in as many processes as wanted; each builds its two engines once."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.audit.canary import Canary, planted
+from wirelessdl.audit.recording import Recording, record
+from wirelessdl.learning.runtime import use_one_thread
+from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView, Scores
+from wirelessdl.run.build import build
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.streams import Streams
+
+_PIECE = 25  # trials that a process takes at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """All that a process needs to run trials."""
+
+    scenario: Scenario
+    rounds: int
+    node: int
+    samples: int | None
+    canary: Canary
+    knowledge: Knowledge
+    link: LinkView | None
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Scores of every trial, `[trials]`: which data set it ran on, and both views' log-likelihood ratios."""
+
+    with_canary: BoolArray
+    own: FloatArray
+    link: FloatArray
+
+
+def make_trial(job: Job) -> tuple[CanaryTrial, tuple[Recording, Recording]]:
+    """The two worlds of a job, built, and their frames."""
+    worlds = [
+        build(job.scenario, device="cpu", plant=planted(job.canary, job.node, job.samples, with_canary=with_canary))
+        for with_canary in (False, True)
+    ]
+    without, present = (record(world, job.rounds) for world in worlds)
+    engines = (worlds[0].learning, worlds[1].learning)
+    return CanaryTrial(engines, without.inputs, job.node, job.knowledge, job.link), (without, present)
+
+
+def trial_streams(scenario: Scenario, number: int) -> Streams:
+    """Random streams of a trial: batches and noise; all else is drawn from the scenario's own."""
+    section = scenario.scenario
+    return Streams(section.seed, (section.run << 32) + number)
+
+
+def run_trials(job: Job, trial: CanaryTrial, count: int, workers: int) -> Iterator[tuple[int, Trials | None]]:
+    """How many trials are done, again and again, and at last all scores. trial: used where workers is 1."""
+    section = job.scenario.scenario
+    coin = Streams(section.seed, section.run).draws("audit.coin").integers(0, 2, count).astype(bool)
+    pieces = [range(start, min(start + _PIECE, count)) for start in range(0, count, _PIECE)]
+    scores: list[Scores | None] = [None] * count
+    done = 0
+    for piece, found in _each(job, trial, pieces, coin, min(workers, len(pieces))):
+        scores[piece.start : piece.stop] = found
+        done += len(found)
+        yield done, None
+    finished = [score for score in scores if score is not None]
+    assert len(finished) == count
+    own, link = (np.array([getattr(score, view) for score in finished]) for view in ("own", "link"))
+    yield count, Trials(coin, own, link)
+
+
+def _each(
+    job: Job, trial: CanaryTrial, pieces: Sequence[range], coin: BoolArray, workers: int
+) -> Iterator[tuple[range, list[Scores]]]:
+    if workers == 1:
+        for piece in pieces:
+            yield piece, [trial.run(bool(coin[number]), trial_streams(job.scenario, number)) for number in piece]
+        return
+    # a fork would copy torch's threads in whatever state they are
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(job,)) as pool:
+        try:
+            waiting = {pool.submit(_run, piece, coin[piece.start : piece.stop]): piece for piece in pieces}
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_here: list[tuple[Job, CanaryTrial]] = []  # of a process that runs trials
+
+
+def _start(job: Job) -> None:
+    use_one_thread()
+    _here[:] = [(job, make_trial(job)[0])]
+
+
+def _run(piece: range, coin: BoolArray) -> list[Scores]:
+    job, trial = _here[0]
+    return [trial.run(bool(side), trial_streams(job.scenario, number)) for number, side in zip(piece, coin)]

@@ -1,0 +1,113 @@
+"""`wirelessdl audit`."""
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from wirelessdl.cli.options import all_overrides, say_user_code
+
+if TYPE_CHECKING:
+    from wirelessdl.audit.audit import AuditReport, ViewAudit
+
+
+@click.command(epilog="Example: wirelessdl audit quickstart --set learning.sampling=full --trials 4000")
+@click.argument("scenario")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Override a key of the scenario; repeatable.",
+)
+@click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights.")
+@click.option("--run", "run_number", type=int, help="Run number: seed of fading, and of all trials.")
+@click.option("--nodes", type=int, help="Number of nodes, instead of the scenario's.")
+@click.option("--trials", type=int, default=4000, show_default=True, help="Runs of the engine, on either data set.")
+@click.option("--rounds", type=int, default=20, show_default=True, help="First rounds of the scenario to attack.")
+@click.option("--node", type=int, help="Node that holds the canary (default: the one with the largest total).")
+@click.option(
+    "--samples", type=int, help="Most samples that a node keeps (default: 64 with full batches, else 4 batches)."
+)
+@click.option("--workers", type=int, help="Processes (default: one per core).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def command(
+    scenario: str,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    run_number: int | None,
+    nodes: int | None,
+    trials: int,
+    rounds: int,
+    node: int | None,
+    samples: int | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Attack SCENARIO: run its engine on two data sets that differ in one sample, and tell them apart by what is sent.
+
+    For each view it prints the epsilon that the attack reached, a lower bound with 95% confidence, beside the epsilon
+    that is proven. Exits with 1 where the attack exceeds the proof: then the engine does not do what is charged.
+    """
+    from wirelessdl.audit.audit import AuditOptions, audit_scenario
+    from wirelessdl.cli.progress import frames_bar
+    from wirelessdl.scenario.loader import load_scenario
+
+    given = [*overrides, *([] if nodes is None else [f"network.nodes={nodes}"])]
+    loaded = load_scenario(scenario, overrides=all_overrides(tuple(given), seed, run_number, None))
+    say_user_code(loaded)
+    options = AuditOptions(trials, rounds, _cores() if workers is None else workers, node, samples)
+    with frames_bar(trials, quiet=as_json) as advance:
+        report = audit_scenario(loaded, options, advance)
+    if as_json:
+        from wirelessdl.trace.files import plain
+
+        click.echo(json.dumps(plain(facts(report)), indent=2))
+    else:
+        _print(loaded.scenario.name, report)
+    if not report.sound:
+        raise click.exceptions.Exit(1)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def facts(report: "AuditReport") -> dict[str, Any]:
+    """The report as plain values, verdicts included."""
+    views = [{**asdict(view), "sound": view.sound} for view in report.views]
+    return {**asdict(report), "views": views, "sound": report.sound}
+
+
+def _print(name: str, report: "AuditReport") -> None:
+    console = Console(highlight=False)
+    kept = f"{report.samples} of its {report.scenario_samples} samples"
+    console.print(
+        f"[bold]{name}[/]: {report.trials} trials of rounds 1 to {report.rounds}; node {report.node} keeps {kept}, "
+        f"sampling rate {report.sampling_rate:.3g}",
+        soft_wrap=True,
+    )
+    console.print(f"canary: {report.canary}, {report.reach:.1%} of the worst case", soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for column in ("view", "attack >=", "proven <=", "TPR", "FPR", ""):
+        table.add_column(column, justify="left" if column in ("view", "") else "right", no_wrap=True)
+    for view in report.views:
+        share = f"{view.attack / view.proven:.0%} of the proof" if view.sound else "[red]exceeds the proof[/]"
+        rates = (f"{view.evidence.tpr:.3f}", f"{view.evidence.fpr:.3f}")
+        table.add_row(_name(view), f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
+    console.print(table)
+    bound = (
+        f"epsilon at delta {report.views[0].delta:g}; attacks are lower bounds at {report.confidence:.0%} confidence"
+    )
+    if report.sound:
+        console.print(f"{bound}; none exceeds what is proven", soft_wrap=True)
+    else:
+        console.print(f"{bound}; [red]the engine leaks more than is charged[/]", soft_wrap=True)
+
+
+def _name(view: "ViewAudit") -> str:
+    return "own, all rounds" if view.view == "own" else f"link to {view.receiver}, round {view.round}"

@@ -1,0 +1,214 @@
+"""Likelihood ratios of what one node sends, between two data sets that differ in one of its samples.
+
+Given the past, what node j sends next is Gaussian about its model, whose mean the attacker knows under either data set:
+
+    w_j(t+1) ~ N(Proj(s_j(t) - step g(s_j(t); batch)), noise_scale^2)
+
+    s_j(t)   what j held after slot t; the attacker knows it, as the proof of the own view allows
+    step     gamma * multiplier; noise_scale: deviation of the noise, as decided before anything is sent
+
+What else the attacker knows is what the claim allows (`Knowledge`): the sampling rate alone, then the law is a mixture
+over whether the canary was in the batch; or the rest of the batch too; or the batch itself. The log-likelihood ratio of
+all transmissions is the sum over rounds. It is computed from what the engine really puts on air and really holds, and
+from gradients that the engine itself would take. Noise, step and sampling rate are those that were declared. Whether
+the engine keeps what was declared is what the distribution of the ratio shows.
+
+The link view: what one receiver hears in one frame, all its noise included, and the un-noised models of the other
+senders known.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.engine import LearningEngine, RoundInput
+from wirelessdl.learning.superposition import Air, Segment, project_, quadrature
+from wirelessdl.streams import Streams
+
+Knowledge: TypeAlias = Literal["rate", "rest", "batch"]
+CANARY = 0  # position of the canary among its node's samples
+
+
+class Wiretap(Air):
+    """The air, and a copy of what was on it in the last slot: models sent with their noise, and what arrived."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype):
+        super().__init__(device, dtype)
+        self.sent = self.arrived = self.held = torch.empty(0)
+
+    def superpose(self, segments: tuple[Segment, ...], sent: Tensor, out: Tensor) -> None:
+        before = out.clone()
+        super().superpose(segments, sent, out)
+        self.sent, self.arrived, self.held = sent.clone(), out - before, out.clone()
+
+
+@dataclass(frozen=True)
+class LinkView:
+    """One receiver in one round; thermal: whether the receiver's own noise counts as masking."""
+
+    receiver: int
+    round: int
+    thermal: bool
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Log-likelihood ratios of one trial, and mu of the own view if the canary had been in every batch."""
+
+    own: float
+    link: float
+    mu: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Models that a node may hold, and how likely each is."""
+
+    share: tuple[float, ...]
+    model: tuple[Tensor, ...]
+
+
+class CanaryTrial:
+    """Runs rounds of one of two engines, without the canary and with it, and scores what the node sent."""
+
+    def __init__(
+        self,
+        engines: tuple[LearningEngine, LearningEngine],
+        inputs: Sequence[RoundInput],
+        node: int,
+        knowledge: Knowledge,
+        link: LinkView | None = None,
+    ):
+        self._engines, self._inputs, self._node, self._knowledge, self._link = engines, inputs, node, knowledge, link
+        self._own_point = engines[0].settings.gradient_at == "own"
+        for engine in engines:
+            engine.air = Wiretap(engine.device, engine.dtype)
+
+    def run(self, with_canary: bool, streams: Streams) -> Scores:
+        """One trial with batches and noise of its own."""
+        engine, node = self._engines[with_canary], self._node
+        engine.restart(streams)
+        tap = engine.air
+        assert isinstance(tap, Wiretap)
+        known = _Law((1.0,), (engine.x[node].clone(),))
+        laws = (known, known)  # without the canary, with it
+        held = known.model[0]
+        own = link = square = 0.0
+        for given in self._inputs:
+            if given.update.withdraw[node]:
+                back = _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
+                laws = (back, back)
+            heard_here = self._link is not None and self._link.round == given.round
+            models = engine.x.clone() if heard_here else engine.x
+            engine.round(given)
+            deviation = float(given.noise_scale[node])
+            if deviation > 0:
+                own += _ratio(tap.sent[node], laws, deviation)
+                square += _square(laws) / deviation**2
+            if self._link is not None and heard_here:
+                link = self._link_ratio(self._link, given, tap, models, laws)
+            if not given.update.keep[node]:
+                held = tap.held[node]
+                laws = self._next(engine, given, held, laws)
+        return Scores(own, link, square**0.5)
+
+    def _next(
+        self, engine: LearningEngine, given: RoundInput, held: Tensor, laws: tuple[_Law, _Law]
+    ) -> tuple[_Law, _Law]:
+        """Laws of the model that the node holds after its step, under either data set."""
+        step = float(given.update.step[self._node])
+        if step == 0:
+            known = _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
+            return known, known
+        shares, batches = zip(*(self._batches(engine, given.round, world) for world in (0, 1)))
+        # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
+        points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
+        samples = [*map(_canary_replaced, batches[0]), *batches[1]]
+        gradient = self._engines[1].gradients(self._node, samples, torch.stack(points))
+        models = project_(torch.add(held, gradient, alpha=-step), engine.radius)
+        first = len(batches[0])
+        return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
+
+    def _batches(
+        self, engine: LearningEngine, round: int, world: int
+    ) -> tuple[tuple[float, ...], tuple[IntArray, ...]]:
+        """Batches that the attacker holds possible, as positions among the node's samples, and their shares."""
+        sampler, node = engine.sampler, self._node
+        rate = float(sampler.rate[node])
+        if self._knowledge == "rate" and rate < 1.0:
+            # all samples but the canary are alike, so only its presence matters, and nothing does without it
+            size = int(sampler.batch_sizes[node])
+            absent, present = np.arange(1, size + 1), np.arange(size)
+            return ((1.0 - rate, rate), (absent, present)) if world else ((1.0,), (absent,))
+        drawn = sampler.batch(engine.draws, node, round)
+        if self._knowledge == "batch" or rate == 1.0:
+            return (1.0,), (np.sort(drawn),)
+        rest = np.sort(drawn[drawn != CANARY])
+        return (1.0 - rate, rate), (rest, np.concatenate([[CANARY], rest]))
+
+    def _link_ratio(
+        self, link: LinkView, given: RoundInput, tap: Wiretap, models: Tensor, laws: tuple[_Law, _Law]
+    ) -> float:
+        """Of what the receiver hears of all senders, its own part and the others' un-noised models taken away."""
+        receiver, node = link.receiver, self._node
+        arrived = tap.held[receiver] if link.thermal else tap.arrived[receiver]
+        heard, scaled = [], [[[] for _ in law.model] for law in laws]  # type: ignore[var-annotated]
+        for segment in given.segments:
+            part = segment.coordinates
+            weights = _row(segment.weights, receiver)
+            turned = np.zeros_like(weights) if segment.crosstalk is None else _row(segment.crosstalk, receiver)
+            masking = (weights**2 + turned**2) * np.square(given.noise_scale)
+            masking[receiver] = segment.thermal_scale[receiver] ** 2 if link.thermal else 0.0
+            deviation = max(float(np.sqrt(masking.sum())), np.finfo(np.float64).tiny)
+
+            def through(
+                sender: int, values: Tensor, weights: FloatArray = weights, turned: FloatArray = turned
+            ) -> Tensor:
+                direct = values.double() * float(weights[sender])
+                return direct + quadrature(values.double().unsqueeze(0))[0] * float(turned[sender])
+
+            rest = arrived[part].double() - through(receiver, tap.sent[receiver][part])
+            for other in np.flatnonzero((weights != 0) | (turned != 0)).tolist():
+                if other not in (receiver, node):
+                    rest = rest - through(other, models[other][part])
+            heard.append(rest / deviation)
+            for law, parts in zip(laws, scaled):
+                for model, pieces in zip(law.model, parts):
+                    pieces.append(through(node, model[part]) / deviation)
+        seen = tuple(_Law(law.share, tuple(torch.cat(pieces) for pieces in parts)) for law, parts in zip(laws, scaled))
+        return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
+
+
+def _canary_replaced(samples: IntArray) -> IntArray:
+    """A batch with a copy of the other sample where the canary was: all samples but the canary are alike."""
+    return np.where(samples == CANARY, CANARY + 1, samples)
+
+
+def _row(weights: FloatArray | csr_array, receiver: int) -> FloatArray:
+    row: FloatArray = weights[[receiver]].toarray()[0] if isinstance(weights, csr_array) else weights[receiver]
+    return row
+
+
+def _ratio(seen: Tensor, laws: tuple[_Law, _Law], deviation: float) -> float:
+    """ln p(seen | with the canary) - ln p(seen | without it)."""
+    if laws[0] is laws[1]:
+        return 0.0
+    start = laws[0].model[0].double()
+    away = seen.double() - start
+    logs = []
+    for law in laws:
+        shifts = torch.stack([model.double() - start for model in law.model])
+        exponent = (shifts @ away - 0.5 * shifts.square().sum(dim=1)) / deviation**2
+        logs.append(np.logaddexp.reduce(np.log(law.share) + exponent.cpu().numpy()))
+    return float(logs[1] - logs[0])
+
+
+def _square(laws: tuple[_Law, _Law]) -> float:
+    """||difference||^2 of the models that the two laws hold last: those with the canary in the batch."""
+    return float((laws[1].model[-1].double() - laws[0].model[-1].double()).square().sum())
