@@ -225,9 +225,9 @@ class LearningEngine:
             mixed.index_copy_(0, away, kept[1])
         step = -self._column(update.step)
         stood = None
-        if self._remembered is not None and not update.step.all():  # statistics stand still with the model
+        if self.remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
-            stood = self._remembered.index_select(0, still)
+            stood = self.remembered.index_select(0, still)
         loss, grad_norm, nonfinite = (torch.empty_like(sent_power) for _ in range(3))
 
         def learn(worker: int, piece: int) -> None:
@@ -243,8 +243,8 @@ class LearningEngine:
         self.x, self._spare = self._spare, self.x
         if kept is not None:
             self.x.index_copy_(0, away, kept[0])
-        if stood is not None and self._remembered is not None:
-            self._remembered.index_copy_(0, still, stood)
+        if stood is not None and self.remembered is not None:
+            self.remembered.index_copy_(0, still, stood)
         evaluated = mixed if self.settings.evaluated == "mixed" else self.x
         return RoundResult(
             sent_power,
