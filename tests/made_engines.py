@@ -3,8 +3,9 @@
 import numpy as np
 
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, Settings
+from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.closed_form import Softmax
+from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.streams import Streams
 

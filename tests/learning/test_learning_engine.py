@@ -10,10 +10,10 @@ from made_engines import bytes_data, make, order
 
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
-from wirelessdl.learning.engine import ModelUpdate
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
+from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.learning.runtime import Need, Workers, most_nodes
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.links import Geometry, Links

@@ -10,7 +10,7 @@ from made_engines import bytes_data, make, order
 
 import wirelessdl
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.engine import ModelUpdate
+from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon
 from wirelessdl.privacy.counts import GRID

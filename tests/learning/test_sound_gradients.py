@@ -9,10 +9,11 @@ import torch
 from conftest import refusal, tiny_table
 from made_engines import bytes_data, order
 
-from wirelessdl.learning.engine import LearningEngine, ModelUpdate, Settings
+from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn
+from wirelessdl.learning.records import ModelUpdate, Settings
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.learning.engine import RoundInput
+from wirelessdl.learning.records import RoundInput
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.round.engine import Engine, Hooks
 from wirelessdl.round.records import FrameDecision, RoundRecord

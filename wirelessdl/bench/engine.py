@@ -21,11 +21,12 @@ from wirelessdl.bench.suites import Contest
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.engine import LearningEngine, ModelUpdate, RoundInput, Settings
+from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
+from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings
 from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.links import Links

@@ -10,28 +10,29 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
-from wirelessdl.learning.clipping import Clipping, sensitivity
+from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.gradients import Job, StrategyName, choose
+from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
+from wirelessdl.learning.records import RoundInput, RoundResult, Settings
 from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
-from wirelessdl.learning.sampling import Sampler, Sampling
-from wirelessdl.learning.superposition import Air, Segment, consensus_distance, project_, receiver_deviation
+from wirelessdl.learning.sampling import Sampler
+from wirelessdl.learning.superposition import Air, consensus_distance, project_, receiver_deviation
 from wirelessdl.memory import format_size
 from wirelessdl.streams import Streams
 
@@ -39,71 +40,6 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _EVALUATED = 2**25  # scores of common samples that are held at once
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 _SMALL = 2**19  # numbers in all models, below which waking a second thread costs more than it does
-
-
-@dataclass(frozen=True, eq=False)
-class ModelUpdate:
-    """What becomes of every node's model in a round, `[K]` each; made by the one who keeps what is pending.
-
-    withdraw: the last step is taken back, since it will never be sent. keep: the node takes no part, so what it holds
-    stays. step: gamma * multiplier of the gradient it takes; 0 for none.
-    """
-
-    withdraw: BoolArray
-    keep: BoolArray
-    step: FloatArray
-
-    @staticmethod
-    def everyone(step: FloatArray) -> "ModelUpdate":
-        """A round in which every node takes part and nothing is taken back."""
-        nobody = np.zeros(len(step), dtype=bool)
-        return ModelUpdate(nobody, nobody, step)
-
-
-@dataclass(frozen=True, eq=False)
-class RoundInput:
-    """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
-
-    round: int
-    segments: tuple[Segment, ...]
-    noise_scale: FloatArray  # sqrt(beta/alpha) sigma
-    update: ModelUpdate
-    evaluate: bool
-
-
-@dataclass(frozen=True, eq=False)
-class RoundResult:
-    """What came of it, per node unless said otherwise; accuracy is None without an evaluation."""
-
-    sent_power: Tensor  # ||x||^2 / m of the model that was sent
-    self_interference_power: (
-        Tensor | None
-    )  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
-    grad_norm: Tensor
-    loss: Tensor
-    nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
-    consensus_distance: Tensor  # one number
-    accuracy: Tensor | None
-    excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the engine learns."""
-
-    batch_size: int  # of every node
-    clipping: Clipping
-    clip_norm: float
-    projection_radius: float
-    gradient_at: Literal["mixed", "own"]  # hardened: s, paper: x
-    evaluated: Literal["mixed", "own"] = "mixed"  # what accuracy is of: all that was received, or the last update too
-    dtype: Literal["float32", "float64"] = "float32"
-    device: str = "cpu"
-    sampling: Sampling = "without-replacement"
-    batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
-    strategy: StrategyName = "auto"
-    augment: Literal["none", "flip-crop"] = "none"
-    regret: bool = False
 
 
 class LearningEngine:

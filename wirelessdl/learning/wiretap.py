@@ -27,7 +27,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.engine import LearningEngine, RoundInput
+from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.superposition import Air, Segment, project_, quadrature
 from wirelessdl.streams import Streams
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.gaussian import slot_epsilon
-from wirelessdl.learning.engine import LearningEngine, RoundInput
+from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.learning.superposition import Segment
 from wirelessdl.mixing import Mixing, spectral_gap

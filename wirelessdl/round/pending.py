@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.learning.engine import ModelUpdate
+from wirelessdl.learning.records import ModelUpdate
 
 
 class PendingGradients:

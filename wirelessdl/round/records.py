@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.learning.engine import RoundResult
+from wirelessdl.learning.records import RoundResult
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.frame import Frame

@@ -11,9 +11,10 @@ from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import MOST_NODE_ROUNDS
-from wirelessdl.learning.engine import LearningEngine, Settings
+from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
+from wirelessdl.learning.records import Settings
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.streams import Streams

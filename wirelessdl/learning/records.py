@@ -1,0 +1,78 @@
+"""What goes into a round of learning and what comes out of it: frozen records between the rooms."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.learning.clipping import Clipping
+from wirelessdl.learning.gradients import StrategyName
+from wirelessdl.learning.sampling import Sampling
+from wirelessdl.learning.superposition import Segment
+
+
+@dataclass(frozen=True, eq=False)
+class ModelUpdate:
+    """What becomes of every node's model in a round, `[K]` each; made by the one who keeps what is pending.
+
+    withdraw: the last step is taken back, since it will never be sent. keep: the node takes no part, so what it holds
+    stays. step: gamma * multiplier of the gradient it takes; 0 for none.
+    """
+
+    withdraw: BoolArray
+    keep: BoolArray
+    step: FloatArray
+
+    @staticmethod
+    def everyone(step: FloatArray) -> "ModelUpdate":
+        """A round in which every node takes part and nothing is taken back."""
+        nobody = np.zeros(len(step), dtype=bool)
+        return ModelUpdate(nobody, nobody, step)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundInput:
+    """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
+
+    round: int
+    segments: tuple[Segment, ...]
+    noise_scale: FloatArray  # sqrt(beta/alpha) sigma
+    update: ModelUpdate
+    evaluate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RoundResult:
+    """What came of it, per node unless said otherwise; accuracy is None without an evaluation."""
+
+    sent_power: Tensor  # ||x||^2 / m of the model that was sent
+    self_interference_power: (
+        Tensor | None
+    )  # ||w||^2 / m of what was sent, noise and all; None where nothing of it remains
+    grad_norm: Tensor
+    loss: Tensor
+    nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
+    consensus_distance: Tensor  # one number
+    accuracy: Tensor | None
+    excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the engine learns."""
+
+    batch_size: int  # of every node
+    clipping: Clipping
+    clip_norm: float
+    projection_radius: float
+    gradient_at: Literal["mixed", "own"]  # hardened: s, paper: x
+    evaluated: Literal["mixed", "own"] = "mixed"  # what accuracy is of: all that was received, or the last update too
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    sampling: Sampling = "without-replacement"
+    batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
+    strategy: StrategyName = "auto"
+    augment: Literal["none", "flip-crop"] = "none"
+    regret: bool = False
