@@ -9,6 +9,7 @@ from conftest import tiny
 from moving import moving
 
 from wirelessdl.learning.superposition import Air, one_slot
+from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.units import thermal_noise_w, w_to_dbm
 
@@ -183,3 +184,39 @@ def test_interference_without_a_single_neighbour_keeps_the_promise(tmp_path):
     neighbours = run.links.groupby("round").neighbour.sum()
     assert (neighbours == 0).any()
     assert run.summary["violations"] == 0
+
+
+def test_a_jammer_and_strangers_show_in_the_sinr_and_not_in_the_snr(tmp_path):
+    """Every row written out: received power over thermal noise, jammer, strangers and what is left of one's own."""
+    common = {
+        "network": {"nodes": 6, "topology": "ring", "placement": {"kind": "disc", "radius_m": 100}},
+        "channel": {"models": [{"model": "log-distance"}]},
+        "power": {"objective": "own-noise"},
+        "scenario": {"rounds": 3, "name": "sinr", "seed": 3},
+        "trace": {"links": "all"},
+    }
+    radio = {"power_dbm": 23, "thermal_noise": True, "bandwidth_hz": 1e6, "interference": "physical"}
+    jammer = {"jammer": {"kind": "noise", "power_dbm": 10}}
+    quiet, jammed = (
+        simulate(tiny(radio={**radio, "cancellation_db": 90.0}, faults=faults, **common), out=tmp_path)
+        for faults in ({}, jammer)
+    )
+    noise_w = thermal_noise_w(1e6, 7, 290)
+    jammer_w = build(tiny(radio=radio, faults=jammer, **common)).jammer.noise_w(
+        build(tiny(radio=radio, **common)).links.geometry, 0.0
+    )
+    for run, extra_w in ((quiet, np.zeros(6)), (jammed, jammer_w)):
+        nodes = run.nodes[run.nodes["round"] == 3].set_index("node")
+        for rx, heard in run.links[run.links["round"] == 3].groupby("rx"):
+            received = heard["gain"] ** 2 * nodes["power_w"].loc[heard["tx"]].to_numpy()
+            strange = received[~heard["neighbour"]].sum()
+            for _, row in heard.iterrows():
+                mine = row["gain"] ** 2 * nodes["power_w"][row["tx"]]
+                others = strange if row["neighbour"] else strange - mine
+                floor = noise_w + extra_w[rx] + nodes["self_interference_w"][rx] + others
+                assert row["sinr_db"] == pytest.approx(10 * np.log10(mine / floor), abs=1e-6)
+                assert row["snr_db"] == pytest.approx(10 * np.log10(mine / noise_w), abs=1e-6)
+    assert (jammed.rounds["sinr_db"] < quiet.rounds["sinr_db"] - 3).all()
+    links = quiet.links[(quiet.links["round"] == 2) & quiet.links["neighbour"]]
+    assert quiet.rounds["sinr_db"][1] == pytest.approx(links["sinr_db"].median())
+    assert simulate(tiny(), out=tmp_path).links["sinr_db"].isna().all()  # nothing disturbs

@@ -133,6 +133,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
         "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
         "violations": int(rounds["violations"].sum()),
+        "sinr_db": _median(rounds["sinr_db"]),
         "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
         "airtime_s": float(rounds["airtime_s"].sum()),
         "energy_j": float(rounds["energy_j"].sum()),
@@ -144,6 +145,12 @@ def _larger(stated: Any, stored: Any) -> float | None:
     """The larger of a total in the summary and in the privacy table: they are the same unless one was changed."""
     found = [float(value) for value in (stated, stored) if value is not None]
     return max(found, default=None)
+
+
+def _median(values: Any) -> float | None:
+    """Of the entries of a column that are there; None without any."""
+    known = values.dropna()
+    return float(known.median()) if len(known) else None
 
 
 def _number(first: Any, second: Any) -> float | None:
@@ -169,6 +176,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
     "epsilon_link_max": ("epsilon of one slot, worst link, one antenna in phase", "{:.3g}"),
     "violations": ("links above epsilon_max", "{:d}"),
+    "sinr_db": ("SINR of links in dB, median", "{:.1f}"),
     "time_s": ("simulated time in s", "{:.3f}"),
     "airtime_s": ("time on air in s", "{:.3f}"),
     "energy_j": ("energy used in J", "{:.3g}"),

@@ -115,7 +115,7 @@ def _export(found: "ChannelPreview", path: Path) -> None:
 def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[str, Any]:
     from wirelessdl.units import to_s
 
-    columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db")
+    columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db", "sinr_db")
     rows = zip(*(getattr(facts, name).tolist() for name in columns))
     return {
         "scenario": world.scenario.scenario.name,
@@ -145,6 +145,7 @@ def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Tab
     table.add_row("distance", _spread(facts.distance_m, "m"))
     table.add_row("mean gain", _spread(facts.gain_db, "dB"))
     table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
+    table.add_row("SINR at full power", _spread(facts.sinr_db, "dB"))
     table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
     table.add_row("in time", coherence(world))
     if found.connectivity is not None:
@@ -163,13 +164,13 @@ def _table(facts: "LinkFacts") -> Table:
     order = np.argsort(-facts.gain_db)
     shown = [*order[:_SHOWN], None, *order[-_SHOWN:]] if len(order) > 2 * _SHOWN + 1 else list(order)
     table = Table(box=None, pad_edge=False)
-    for name in ("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "frames"):
+    for name in ("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "SINR dB", "frames"):
         table.add_column(name, justify="right")
     for n in shown:
         if n is None:
             table.add_row("...")
             continue
-        numbers = (facts.distance_m, facts.gain_db, facts.deepest_db, facts.snr_db)
+        numbers = (facts.distance_m, facts.gain_db, facts.deepest_db, facts.snr_db, facts.sinr_db)
         figures = (f"{values[n]:.1f}" for values in numbers)
         table.add_row(str(facts.tx[n]), str(facts.rx[n]), *figures, str(facts.frames[n]))
     return table

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -112,6 +113,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "spectral_gap": plan.spectral_gap,
         "noise_to_update": found.noise_to_update,
         "noise_std": found.noise_std,
+        "sinr_db": found.sinr_db.tolist(),
         "thermal_std": found.thermal_std,
         "violation_rate": found.violation_rate,
         "epsilon_own_total": found.forecast,
@@ -142,6 +144,9 @@ def _figures(found: "PlanPreview") -> Table:
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
     ratio = f"{found.noise_to_update:.3g}x the update"
     table.add_row("noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}")
+    if len(found.sinr_db) and np.isfinite(found.sinr_db).all():
+        low, middle, high = np.min(found.sinr_db), np.median(found.sinr_db), np.max(found.sinr_db)
+        table.add_row("SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power")
     if found.thermal_std:
         table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round")
     if plan.problem.private and len(plan.link_epsilon):

@@ -13,10 +13,11 @@ from wirelessdl.network.topology.joint import JointConnectivity, joint_connectiv
 from wirelessdl.radio.coherence import STILL
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation, Transmissions
+from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.wiring import make_observer
 from wirelessdl.run.world import World
-from wirelessdl.units import to_db, to_s
+from wirelessdl.units import from_db, to_db, to_s
 
 _INSTANTS, _REALISATIONS = 240, 8
 
@@ -77,6 +78,7 @@ class LinkFacts:
     gain_db: FloatArray  # mean power gain
     deepest_db: FloatArray  # least gain met, against the mean
     snr_db: FloatArray  # of the mean gain at full power
+    sinr_db: FloatArray  # the same over strangers, jammers and residual self-interference too, mean over frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,21 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
         gain_db=to_db(power),
         deepest_db=to_db(relative),
         snr_db=to_db(power * world.power_w[tx[first]] / noise_w),
+        sinr_db=to_db(np.bincount(inverse, weights=from_db(_sinr_db(world, found))) / frames),
     )
+
+
+def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
+    """SINR of every link in every frame's first slot, everyone at full power."""
+    noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w
+    rows = []
+    for frame in found.frames:
+        disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
+        heard = sinr_db(
+            frame.heard, frame.is_neighbour, frame.slots[0].gain, power_w=world.power_w, noise_w=disturbed_w
+        )
+        rows.append(heard[frame.is_neighbour])
+    return np.concatenate(rows)
 
 
 def preview_fading(world: World, found: ChannelPreview) -> FadingPreview | None:

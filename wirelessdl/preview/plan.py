@@ -17,6 +17,8 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.wiring import make_observer, make_planner
 from wirelessdl.run.world import World
@@ -35,6 +37,7 @@ class PlanPreview:
     plan: PowerPlan
     noise_std: float  # of the network's model, per coordinate, in the first round
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
+    sinr_db: FloatArray  # of the graph's links in the first frame, with the powers of the plan
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
     forecast: dict[str, float]  # own total of the worst node if the plan held for the whole run, by accountant
@@ -65,6 +68,7 @@ def preview_plan(world: World) -> PlanPreview:
         plan=plan,
         noise_std=gamma * plan.noise_per_step,
         node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
+        sinr_db=_sinr_db(world, channel, plan),
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
         forecast=forecast(forecast_terms(world), plan),
@@ -73,6 +77,18 @@ def preview_plan(world: World) -> PlanPreview:
         violation_rate=violation_rate,
         verdict=tuple(_verdict(plan, ratio, privacy, world.allocator, parameters, divisor)),
     )
+
+
+def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:
+    jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
+    found = sinr_db(
+        channel.heard,
+        channel.is_neighbour,
+        channel.slots[0].gain,
+        power_w=plan.power_w,
+        noise_w=world.thermal_w + jammer_w + world.self_interference * plan.power_w,
+    )
+    return found[channel.is_neighbour]
 
 
 def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:

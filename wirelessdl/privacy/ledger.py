@@ -80,7 +80,7 @@ class Terms:
             "clients and their sizes are fixed and public",
             "gains, mixing, plan, faults and compute times do not depend on data",
             "the own term holds the noise that was sent",
-            "a learner remembers nothing but its weights (not checked for a class of your own)",
+            "a learner remembers nothing but its weights (a class of your own is tried before the run, not proven)",
             "batches follow an order drawn anew each epoch; epochs are charged, not rounds"
             if self.by_epoch
             else "batches are drawn anew each round, keyed by node and round",

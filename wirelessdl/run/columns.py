@@ -13,6 +13,7 @@ from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
+from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.units import to_db, to_s
@@ -81,8 +82,10 @@ def node_columns(
     }
 
 
-def link_columns(records: Sequence[RoundRecord], power_w: FloatArray, thermal_w: float) -> Columns:
-    """One row per round and link that is heard. power_w: [rounds, K] radiated power."""
+def link_columns(
+    records: Sequence[RoundRecord], power_w: FloatArray, residual_w: FloatArray, thermal_w: float
+) -> Columns:
+    """One row per round and link that is heard. power_w, residual_w: [rounds, K] radiated, and heard of its own."""
     decisions = [record.decision for record in records]
     if not decisions:
         return {name: [] for name in TABLES["links"].names}
@@ -92,6 +95,7 @@ def link_columns(records: Sequence[RoundRecord], power_w: FloatArray, thermal_w:
 
     gain = flat(lambda d: root_mean_square([slot.gain for slot in d.channel.slots]))
     radiated = np.concatenate([power[decision.channel.heard.tx] for power, decision in zip(power_w, decisions)])
+    sinr = np.concatenate([_sinr_db(*row, thermal_w) for row in zip(decisions, power_w, residual_w)])
     return {
         "round": np.repeat(
             [decision.round for decision in decisions], [len(decision.channel.heard) for decision in decisions]
@@ -105,11 +109,37 @@ def link_columns(records: Sequence[RoundRecord], power_w: FloatArray, thermal_w:
         "phase_rad": np.ma.masked_invalid(flat(lambda d: _phase_rad(d.channel))),
         "weight": flat(lambda d: d.weights.actual.link),
         "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
+        "sinr_db": np.ma.array(sinr, mask=np.isposinf(sinr)),
         "epsilon": flat(lambda d: d.link_epsilon),
     }
 
 
-def round_columns(records: Sequence[RoundRecord], nodes: Columns) -> Columns:
+def _median_sinr_db(decisions: Sequence[FrameDecision], nodes: Columns, thermal_w: float) -> Any:
+    """Of the graph's links in each round; masked where there are none, or nothing disturbs them."""
+    power_w, residual_w = (
+        np.ma.filled(nodes[name], 0.0).reshape(len(decisions), -1) for name in ("power_w", "self_interference_w")
+    )
+    found = np.full(len(decisions), np.nan)
+    for row, decision in enumerate(decisions):
+        of_links = _sinr_db(decision, power_w[row], residual_w[row], thermal_w)[decision.channel.is_neighbour]
+        if len(of_links) and not np.isposinf(of_links).any():
+            found[row] = np.median(of_links)
+    return np.ma.masked_invalid(found)
+
+
+def _sinr_db(decision: FrameDecision, power_w: FloatArray, residual_w: FloatArray, thermal_w: float) -> FloatArray:
+    channel = decision.channel
+    jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
+    return sinr_db(
+        channel.heard,
+        channel.is_neighbour,
+        root_mean_square([slot.gain for slot in channel.slots]),
+        power_w=power_w,
+        noise_w=thermal_w + jammer_w + residual_w,
+    )
+
+
+def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: float) -> Columns:
     """One row per round. nodes: the columns of the nodes table."""
     decisions, count = [record.decision for record in records], len(records)
 
@@ -135,6 +165,7 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns) -> Columns:
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
         "spectral_gap": np.ma.masked_invalid(each(lambda d: d.spectral_gap)),
+        "sinr_db": _median_sinr_db(decisions, nodes, thermal_w),
         "slots": each(lambda d: d.frame.slots * d.frame.turns),
         "opened_s": each(lambda d: to_s(d.opened_ns)),
         "payload_slots": each(lambda d: d.frame.slots),

@@ -74,14 +74,17 @@ class Recorder:
         parts = {"nodes": nodes, "events": event_columns(events)}
         if self._links != "none":
             traced = [n for n, record in enumerate(records) if self._wants_links(record)]
-            power_w = nodes["power_w"].reshape(len(records), -1)[traced]
-            parts["links"] = link_columns([records[n] for n in traced], power_w, self._thermal_w)
+            power_w, residual_w = (
+                np.ma.filled(nodes[name], 0.0).reshape(len(records), -1)[traced]
+                for name in ("power_w", "self_interference_w")
+            )
+            parts["links"] = link_columns([records[n] for n in traced], power_w, residual_w, self._thermal_w)
         with ThreadPoolExecutor(len(parts)) as pool:  # a disk syncs three files as fast as one
             written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
         for part in written:
             part.result()
         # last of all: what the rounds table has, every other table has too
-        self.writer.part("rounds", round_columns(records, nodes), first, last)
+        self.writer.part("rounds", round_columns(records, nodes, self._thermal_w), first, last)
         _require_finite(records, loss)
         _require_within_budget(records, nodes["power_w"])
 

@@ -85,6 +85,7 @@ TABLES: dict[str, pa.Schema] = {
             ("active_nodes", _I, "", "nodes that transmitted"),
             ("up_nodes", _I, "", "nodes that are not down"),
             ("spectral_gap", _F, "", "1 - |second largest eigenvalue| of the mixing matrix; null if not computed"),
+            ("sinr_db", _F, "dB", "median over the graph's links of links.sinr_db; null if nothing disturbs a link"),
             (
                 "slots",
                 _I,
@@ -182,6 +183,12 @@ TABLES: dict[str, pa.Schema] = {
             ("phase_rad", _F, "rad", "phase error in the first slot; null without phase errors"),
             ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over slots"),
             ("snr_db", _F, "dB", "power received from this sender over thermal noise; null without thermal noise"),
+            (
+                "sinr_db",
+                _F,
+                "dB",
+                "the same over thermal noise, jammers, strangers and residual self-interference; null without any",
+            ),
             ("epsilon", _F, "", "one-slot epsilon of tx towards rx (Theorem 1); largest over the slots of the frame"),
         ]
     ),

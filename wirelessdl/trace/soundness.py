@@ -18,12 +18,15 @@ from wirelessdl.trace.schema import TABLES
 
 # columns that may be null, and numbers that may be infinite (no privacy) or not a number
 _NULLS = {
-    "rounds": ("epsilon_own_total", "accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean", "spectral_gap"),
+    "rounds": (
+        *("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean"),
+        *("epsilon_own_total", "spectral_gap", "sinr_db"),
+    ),
     "nodes": (
         *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
         *("excess_loss", "self_interference_w", "turn", "battery_j"),
     ),
-    "links": ("phase_rad", "snr_db"),
+    "links": ("phase_rad", "snr_db", "sinr_db"),
     "events": ("node",),
     "privacy": ("rx",),
     "clients": (),
@@ -36,6 +39,7 @@ _INFINITE = (
     "epsilon_own_total",
     "epsilon_total",
     "snr_db",
+    "sinr_db",
 )
 _LOOSE = ("loss", "loss_mean", "grad_norm", "excess_loss", "accuracy", "consensus_distance")  # training may blow up
 _FIGURES = (

@@ -1,0 +1,29 @@
+"""Signal to interference and noise: what a receiver hears of one sender over all that nobody meant for it.
+
+    SINR[i, j] = |h_ij|^2 P_j / (thermal + jammer_i + own residual_i + sum of strangers |h_ik|^2 P_k)
+
+Neighbours do not interfere with each other: their sum is what the receiver wants. SNR counts thermal noise alone.
+"""
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.links import Links
+from wirelessdl.units import to_db
+
+
+def sinr_db(
+    heard: Links, neighbour: BoolArray, gain: FloatArray, *, power_w: FloatArray, noise_w: FloatArray
+) -> FloatArray:
+    """SINR of all that is heard, `[links]` dB; inf where nothing disturbs, -inf where nothing is sent.
+
+    neighbour: [links] which of them are wanted. power_w: [K] radiated. noise_w: [K] thermal noise, jammers and residual
+    self-interference at each receiver.
+    """
+    received_w = gain**2 * power_w[heard.tx]
+    strange_w = np.where(neighbour, 0.0, received_w)
+    # a stranger does not disturb itself
+    disturbing_w = (noise_w + heard.sum_per_receiver(strange_w))[heard.rx] - strange_w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(received_w > 0, received_w / np.maximum(disturbing_w, 0.0), 0.0)
+    return np.asarray(to_db(ratio))
