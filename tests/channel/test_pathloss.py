@@ -106,3 +106,20 @@ def test_new_losses_run_in_scenarios(tmp_path):
         assert (run.links["gain"] > 0).all()
     by_pair = run.links.query("round == 1").set_index(["rx", "tx"])["gain"]
     assert by_pair[1, 2] == pytest.approx(10 ** (-63.0 / 20))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_user_above_its_street_canyon_base_stays_the_user(swapped):
+    """TR 38.901: base at 10 m, user at 22.5 m, 22.4 + 35.3 lg d + 21.3 lg f - 0.3 (hUT - 1.5) without sight."""
+    heights = (22.5, 10.0) if swapped else (10.0, 22.5)
+    names = dict(zip(("tx_height_m", "rx_height_m"), heights))
+    found = path_loss_db("umi-street-canyon", 200.0, frequency_hz=3.5e9, condition="nlos", **names)
+    d = np.hypot(200.0, 12.5)
+    expected = 22.4 + 35.3 * np.log10(d) + 21.3 * np.log10(3.5) - 0.3 * (22.5 - 1.5)
+    assert found == pytest.approx(expected, abs=1e-9)
+    street = path_loss_db(
+        "umi-street-canyon", 200.0, frequency_hz=3.5e9, condition="nlos", tx_height_m=10, rx_height_m=9
+    )
+    assert street == pytest.approx(
+        22.4 + 35.3 * np.log10(np.hypot(200, 1)) + 21.3 * np.log10(3.5) - 0.3 * 7.5, abs=1e-9
+    )

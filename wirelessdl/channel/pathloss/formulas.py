@@ -1,7 +1,8 @@
 """The 3GPP loss models under their names: which end is the base station, and the ranges of validity.
 
-The higher antenna is taken as the base station. Outside a model's range of distance, height or frequency the standard
-defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula all the same.
+The higher antenna is taken as the base station; in a street canyon, whose base stations stand at 10 m while users may
+be at 22.5 m, the lower one is where both are that high. Outside a model's range of distance, height or frequency the
+standard defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula all the same.
 """
 
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ CELLULAR = {
     "inh-office": (tr38901.inh, Validity((0.0, 150.0), (1.0, 5.0), (0.5, 5.0))),
     "rma": (tr38901.rma, Validity((10.0, 10_000.0), (10.0, 150.0), (1.0, 10.0), (0.5e9, 30e9))),
 }
+_UMI_BASE_M = 10.0
 SIDELINK = {"sidelink-urban": tr37885.urban, "sidelink-highway": tr37885.highway}
 LOS_PROBABILITY = {**tr38901.LOS_PROBABILITY, **tr37885.LOS_PROBABILITY}
 
@@ -55,6 +57,9 @@ def standard_loss_db(
         return np.asarray(SIDELINK[name](slant, frequency_hz, los))
     formula, _ = CELLULAR[name]
     base, user = np.maximum(tx_height_m, rx_height_m), np.minimum(tx_height_m, rx_height_m)
+    if name == "umi-street-canyon":
+        upstairs = user >= _UMI_BASE_M
+        base, user = np.where(upstairs, user, base), np.where(upstairs, base, user)
     if enforce:
         check_range(name, ground_m, tx_height_m, rx_height_m, frequency_hz)
     return np.asarray(formula(ground_m, base, user, frequency_hz, los))
