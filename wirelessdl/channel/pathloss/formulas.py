@@ -2,7 +2,7 @@
 
 The higher antenna is taken as the base station; in a street canyon, whose base stations stand at 10 m while users may
 be at 22.5 m, the lower one is where both are that high. Outside a model's range of distance, height or frequency the
-standard defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula all the same.
+standard defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula anyway.
 """
 
 from dataclasses import dataclass
