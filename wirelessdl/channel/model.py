@@ -116,6 +116,7 @@ class Chain:
             self.models.append(Named(name, f"{prefix}.{name}.{nth}", model))
         self._streams = streams
         self._calls = 0
+        self.warnings: list[str] = []  # of the first gains
         # over all that each model has returned, by its stream: a resumed run must reproduce it
         self.checksums = {named.stream: 0 for named in self.models}
 
@@ -123,6 +124,7 @@ class Chain:
         """|h| of every link at one instant. Every model is called exactly once."""
         self._calls += 1
         now, mean = np.ones(len(links)), np.ones(len(links))
+        loudest: list[tuple[float, str]] = []
         for named in self.models:
             rng = self._streams.draws(named.stream, self._calls)
             factor = _checked(named, _asked(named, links, time_s, rng), links)
@@ -130,6 +132,12 @@ class Chain:
             now = now * factor
             if not capability(named.model, "small_scale"):
                 mean = mean * factor
+                loudest.append((float(factor.max(initial=0.0)), named.name))
+        if self._calls == 1 and mean.max(initial=0.0) > 1.0:
+            self.warnings.append(
+                f"channel.models: {max(loudest)[1]} gives an amplitude of {max(loudest)[0]:g}; more is received than was "
+                "sent: is it in dB? return 10 ** (-loss_db / 20)"
+            )
         return Air(now, mean)
 
     def loss_db(self, links: Links) -> FloatArray:

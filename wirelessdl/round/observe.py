@@ -78,6 +78,7 @@ class Observer:
             self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry)
         self._last_geometry: Geometry | None = None
         self._links = links
+        self._apart: Links | None = None  # links whose ends were last found apart
         self.connectivity = Connectivity(joint_window)
         self._checksums = {
             "network.topology": crc32(np.concatenate([links.rx, links.tx]).tobytes()),
@@ -92,6 +93,7 @@ class Observer:
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
         links = self._graph(geometry)
+        self._require_apart(links, time_s)
         heard, neighbour = self._all_heard(links, geometry) if self._radio.physical else (links, None)
         jammer_w = self._jammer_w(geometry, time_s)
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
@@ -142,6 +144,19 @@ class Observer:
         self._note("network.topology", np.concatenate([links.rx, links.tx]))
         self.connectivity.add(links)
         return links
+
+    def _require_apart(self, links: Links, time_s: float) -> None:
+        """Raise where motion has brought both ends of a link to one point: it would have no length."""
+        if links is self._apart:
+            return
+        together = np.flatnonzero(links.distance_m == 0)
+        if len(together):
+            rx, tx = int(links.rx[together[0]]), int(links.tx[together[0]])
+            name = self._parts.labels["network.mobility"].name
+            raise ContractError(
+                f"network.mobility: {name} has nodes {tx} and {rx} at one point at {time_s:g} s; a link needs a length"
+            )
+        self._apart = links
 
     def _all_heard(self, links: Links, geometry: Geometry) -> tuple[Links, BoolArray]:
         """Every pair, and which of them are the graph's: receiver-major order without the diagonal."""

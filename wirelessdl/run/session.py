@@ -176,7 +176,7 @@ class _Session:
         self._saved_round, self._saved_at = 0, time.monotonic()
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
-        self._warnings = scenario_warnings(world)
+        self._warnings, self._channel = scenario_warnings(world), world.channel
         self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
     def run(
@@ -303,7 +303,8 @@ class _Session:
         wall_s = self._wall_s()
         writer = self.recorder.writer
         if state == "done":
-            figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, self._warnings)
+            warnings = [*self._warnings, *self._channel.warnings]
+            figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, warnings)
             if self._plateau.wanted:
                 declared = self._declared(figures["epsilon_own_total"])
                 figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}

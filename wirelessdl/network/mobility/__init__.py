@@ -48,10 +48,17 @@ def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> 
             f"network.mobility: {name} returned {type(geometry).__name__}, expected a wirelessdl.Geometry"
         )
     for what, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
-        if np.shape(value) != (nodes, 3) or not np.isfinite(value).all():
+        if np.shape(value) != (nodes, 3):
             raise ContractError(
-                f"network.mobility: {name} gave {what} of shape {np.shape(value)} at {time_s:g} s, expected finite "
-                f"numbers of shape {(nodes, 3)}"
+                f"network.mobility: {name} gave {what} of shape {np.shape(value)} at {time_s:g} s, expected "
+                f"{(nodes, 3)}"
+            )
+        finite = np.isfinite(value).all(axis=1)
+        if not finite.all():
+            node = int(np.argmin(finite))
+            raise ContractError(
+                f"network.mobility: {name} gave node {node} {what} {np.asarray(value)[node].tolist()} at {time_s:g} s, "
+                "expected finite numbers"
             )
     if (geometry.position_m[:, 2] <= 0).any():
         node = int(np.argmax(geometry.position_m[:, 2] <= 0))

@@ -44,6 +44,26 @@ def require_links(links: object, nodes: int) -> Links:
         raise ContractError(
             f"network.topology: links() returned {type(links).__name__}, expected a wirelessdl.Links of {nodes} nodes"
         )
+    remedy = "make them with Links.from_pairs or Links.from_mask"
+    ends = (np.asarray(links.rx), np.asarray(links.tx))
+    if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or any(end.dtype.kind not in "iu" for end in ends):
+        raise ContractError(f"network.topology: links() gave rx and tx that are no lists of node numbers; {remedy}")
+    for name, end in zip(("rx", "tx"), ends):
+        outside = (end < 0) | (end >= nodes)
+        if outside.any():
+            raise ContractError(
+                f"network.topology: links() gave {name} {end[outside][0]}; nodes are 0 to {nodes - 1}: {remedy}"
+            )
+    if (ends[0] == ends[1]).any():
+        node = ends[0][ends[0] == ends[1]][0]
+        raise ContractError(f"network.topology: links() gave a link from node {node} to itself; {remedy}")
+    step = np.diff(ends[0].astype(np.int64) * nodes + ends[1])
+    if (step <= 0).any():
+        place = int(np.argmax(step <= 0)) + 1
+        what = "twice" if step[place - 1] == 0 else "out of order (by receiver, then sender)"
+        raise ContractError(
+            f"network.topology: links() gave the link {ends[1][place]} -> {ends[0][place]} {what}; {remedy}"
+        )
     return links
 
 

@@ -1,0 +1,89 @@
+"""What a user's topology, mobility or channel answers is held to its contract, in one line that names the culprit."""
+
+import pytest
+import tomli_w
+from conftest import refusal, tiny_table
+
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario
+
+TOPOLOGY = """
+import numpy as np
+from wirelessdl import Links
+
+class Mine:
+    def links(self, geometry, snr_db, rng):
+        rx, tx = {pairs}
+        return Links(np.array(rx), np.array(tx), geometry)
+"""
+MOBILITY = """
+import numpy as np
+from wirelessdl import Geometry
+
+class Mine:
+    def __init__(self, start_m):
+        self.start = start_m
+    def geometry(self, time_s):
+        position = self.start.copy()
+        {change}
+        return Geometry(position, np.zeros_like(position))
+"""
+CHANNEL = """
+import numpy as np
+
+class Decibels:
+    def gain(self, links, time_s, rng):
+        return np.full(len(links), 80.0)
+"""
+
+
+def written(folder, code, **sections):
+    (folder / "mine.py").write_text(code)
+    path = folder / "s.toml"
+    path.write_bytes(tomli_w.dumps(tiny_table(**sections)).encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ("[0, 1, 2, 9], [1, 2, 3, 0]", "links() gave rx 9; nodes are 0 to 3"),
+        ("[0, 1, 2, 3], [1, 2, -3, 0]", "links() gave tx -3; nodes are 0 to 3"),
+        ("[0, 1, 2, 3], [1, 1, 3, 0]", "a link from node 1 to itself"),
+        ("[0, 1, 1, 2, 3], [1, 2, 2, 3, 0]", "the link 2 -> 1 twice"),
+        ("[1, 0, 2, 3], [2, 1, 3, 0]", "the link 1 -> 0 out of order (by receiver, then sender)"),
+        ("[0.0, 1.0], [1.0, 0.0]", "rx and tx that are no lists of node numbers"),
+    ],
+)
+def test_links_of_your_own_are_checked(pairs, words, tmp_path):
+    path = written(tmp_path, TOPOLOGY.format(pairs=pairs), network={"topology": {"kind": "mine.py:Mine"}})
+    line = refusal(path)
+    assert words in line
+    assert "Links.from_pairs" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("position[2, 0] = np.nan", "mine.py:Mine gave node 2 position_m [nan,"),
+        ("position = position[:3]", "gave position_m of shape (3, 3) at 0 s, expected (4, 3)"),
+    ],
+)
+def test_places_that_are_none_name_the_node(change, words, tmp_path):
+    path = written(tmp_path, MOBILITY.format(change=change), network={"mobility": {"kind": "mine.py:Mine"}})
+    assert words in refusal(path)
+
+
+def test_nodes_that_meet_on_their_way_are_named(tmp_path):
+    change = "position[1] = position[3] if time_s > 0 else position[1]"
+    path = written(tmp_path, MOBILITY.format(change=change), network={"mobility": {"kind": "mine.py:Mine"}})
+    with pytest.raises(
+        Exception, match=r"mine\.py:Mine has nodes \d and \d at one point at .* s; a link needs a length"
+    ):
+        simulate(load_scenario(path), out=tmp_path / "outputs", device="cpu")
+
+
+def test_a_gain_in_decibels_is_a_warning_by_name(tmp_path):
+    path = written(tmp_path, CHANNEL, channel={"models": [{"model": "mine.py:Decibels"}]})
+    warnings = simulate(load_scenario(path), out=tmp_path / "outputs", device="cpu").summary["warnings"]
+    assert any("mine.py:Decibels gives an amplitude of 80" in line and "is it in dB" in line for line in warnings)
