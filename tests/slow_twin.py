@@ -29,7 +29,7 @@ class SlowTwin:
         """One round.
 
         plan: the engine's, to be compared with; cast: who is ready, listens, or lost a gradient; fallen: crashed in the
-        frame; classes: halves.
+        frame; classes: halves, or turns: who is in the same one does not hear the other.
         """
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
@@ -84,7 +84,12 @@ class SlowTwin:
                 if orthogonal:
                     noise = math.sqrt(world.thermal_w + frame.jammer_w[i]) * thermal[i]
                     s[i] = self._one_by_one(i, gain, neighbours, w, A, noise, listening[i])
-                    known[i] = A[i]
+                    known[i] = A[i].copy()
+                    for j, k in [(j, k) for j in neighbours[i] for k in heard[i] if k not in neighbours[i]]:
+                        if classes[j] == classes[k]:  # a stranger that sends in the turn of a neighbour
+                            share = A[i][j] * gain[i][k] / gain[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
+                            s[i] = s[i] + share * self._turned(w[k], phase[i][k])
+                            A[i][k] += share * math.cos(phase[i][k])
                     continue
                 if listening[i]:
                     weight[i] = 1.0

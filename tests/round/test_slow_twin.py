@@ -90,6 +90,13 @@ TROUBLED = {
         "power": {"balance": False, "alpha_min": 1e-6},
     },
     "half duplex": {"privacy": {"epsilon_max": 1.0}, "radio": {"duplex": "half"}},
+    "one at a time, strangers in the same turn": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 7, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}]},
+        "radio": {"access": "tdma", "interference": "physical", "thermal_noise": True, "bandwidth_hz": 1e9},
+    },
     "one at a time, jammed": {
         "privacy": {"epsilon_max": 1.0},
         "power": {"objective": "own-noise"},
@@ -155,6 +162,8 @@ def compare(table, folder, rounds):
         decisions.append(decision)
         half = scenario.radio.duplex == "half"
         classes = halves(world.nodes, world.streams.draws("radio.duplex", round)) if half else None
+        if scenario.radio.access == "tdma":
+            classes = decision.turn
         A, epsilon = twin.round(round, to_s(opened[-1]), decision.plan, decision.participation, fallen, classes)
         np.testing.assert_allclose(decision.weights.actual.dense, A, atol=1e-12)
         # 1e-9: sums of 600 products in another order

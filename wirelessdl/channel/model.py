@@ -135,8 +135,8 @@ class Chain:
                 loudest.append((float(factor.max(initial=0.0)), named.name))
         if self._calls == 1 and mean.max(initial=0.0) > 1.0:
             self.warnings.append(
-                f"channel.models: {max(loudest)[1]} gives an amplitude of {max(loudest)[0]:g}; more is received than was "
-                "sent: is it in dB? return 10 ** (-loss_db / 20)"
+                f"channel.models: {max(loudest)[1]} gives an amplitude of {max(loudest)[0]:g}; more is received than "
+                "was sent: is it in dB? return 10 ** (-loss_db / 20)"
             )
         return Air(now, mean)
 

@@ -15,7 +15,7 @@ from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.observe import Observer
-from wirelessdl.run.wiring import make_observer
+from wirelessdl.run.wiring import make_access, make_observer
 from wirelessdl.run.world import World
 from wirelessdl.units import from_db, to_db, to_s
 
@@ -161,11 +161,12 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
 def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
     """SINR of every link in every frame's first slot, everyone at full power."""
     noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w
-    rows = []
-    for frame in found.frames:
+    rows, access = [], make_access(world)
+    for round, frame in enumerate(found.frames, start=1):
+        turn = access.turns(round, frame.links).turn if access.orthogonal else np.zeros(world.nodes, dtype=np.int64)
         disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
         heard = sinr_db(
-            frame.heard, frame.is_neighbour, frame.slots[0].gain, power_w=world.power_w, noise_w=disturbed_w
+            frame.heard, frame.is_neighbour, frame.slots[0].gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn
         )
         rows.append(heard[frame.is_neighbour])
     return np.concatenate(rows)

@@ -20,7 +20,7 @@ from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.run.forecast import forecast, forecast_terms
-from wirelessdl.run.wiring import make_observer, make_planner
+from wirelessdl.run.wiring import make_access, make_observer, make_planner
 from wirelessdl.run.world import World
 from wirelessdl.scenario.schema import PrivacySection
 
@@ -81,12 +81,16 @@ def preview_plan(world: World) -> PlanPreview:
 
 def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:
     jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
+    access = make_access(world)
+    turns = access.turns(1, channel.links)
+    channel = access.audible(channel, turns)
     found = sinr_db(
         channel.heard,
         channel.is_neighbour,
         channel.slots[0].gain,
         power_w=plan.power_w,
         noise_w=world.thermal_w + jammer_w + world.self_interference * plan.power_w,
+        turn=turns.turn,
     )
     return found[channel.is_neighbour]
 

@@ -48,8 +48,12 @@ class Access:
         return self._colored[2]
 
     def audible(self, channel: FrameChannel, turns: Turns) -> FrameChannel:
-        """What a receiver can hear at all: under half duplex, nobody who sends when it does."""
-        return channel.across(turns.turn == 1) if self._half_duplex else channel
+        """What a receiver can hear at all: nobody who sends when it does, where it cannot do both."""
+        if self._half_duplex:
+            return channel.across(turns.turn == 1)
+        if self.orthogonal and channel.neighbour is not None:
+            return channel.only(turns.turn[channel.heard.tx] != turns.turn[channel.heard.rx])
+        return channel
 
 
 def halves(nodes: int, rng: np.random.Generator) -> BoolArray:

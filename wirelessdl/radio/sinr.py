@@ -7,23 +7,26 @@ Neighbours do not interfere with each other: their sum is what the receiver want
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
 from wirelessdl.units import to_db
 
 
 def sinr_db(
-    heard: Links, neighbour: BoolArray, gain: FloatArray, *, power_w: FloatArray, noise_w: FloatArray
+    heard: Links, neighbour: BoolArray, gain: FloatArray, *, power_w: FloatArray, noise_w: FloatArray, turn: IntArray
 ) -> FloatArray:
     """SINR of all that is heard, `[links]` dB; inf where nothing disturbs, -inf where nothing is sent.
 
     neighbour: [links] which of them are wanted. power_w: [K] radiated. noise_w: [K] thermal noise, jammers and residual
-    self-interference at each receiver.
+    self-interference at each receiver. turn: [K] in which each node sends; only who sends in the same turn disturbs.
     """
     received_w = gain**2 * power_w[heard.tx]
     strange_w = np.where(neighbour, 0.0, received_w)
     # a stranger does not disturb itself
-    disturbing_w = (noise_w + heard.sum_per_receiver(strange_w))[heard.rx] - strange_w
+    turns = int(turn.max(initial=0)) + 1
+    place = heard.rx * turns + turn[heard.tx]
+    together_w = np.bincount(place, weights=strange_w, minlength=heard.nodes * turns)
+    disturbing_w = noise_w[heard.rx] + together_w[place] - strange_w
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(received_w > 0, received_w / np.maximum(disturbing_w, 0.0), 0.0)
     return np.asarray(to_db(ratio))

@@ -164,7 +164,7 @@ class Engine:
         self._silence(air.over_budget)
         budget_w = stages.releases.budget_w(air.plan, sigma)
         amplitude = np.sqrt(air.plan.alpha * budget_w)
-        weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening)
+        weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening, turns.turn)
         multiplier = np.minimum(stages.multiplier.advance(self._exchanged(weights, participation)), air.plan.theta)
 
         release = stages.releases.release(round, air.on_air, air.channel, air.plan, budget_w, sigma, gamma)

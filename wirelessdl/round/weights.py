@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, balanced_air, metropolis, mix, uniform_air
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
@@ -58,35 +59,44 @@ class Weigher:
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
     def weigh(
-        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray, turn: IntArray
     ) -> FrameWeights:
         """Weights of a frame from its gains, normalised by the receivers' estimates.
 
-        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear.
+        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear; turn:
+        [K] in which each node sends.
         """
         basis = (
             channel.links.rx,
             channel.links.tx,
             amplitude,
             listening,
+            turn,
             *(values for s in channel.slots for values in _values(s)),
         )
         if self._last is not None and _same(basis, self._last[0]):
             return self._last[1]
-        weights = FrameWeights(tuple(self._slot(channel, slot, plan, amplitude, listening) for slot in channel.slots))
+        weights = FrameWeights(
+            tuple(self._slot(channel, slot, plan, amplitude, listening, turn) for slot in channel.slots)
+        )
         self._last = (basis, weights)
         return weights
 
     def _slot(
-        self, channel: FrameChannel, slot: SlotChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+        self,
+        channel: FrameChannel,
+        slot: SlotChannel,
+        plan: PowerPlan,
+        amplitude: FloatArray,
+        listening: BoolArray,
+        turn: IntArray,
     ) -> SlotWeights:
         links, heard = channel.links, channel.heard
         gain_est = channel.of_links(slot.gain_est)
         perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links
         if self._orthogonal:
             known = metropolis(links, gain_est, amplitude, listening)
-            off = np.divide(slot.gain, gain_est, out=np.zeros_like(gain_est), where=gain_est > 0)
-            reaching = known.link if perfect else known.link * off
+            reaching = known.link if perfect else _one_at_a_time(known, gain_est, amplitude, turn, heard, slot.gain)
         else:
             air = uniform_air(links)
             if plan.balance == "receiver":
@@ -100,6 +110,17 @@ class Weigher:
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
         turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
         return SlotWeights(known, actual, turned)
+
+
+def _one_at_a_time(
+    known: Mixing, gain_est: FloatArray, amplitude: FloatArray, turn: IntArray, heard: Links, gain: FloatArray
+) -> FloatArray:
+    """Weight of all that is heard, `[heard]`: a receiver takes all of a turn as if it came from its neighbour there."""
+    links = known.links
+    sent = gain_est * amplitude[links.tx]
+    factor = np.zeros((links.nodes, int(turn.max(initial=0)) + 1))
+    factor[links.rx, turn[links.tx]] = np.divide(known.link, sent, out=np.zeros_like(sent), where=sent > 0)
+    return np.asarray(factor[heard.rx, turn[heard.tx]] * gain * amplitude[heard.tx])
 
 
 def _values(slot: SlotChannel) -> tuple[FloatArray, ...]:

@@ -136,6 +136,7 @@ def _sinr_db(decision: FrameDecision, power_w: FloatArray, residual_w: FloatArra
         root_mean_square([slot.gain for slot in channel.slots]),
         power_w=power_w,
         noise_w=thermal_w + jammer_w + residual_w,
+        turn=decision.turn,
     )
 
 

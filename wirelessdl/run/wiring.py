@@ -51,6 +51,13 @@ def make_observer(world: World) -> Observer:
     )
 
 
+def make_access(world: World) -> Access:
+    """Who sends in which turn."""
+    radio = world.scenario.radio
+    half, orthogonal = radio.duplex == "half", radio.access == "tdma"
+    return Access(world.nodes, world.streams, half_duplex=half, orthogonal=orthogonal)
+
+
 def make_planner(world: World) -> Planner:
     """Step 4: power plans."""
     power, privacy = world.scenario.power, world.scenario.privacy
@@ -121,7 +128,7 @@ def _stages(world: World, planner: Planner) -> Stages:
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     return Stages(
         observer=make_observer(world),
-        access=Access(nodes, world.streams, half_duplex=radio.duplex == "half", orthogonal=orthogonal),
+        access=make_access(world),
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
         weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal),

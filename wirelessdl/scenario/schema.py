@@ -395,11 +395,10 @@ class Scenario(Section):
                 f'power.balance is {self.power.balance!r} under radio.access "tdma"; Metropolis weights are doubly '
                 'stochastic as they are: leave it at "receiver"'.replace("False", "false")
             )
-        if self.radio.interference == "physical" or self.radio.duplex == "half":
-            key = "duplex" if self.radio.duplex == "half" else "interference"
+        if self.radio.duplex == "half":
             raise ValueError(
-                f'radio.{key} is "{getattr(self.radio, key)}" under radio.access "tdma"; turns are made such that '
-                "nobody is heard but one neighbour, and no node sends while it listens: leave it at its default"
+                'radio.duplex is "half" under radio.access "tdma"; turns are made such that no node sends while it '
+                "listens: leave it at its default"
             )
 
     def to_table(self) -> dict[str, Any]:
