@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=int, default=20, show_default=True, help="First rounds of the scenario to attack.")
 @click.option("--node", type=int, help="Node that holds the canary (default: the one with the largest total).")
 @click.option(
-    "--samples", type=int, help="Most samples that a node keeps (default: 64 with full batches, else 4 batches)."
+    "--samples", type=int, help="Most samples that a node keeps (default: 64 with full batches, else about 4 batches)."
 )
 @click.option("--workers", type=int, help="Processes (default: one per core).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
