@@ -35,7 +35,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).parent.parent
 SURVIVORS = ROOT / "tests" / "mutants_survivors.toml"
 LEAST = 0.85  # of the mutants of a file that are not equivalent to it
-CPU_LIMIT_S = 20
+CPU_LIMIT_S = 15
 
 # the quick tests of each module, the sharpest first: the first failure ends a mutant
 TARGETS = {
@@ -43,6 +43,7 @@ TARGETS = {
     "wirelessdl/leakage.py": ["tests/test_leakage.py"],
     "wirelessdl/round/releases.py": ["tests/round/test_releases.py"],
     "wirelessdl/privacy/accountant.py": ["tests/privacy/test_running_totals.py"],
+    "wirelessdl/privacy/counts.py": ["tests/privacy/test_counts.py"],
     "wirelessdl/privacy/ledger.py": ["tests/privacy/test_ledger.py"],
 }
 
@@ -322,6 +323,8 @@ def test_all(mutants: list[Mutant], workers: int) -> Iterator[tuple[Mutant, str]
             running[start(mutant, mutant.file)] = mutant
         child, status = os.wait()
         yield running.pop(child), outcome(status)
+        if sys.stderr.isatty():
+            print(f"\r{len(mutants) - len(waiting) - len(running)} of {len(mutants)}", end="\r", file=sys.stderr)
 
 
 def main() -> int:
