@@ -86,11 +86,17 @@ def test_two_equal_laws_are_told_apart_by_next_to_nothing():
     assert -1000 < log_delta(np.array([0.0]), np.array([1e-20]))[0] < -500
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-14, 1e-15), (1e-6, 1e-12), (1e-3, 0.3), (1.0, 1e-5), (1e4, 1e-8)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-14, 1e-15), (1e-14, 2e-13), (1e-6, 1e-12), (1e-3, 0.3), (1.0, 1e-5), (1e4, 1e-8)]
+)
 def test_mu_is_found_however_small_or_large_epsilon_is(epsilon, delta):
     found = float(log_delta(np.array(epsilon), np.array(analytic_mu(epsilon, delta))))
-    # delta is a difference of numbers near 1/2: a delta of 1e-15 has one digit
-    assert found == pytest.approx(math.log(delta), rel=1e-9, abs=3e-17 / delta)
+    # delta is a difference of numbers near 1/2, so it is good to some 1e-16
+    assert found == pytest.approx(math.log(delta), rel=1e-9, abs=3e-16 / delta)
+
+
+def test_without_epsilon_delta_alone_covers_the_distance():
+    assert analytic_mu(0.0, 0.1) == pytest.approx(2 * norm.ppf(0.55), rel=1e-12)
 
 
 def test_no_limit_of_epsilon_is_no_limit_of_mu():

@@ -34,12 +34,12 @@ def test_the_grid_starts_at_a_thousandth_in_steps_of_a_hundredth():
     assert GRID.cell(np.array([0.0, 9e-4, 1e9, np.inf])).tolist() == [-1, -1, GRID.cells - 1, GRID.cells - 1]
 
 
-def test_more_releases_or_less_noise_are_at_least_as_much_as_a_matching_says():
+def test_fewer_releases_or_more_noise_are_noticed_where_a_matching_says_so():
     kinds = [dict(zip((3, 5, 8), n)) for n in itertools.product(range(3), repeat=3)]
     kinds = [{cell: n for cell, n in kind.items() if n} for kind in kinds]
     for mine in kinds:
-        found = counted(*[mine] * len(kinds)).at_least(counted(*kinds), len(kinds))
-        assert found.tolist() == [matched(mine, its) for its in kinds]
+        fewer = counted(*[mine] * len(kinds)).fewer_than(counted(*kinds))
+        assert fewer.tolist() == [stream for stream, its in enumerate(kinds) if not matched(mine, its)]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 20])
@@ -61,7 +61,7 @@ def test_an_envelope_is_at_least_every_stream_in_few_cells_and_no_more_releases_
 
 @pytest.mark.parametrize(
     ("key", "count"),
-    [([-1, 5], [1, 1]), ([5, 2 * WIDTH], [1, 1]), ([5, 6], [1, 0]), ([5, 5], [1, 1]), ([5, -6], [1, -1])],
+    [([-1, 5], [1, 1]), ([5, 2 * WIDTH], [1, 1]), ([5, 6], [1, 0]), ([5, 5], [1, 1]), ([5, -6], [1, -1]), ([5], [1 << 31])],
 )
 def test_states_of_other_streams_or_of_no_releases_do_not_fit(key, count):
     counts = ReleaseCounts()
@@ -108,3 +108,8 @@ def test_counts_are_the_same_however_often_they_are_looked_at_and_kept():
     again.record(np.array([1]), np.array([1 / nu[1]]))
     assert again.by_stream(4)[1] == {7: 51}
     assert [column.tolist() for column in again.entries()] == [[0, 1, 2, 3], [40, 7, 300, -1], [50, 51, 50, 75]]
+
+
+def test_renumbered_streams_keep_their_releases():
+    again = counted({3: 2}, {}, {5: 1, -1: 4}).renumbered(np.array([4, 0, 1]))
+    assert again.by_stream(5) == [{}, {-1: 4, 5: 1}, {}, {}, {3: 2}]
