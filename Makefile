@@ -19,7 +19,8 @@ test: lint types
 test-all: lint types
 	$(PYTEST)
 
-# Whether tests notice a small change in the modules that epsilons rest on; about ten minutes, not part of `test`.
+# Whether tests notice a small change in the modules that epsilons rest on; takes a second or more for each of 700
+# changes, and is not part of `test`.
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants.py
 
