@@ -61,7 +61,14 @@ def test_an_envelope_is_at_least_every_stream_in_few_cells_and_no_more_releases_
 
 @pytest.mark.parametrize(
     ("key", "count"),
-    [([-1, 5], [1, 1]), ([5, 2 * WIDTH], [1, 1]), ([5, 6], [1, 0]), ([5, 5], [1, 1]), ([5, -6], [1, -1]), ([5], [1 << 31])],
+    [
+        ([-1, 5], [1, 1]),
+        ([5, 2 * WIDTH], [1, 1]),
+        ([5, 6], [1, 0]),
+        ([5, 5], [1, 1]),
+        ([5, -6], [1, -1]),
+        ([5], [1 << 31]),
+    ],
 )
 def test_states_of_other_streams_or_of_no_releases_do_not_fit(key, count):
     counts = ReleaseCounts()
