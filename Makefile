@@ -8,7 +8,7 @@ STAMP    := $(VENV)/.installed
 # so a file stays with one worker; files go in their order, or the few long tests would come last.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-all lint types venv browser wheel clean
+.PHONY: run test test-all mutants lint types venv browser wheel clean
 
 run: $(STAMP)
 	@$(BIN)/wirelessdl run $(SCENARIO)
@@ -18,6 +18,11 @@ test: lint types
 
 test-all: lint types
 	$(PYTEST)
+
+# Whether tests notice a small change in the modules that epsilons rest on; takes a second or more for each of 700
+# changes, and is not part of `test`.
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -188,9 +188,10 @@ class Ledger:
 
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. own_mu: [K] mu of that release."""
-        over = self.own.after(own_mu, self.terms.delta) > budget
+        # without a gradient a release costs nothing, however loose the running bound is
+        over = (own_mu > 0) & (self.own.after(own_mu, self.terms.delta) > budget)
         if self.terms.amplified:
-            for node in np.flatnonzero(over & np.isfinite(own_mu) & (own_mu > 0)).tolist():
+            for node in np.flatnonzero(over & np.isfinite(own_mu)).tolist():
                 cell = int(GRID.cell(1.0 / own_mu[node : node + 1])[0])
                 over[node] = not self._fits(node, cell, budget)
         return np.asarray(over)

@@ -1,0 +1,122 @@
+"""Counted releases: comparing them, bounding many senders by one, and states that are refused."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from wirelessdl.privacy.counts import GRID, ReleaseCounts, envelope
+
+WIDTH = GRID.cells + 1
+
+
+def counted(*streams):
+    """Counts of these streams, {cell: number} each."""
+    entries = [(stream * WIDTH + cell + 1, n) for stream, cells in enumerate(streams) for cell, n in cells.items()]
+    counts = ReleaseCounts()
+    counts.restore(np.array(entries, dtype=np.int64).reshape(-1, 2).T)
+    return counts
+
+
+def matched(mine, its):
+    """Whether every release of `its` has one of no more noise in `mine`, each used once: by sorting both."""
+    ours, theirs = (sorted(cell for cell, n in some.items() for _ in range(n)) for some in (mine, its))
+    return len(ours) >= len(theirs) and all(a <= b for a, b in zip(ours, theirs))
+
+
+def test_the_grid_starts_at_a_thousandth_in_steps_of_a_hundredth():
+    np.testing.assert_allclose(GRID.nu(np.array([0, 1, 100])), [1e-3, 1.01e-3, 1e-3 * 1.01**100], rtol=1e-12)
+    assert GRID.nu(np.array([-1])).tolist() == [0.0]
+    assert 1e4 <= GRID.nu(np.array([GRID.cells - 1]))[0] < 1.01e4
+    inside = GRID.nu(np.array([0, 7, 900])) * 1.005
+    assert GRID.cell(inside).tolist() == [0, 7, 900]
+    assert GRID.cell(np.array([0.0, 9e-4, 1e9, np.inf])).tolist() == [-1, -1, GRID.cells - 1, GRID.cells - 1]
+
+
+def test_fewer_releases_or_more_noise_are_noticed_where_a_matching_says_so():
+    kinds = [dict(zip((3, 5, 8), n)) for n in itertools.product(range(3), repeat=3)]
+    kinds = [{cell: n for cell, n in kind.items() if n} for kind in kinds]
+    for mine in kinds:
+        fewer = counted(*[mine] * len(kinds)).fewer_than(counted(*kinds))
+        assert fewer.tolist() == [stream for stream, its in enumerate(kinds) if not matched(mine, its)]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 20])
+def test_an_envelope_is_at_least_every_stream_in_few_cells_and_no_more_releases_than_the_busiest(most):
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        streams = [{int(c): int(n) for c, n in zip(rng.integers(-1, 12, 4), rng.integers(1, 5, 4))} for _ in range(3)]
+        whole = envelope(streams, most)
+        assert len(whole) <= most
+        assert all(matched(whole, stream) for stream in streams)
+        assert sum(whole.values()) == max(sum(stream.values()) for stream in streams)
+        assert min(whole.values()) > 0
+        if most == 20:  # of every cell with room to spare: nothing is rounded, and the bound is the least one
+            for cell in whole:
+                up_to = [sum(n for c, n in stream.items() if c <= cell) for stream in [whole, *streams]]
+                assert up_to[0] == max(up_to[1:])
+    assert envelope([{4: 2}], most) == {4: 2}
+
+
+@pytest.mark.parametrize(
+    ("key", "count"),
+    [
+        ([-1, 5], [1, 1]),
+        ([5, 2 * WIDTH], [1, 1]),
+        ([5, 6], [1, 0]),
+        ([5, 5], [1, 1]),
+        ([5, -6], [1, -1]),
+        ([5], [1 << 31]),
+    ],
+)
+def test_states_of_other_streams_or_of_no_releases_do_not_fit(key, count):
+    counts = ReleaseCounts()
+    assert not counts.fits(np.array([key, count]), 2)
+    assert counts.fits(np.array([[0, 5, 2 * WIDTH - 1], [1, 2, 3]]), 2)
+
+
+def test_what_was_just_recorded_is_in_every_answer():
+    for answer, expected in (
+        (lambda counts: [column.tolist() for column in counts.entries()], [[0, 2], [700, 700], [1, 1]]),
+        (lambda counts: counts.rounds(3).tolist(), [1, 0, 1]),
+        (lambda counts: counts.by_stream(3), [{700: 1}, {}, {700: 1}]),
+        (lambda counts: counts.state().tolist(), [[701, 2 * WIDTH + 701], [1, 1]]),
+    ):
+        counts = ReleaseCounts()
+        counts.record(np.array([2, 0]), 1 / np.full(2, 1e-3 * 1.01**700 * 1.005))
+        assert answer(counts) == expected
+
+
+def test_a_restored_state_is_in_order():
+    counts = ReleaseCounts()
+    counts.restore(np.array([[9, 4, 6], [1, 2, 3]]))
+    assert [column.tolist() for column in counts.entries()] == [[0, 0, 0], [3, 5, 8], [2, 3, 1]]
+
+
+def test_counts_are_the_same_however_often_they_are_looked_at_and_kept():
+    quiet, watched = ReleaseCounts(), ReleaseCounts()
+    nu = np.array([1e-3 * 1.01**cell * 1.005 for cell in (40, 7, 300)])
+    for slot in range(150):
+        stream = np.array([slot % 3, 3])
+        mu = np.array([1 / nu[slot % 3], 0.0 if slot % 2 else math.inf])
+        quiet.record(stream, mu)
+        watched.record(stream, mu)
+        assert sum(sum(cells.values()) for cells in watched.by_stream(4)) == watched.rounds(4).sum()
+        assert watched.by_stream(5)[4] == {}
+    expected = [{40: 50}, {7: 50}, {300: 50}, {-1: 75}]
+    assert watched.by_stream(4) == quiet.by_stream(4) == expected
+    assert quiet.rounds(6).tolist() == [50, 50, 50, 75, 0, 0]
+    np.testing.assert_array_equal(quiet.state(), watched.state())
+    again = ReleaseCounts()
+    again.record(np.array([0]), np.array([1.0]))
+    again.restore(quiet.state()[:, ::-1])  # in any order
+    assert again.by_stream(4) == expected
+    again.record(np.array([1]), np.array([1 / nu[1]]))
+    assert again.by_stream(4)[1] == {7: 51}
+    assert [column.tolist() for column in again.entries()] == [[0, 1, 2, 3], [40, 7, 300, -1], [50, 51, 50, 75]]
+
+
+def test_renumbered_streams_keep_their_releases():
+    again = counted({3: 2}, {}, {5: 1, -1: 4}).renumbered(np.array([4, 0, 1]))
+    assert again.by_stream(5) == [{}, {-1: 4, 5: 1}, {}, {}, {3: 2}]

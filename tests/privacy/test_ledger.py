@@ -1,0 +1,304 @@
+"""The ledger: assumptions, totals, budgets and kept states, against totals worked out here."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, Terms
+from wirelessdl.privacy.counts import GRID
+from wirelessdl.privacy.pld import compose
+
+DELTA = 1e-5
+RATES = np.array([0.05, 0.2, 0.2])
+
+
+def terms(protocol="hardened", sampler="without-replacement", clipping="per-sample", **more):
+    return Terms(protocol, sampler, clipping, DELTA, **more)
+
+
+def release(round, own, links=(), on_air=None):
+    rx, tx, mu = (np.array(values) for values in zip(*links)) if links else (np.zeros(0, dtype=np.int64),) * 3
+    ones = np.ones(len(own))
+    here = np.ones(len(own), dtype=bool) if on_air is None else np.array(on_air)
+    return FrameRelease(round, here, ones, ones, np.array(own, dtype=float), rx, tx, mu.astype(float))
+
+
+def ledger_of(slots, some=None, q=RATES):
+    ledger = Ledger(some or terms(), q)
+    for round, own in enumerate(slots, start=1):
+        ledger.record(release(round, own))
+    return ledger
+
+
+def lower_end(mu):
+    """Noise multiplier that a release is counted with."""
+    return float(GRID.nu(GRID.cell(np.array([1 / mu])))[0])
+
+
+def exact(q, releases, sampler="without-replacement"):
+    """Composition of counted releases, {mu: how many}."""
+    return compose({(q, lower_end(mu)): count for mu, count in releases.items()}, DELTA, sampler=sampler)
+
+
+# --- what totals assume
+
+
+@pytest.mark.parametrize("protocol", ["hardened", "paper"])
+@pytest.mark.parametrize("unit", ["sample", "node"])
+@pytest.mark.parametrize("sampler", ["without-replacement", "poisson", "full-batch", "shuffled"])
+def test_only_drawn_batches_of_the_hardened_protocol_amplify_and_only_for_one_sample(protocol, unit, sampler):
+    epochs = (3, 3, 3) if sampler == "shuffled" else ()
+    some = terms(protocol, sampler, unit=unit, epoch_rounds=epochs)
+    best = protocol == "hardened" and unit == "sample"
+    assert some.amplified == (best and sampler in ("without-replacement", "poisson"))
+    assert some.by_epoch == (best and sampler == "shuffled")
+    by_round = any("batches are drawn anew each round" in line for line in some.conditions)
+    assert by_round == (not some.by_epoch)
+    ledger = ledger_of([[0.0] * 3, [0.5] * 3, [0.4] * 3], some)
+    if not some.amplified and not some.by_epoch:
+        assert ledger.own_total()[0] == pytest.approx(analytic_epsilon(math.sqrt(0.25 + 0.16), DELTA), rel=1e-12)
+    if some.by_epoch:  # both gradients are of the first epoch
+        assert ledger.own_total()[0] == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
+    assert ledger.statements()[0].accountant == ("pld" if some.amplified else "gdp")
+
+
+def test_terms_say_what_is_protected_and_what_is_not_covered():
+    sample, node = terms(), terms(unit="node")
+    assert (sample.protects, node.protects) == ("one sample", "all data of one node")
+    assert sample.conditions[0].startswith("one sample of one node")
+    assert node.conditions[0].startswith("all data of one node")
+    assert sample.conditions[-1].endswith("the last update is never shown")
+    assert "no amplification" in terms("paper").conditions[-2]
+    assert terms("paper").conditions[-1] == "accuracy is of what was received"
+    assert "which the total does not cover" in terms("paper", evaluated="own").conditions[-1]
+    assert sample.adjacency == "replace-one"
+
+
+# --- totals
+
+
+@pytest.mark.parametrize(
+    ("sampler", "clipping", "profile"),
+    [
+        ("without-replacement", "per-sample", "without-replacement"),
+        ("poisson", "per-sample", "poisson"),
+        ("poisson", "batch", "without-replacement"),
+    ],
+)
+def test_totals_are_the_exact_composition_of_each_senders_own_releases(sampler, clipping, profile):
+    ledger = ledger_of(
+        [[0.0] * 3, [0.9, 0.9, 0.0], [0.9, 0.4, 0.0], [0.9, 0.0, 0.0]], terms(sampler=sampler, clipping=clipping)
+    )
+    expected = [exact(0.05, {0.9: 3}, profile), exact(0.2, {0.9: 1, 0.4: 1}, profile), 0.0]
+    np.testing.assert_allclose(ledger.own_total(), expected, rtol=1e-12)
+    np.testing.assert_array_equal(ledger.own_total(), ledger.own_total())
+    assert ledger.own_rounds.tolist() == [3, 2, 0]
+    assert (ledger.own_bound() >= ledger.own_total()).all()
+    assert ledger.own_bound()[0] > 1.5 * expected[0]  # running totals are loose
+
+
+def test_who_is_not_on_air_is_not_charged():
+    ledger = Ledger(terms(), RATES)
+    ledger.record(release(1, [0.5, 0.5, 0.5], on_air=[True, False, True]))
+    assert ledger.own_rounds.tolist() == [1, 0, 1]
+    assert (ledger.own_bound() > 0).tolist() == [True, False, True]
+
+
+def test_a_release_without_noise_has_no_total():
+    ledger = ledger_of([[np.inf, 5000.0, 0.5]])
+    assert ledger.own_total().tolist()[:2] == [np.inf, np.inf]
+    assert np.isfinite(ledger.own_total()[2])
+
+
+def test_totals_beyond_protection_are_the_smaller_of_two_bounds():
+    """Noise of a tenth, sampled hard: nothing is composed, and the total is what needs no composition."""
+    ledger = ledger_of([[30.0, 30.0, 30.0]] * 2, q=np.array([0.05, 0.2, 1.0]))
+    nu = lower_end(30.0)
+    gdp = analytic_epsilon(math.sqrt(2) / nu, DELTA)
+    assert gdp > 200
+    total, bound = ledger.own_total(), ledger.own_bound()
+    assert total[2] == pytest.approx(gdp, rel=1e-12)
+    assert (total <= np.minimum(bound, gdp) * (1 + 1e-12)).all()
+    assert (total > 200).all()
+
+
+def test_the_worst_of_few_senders_is_exact():
+    rates = np.array([0.1, 0.3, 0.2, 0.4])
+    ledger = ledger_of([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.1]], q=rates)
+    # three senders made the same releases: the one with the largest rate leads
+    assert ledger.own_worst() == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
+    assert ledger.own_worst() == ledger.own_total().max()
+    quiet = ledger_of([[0.0] * 4], q=rates)
+    assert quiet.own_worst() == 0.0
+    paper = ledger_of([[0.5, 0.2, 0.1, 0.0]], terms("paper"), q=rates)
+    assert paper.own_worst() == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
+    assert Ledger(terms("paper"), np.zeros(0)).own_worst() == 0.0
+
+
+def test_the_worst_of_many_senders_is_bounded_from_above_and_not_by_much():
+    rng = np.random.default_rng(0)
+    rates = np.array([0.1, 0.3, 0.2, 0.15])
+    ledger = ledger_of(np.exp(rng.normal(-1.5, 0.4, (12, 4))).tolist(), q=rates)
+    assert sum(len(cells) for cells in ledger.cells) > 24
+    worst = ledger.own_total().max()
+    assert worst <= ledger.own_worst() <= 1.5 * worst
+    assert ledger.own_worst() < ledger.own_bound().max()
+
+
+def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():
+    """A transmission carries the gradient of the slot before: three of epoch 1, three of epoch 2, one of epoch 3."""
+    mu = [0.0, 0.5, 0.2, 0.3, 0.1, 0.1, 0.4, 0.2]
+    ledger = ledger_of([[value, 0.0, value] for value in mu], terms(sampler="shuffled", epoch_rounds=(3, 3, 1)))
+    epochs, rounds = 0.5**2 + 0.4**2 + 0.2**2, sum(value**2 for value in mu)
+    expected = analytic_epsilon(np.sqrt([epochs, 0.0, rounds]), DELTA)
+    np.testing.assert_allclose(ledger.own_total(), expected, rtol=1e-12)
+
+
+# --- budgets
+
+
+def test_a_budget_is_used_up_to_the_last_release_that_fits_whatever_was_released_before():
+    """Equal releases, one of other noise among them, and noise that is new."""
+    for slots in ([[0.4] * 3] * 5, [[0.4] * 3] * 4 + [[0.3] * 3], [[0.3] * 3] * 4):
+        ledger, more = ledger_of(slots), np.full(3, 0.4)
+        after = ledger_of([*slots, more.tolist()]).own_total()
+        assert ledger.exhausted(more, float(after[1])).tolist() == [False, False, False]
+        assert ledger.exhausted(more, float(np.nextafter(after[1], 0))).tolist() == [False, True, True]
+        assert ledger.exhausted(more, float(after[0])).tolist() == [False, True, True]
+        assert ledger.exhausted(more, 0.9 * float(after[0])).tolist() == [True, True, True]
+
+
+def test_a_transmission_without_a_gradient_costs_nothing_and_is_never_over_budget():
+    ledger = ledger_of([[0.4] * 3] * 5)
+    spent = ledger.own_total()
+    assert (ledger.own_bound() > spent).all()
+    assert not ledger.exhausted(np.zeros(3), float(spent.max())).any()
+    paper = ledger_of([[0.4] * 3] * 5, terms("paper"))
+    assert not paper.exhausted(np.zeros(3), float(paper.own_total().max())).any()
+
+
+@pytest.mark.parametrize("fits", [1, 2, 3, 6, 7, 13])
+def test_as_many_equal_releases_fit_as_a_budget_was_made_for(fits):
+    budget = exact(0.2, {0.5: fits})
+    ledger, sent = Ledger(terms(), RATES[1:2]), 0
+    while not ledger.exhausted(np.array([0.5]), budget)[0]:
+        sent += 1
+        ledger.record(release(sent, [0.5]))
+    assert sent == fits
+
+
+def test_a_long_run_is_stopped_at_the_release_its_budget_was_made_for():
+    cell = int(GRID.cell(np.array([2.0]))[0])
+    budget = exact(0.2, {0.5: 200})
+    for held, over in ((199, False), (200, True)):
+        ledger = Ledger(terms(), RATES[1:2])
+        ledger._own_counts.restore(np.array([[cell + 1], [held]]))
+        ledger.own.total[:] = np.inf  # a running bound that decides nothing
+        assert ledger.exhausted(np.array([0.5]), budget)[0] == over
+
+
+def test_a_release_that_no_budget_covers_is_refused_at_once():
+    ledger = ledger_of([[0.1, 0.1, 0.1]])
+    assert ledger.exhausted(np.array([np.inf, 5000.0, 0.1]), 3.0).tolist() == [True, True, False]
+    assert Ledger(terms(), RATES).exhausted(np.array([np.inf, 5000.0, 2.0]), 0.01).tolist() == [True, True, True]
+    lowest = 1 / GRID.nu(np.array([0]))[0] * 0.9999  # the noisiest release that the grid still holds
+    # between the exact epsilon, about mu^2 / 2, and the running bound, about mu^2
+    assert not Ledger(terms(), RATES).exhausted(np.full(3, lowest), 7e5).any()
+
+
+def test_a_budget_beyond_all_releases_is_no_limit():
+    ledger = ledger_of([[1e-4, 1e-4, 1e-4]])
+    assert not ledger.exhausted(np.full(3, 1e-4), 0.02).any()
+
+
+def test_budgets_without_amplification_count_squares():
+    ledger = ledger_of([[0.3, 0.3, 0.3]], terms("paper"))
+    budget = analytic_epsilon(math.sqrt(0.09 + 0.16), DELTA)
+    assert ledger.exhausted(np.array([0.39, 0.4, 0.41]), budget * (1 + 1e-12)).tolist() == [False, False, True]
+
+
+# --- links and kept states
+
+
+def with_links():
+    ledger = Ledger(terms(), RATES)
+    ledger.record(release(1, [0.5, 0.5, 0.5], [(2, 0, 0.4), (2, 1, 0.3)]))
+    ledger.record(release(2, [0.5, 0.2, 0.0], [(0, 1, 0.6), (2, 0, 0.4)]))
+    ledger.record(release(3, [0.5, 0.2, 0.0], [(0, 1, 0.6), (1, 2, 0.7), (2, 1, 0.3)]))
+    return ledger
+
+
+def test_links_are_charged_with_their_own_releases_at_their_senders_rate():
+    own, link = with_links().statements()
+    assert (own.view, own.status, link.view, link.status) == ("own", "proven", "link", "unproven")
+    assert (own.accountant, link.accountant) == ("pld", "rdp-wang19")
+    assert (own.tx.tolist(), own.rx.tolist(), own.rounds.tolist()) == ([0, 1, 2], [-1, -1, -1], [3, 3, 1])
+    np.testing.assert_array_equal(own.epsilon_total, with_links().own_total())
+    assert list(zip(link.rx.tolist(), link.tx.tolist())) == [(0, 1), (1, 2), (2, 0), (2, 1)]
+    assert link.rounds.tolist() == [2, 1, 2, 2]
+    counted = AmplifiedAccountant(np.array([0.2, 0.2, 0.05, 0.2]))
+    for stream in ([0, 1, 2, 3], [0, 2, 3]):
+        counted.record(np.array(stream), np.array([0.6, 0.7, 0.4, 0.3])[stream])
+    np.testing.assert_allclose(link.epsilon_total, counted.epsilon(DELTA), rtol=1e-12)
+
+
+def test_releases_of_links_are_told_by_the_links_number():
+    stream, _, count = with_links().link_counts().entries()
+    assert dict(zip(stream.tolist(), count.tolist())) == {1: 2, 5: 1, 6: 2, 7: 2}
+
+
+def test_while_a_run_goes_on_only_running_bounds_are_stated():
+    (own,) = with_links().statements(exact=False)
+    assert own.accountant == "rdp-wang19"
+    np.testing.assert_array_equal(own.epsilon_total, with_links().own_bound())
+    assert ledger_of([[0.5] * 3], terms("paper")).statements(exact=False)[0].accountant == "gdp"
+
+
+def test_a_restored_ledger_states_and_charges_the_same():
+    kept = with_links()
+    again = Ledger(terms(), RATES)
+    again.restore(kept.state())
+    for ledger in (kept, again):
+        ledger.record(release(4, [0.1, 0.5, 0.5], [(1, 0, 0.2), (2, 1, 0.3)]))
+    for mine, its in zip(again.statements(), kept.statements()):
+        for field in ("tx", "rx", "rounds", "epsilon_total"):
+            np.testing.assert_array_equal(getattr(mine, field), getattr(its, field))
+    np.testing.assert_array_equal(again.own_bound(), kept.own_bound())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"link_number": np.array([6, 7, 1, -1])},
+        {"link_number": np.array([6, 7, 1, 9])},
+        {"link_number": np.array([6, 7, 1, 1])},
+        {"own_counts": np.array([[10**9], [1]])},
+        {"own_counts": np.array([[5], [0]])},
+        {"link_counts": np.array([[4 * (GRID.cells + 1)], [1]])},
+    ],
+)
+def test_a_state_of_another_network_does_not_fit(change):
+    ledger, state = Ledger(terms(), RATES), with_links().state()
+    assert ledger.fits(state)
+    assert ledger.fits({**state, "link_number": np.array([0, 8, 1, 5])})
+    assert not ledger.fits({**state, **change})
+
+
+def test_a_ledger_that_charges_less_is_noticed():
+    slots = [[0.5, 0.5, 0.5], [0.3, 0.3, 0.3]]
+    ledger = ledger_of(slots)
+    assert ledger.charges_at_least(ledger_of(slots)).all()
+    many = [[mu] * 3 for mu in (0.5, 0.3, 0.11, 0.07, 0.9, 0.23)]
+    for turn in range(1, 6):  # the same sums in another order
+        assert ledger_of(many).charges_at_least(ledger_of(many[turn:] + many[:turn])).all()
+    assert ledger_of([[0.0, 0.0, 0.5]]).charges_at_least(ledger_of([[0.0, 0.0, 0.5]])).all()
+    assert ledger.charges_at_least(ledger_of([[0.5, 0.6, 0.4], [0.3, 0.3, 0.3]])).tolist() == [True, False, True]
+    assert ledger_of([[0.5, 0.5, 0.5]]).charges_at_least(ledger).tolist() == [False, False, False]
+    same_counts = ledger_of(slots)
+    same_counts.own.total *= 1 - 1e-6
+    assert not same_counts.charges_at_least(ledger).any()
+    same_totals = Ledger(terms(), RATES)
+    same_totals.own.total[:] = ledger.own.total
+    assert not same_totals.charges_at_least(ledger).any()

@@ -1,0 +1,117 @@
+"""What a frame leaks by the gradients that are pending, against plain numbers."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wirelessdl.links import Geometry, Links
+from wirelessdl.power import plan_power
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.round.pending import PendingGradients
+from wirelessdl.round.releases import Releases, ReleaseTerms
+
+K, RHO, GAMMA, THETA, RADIUS, THERMAL_W = 3, 1.7, 0.3, 2.6, 1.4, 0.25
+SENSITIVITY = np.array([0.5, 0.8, 1.3])
+PENDING = np.array([0.2, 0.45, 0.0])
+MULTIPLIER = np.array([1.5, 2.5, 0.0])
+ALPHA = np.array([0.3, 0.6, 0.8])
+POWER_W = np.array([0.7, 2.0, 1.2])
+# 0 hears 1 and 2, 1 hears 0, 2 hears 1; in two slots
+LINKS = Links.from_pairs(np.array([0, 0, 1, 2]), np.array([1, 2, 0, 1]), Geometry.at_rest(np.zeros((K, 3))))
+GAINS = [np.array([0.5, 0.9, 1.4, 0.2]), np.array([1.1, 0.3, 0.6, 0.7])]
+
+
+def releases(protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full_power_radius=None):
+    pending = PendingGradients(K)
+    pending.restore({"gamma": PENDING, "multiplier": MULTIPLIER})
+    return Releases(
+        ReleaseTerms(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius), pending
+    )
+
+
+def plan():
+    made = plan_power(np.ones((K, K)), rho=RHO, sensitivity=1.0, delta=1e-4, epsilon_max=1.0)
+    return replace(made, alpha=ALPHA, power_w=POWER_W, theta=THETA)
+
+
+def frame(slots=2):
+    return FrameChannel(LINKS, LINKS, None, GAINS[0], tuple(SlotChannel(gain, gain) for gain in GAINS[:slots]))
+
+
+def released(terms, sigma, on_air=(True, True, True), slots=2):
+    return terms.release(7, np.array(on_air), frame(slots), plan(), POWER_W, sigma, GAMMA)
+
+
+def expected_links(shift, sigma, thermal_w=0.0, slots=2, alone=False):
+    """Shift over noise of each link, the worst of the slots."""
+    worst = []
+    for link, (rx, tx) in enumerate(zip(LINKS.rx.tolist(), LINKS.tx.tolist())):
+        found = []
+        for gain in GAINS[:slots]:
+            masking = thermal_w
+            for other, (receiver, sender) in enumerate(zip(LINKS.rx.tolist(), LINKS.tx.tolist())):
+                if receiver == rx and (sender == tx or not alone):
+                    masking += gain[other] ** 2 * (1 - ALPHA[sender]) * POWER_W[sender] * sigma[sender] ** 2
+            found.append(shift[tx] * gain[link] * math.sqrt(ALPHA[tx] * POWER_W[tx] / masking))
+        worst.append(max(found))
+    return worst
+
+
+def test_noise_is_aligned_with_the_pending_gradient_or_printed():
+    np.testing.assert_allclose(releases().sigma(GAMMA), [RHO * 0.2, RHO * 0.45, RHO * GAMMA], rtol=1e-15)
+    np.testing.assert_allclose(releases("paper").sigma(GAMMA), np.full(K, RHO * GAMMA), rtol=1e-15)
+
+
+def test_what_a_transmission_would_leak_is_the_pending_step_over_its_own_noise():
+    sigma = np.array([0.9, 1.6, 0.4])
+    shift = SENSITIVITY * PENDING * MULTIPLIER
+    expected = shift * np.sqrt(ALPHA * POWER_W) / np.sqrt((1 - ALPHA) * POWER_W * sigma**2)
+    np.testing.assert_allclose(releases().own_mu(plan(), sigma), expected, rtol=1e-14)
+    assert releases().own_mu(plan(), sigma)[2] == 0.0  # nothing is pending there
+
+
+def test_full_power_scales_everybody_so_that_the_loudest_uses_its_budget():
+    sigma = np.array([0.9, 1.6, 0.4])
+    np.testing.assert_array_equal(releases().budget_w(plan(), sigma), POWER_W)
+    scaled = releases(full_power_radius=RADIUS).budget_w(plan(), sigma)
+    radiated = scaled * (ALPHA * RADIUS**2 + (1 - ALPHA) * sigma**2) / POWER_W
+    assert radiated.max() == pytest.approx(1.0, rel=1e-14)
+    np.testing.assert_allclose(scaled / POWER_W, scaled[0] / POWER_W[0], rtol=1e-14)
+
+
+def test_own_leaks_in_a_frame_are_those_of_the_power_sent_and_of_nodes_on_air():
+    sigma = np.array([0.9, 1.6, 0.4])
+    found = releases().release(7, np.array([True, False, True]), frame(), plan(), 3.0 * POWER_W, sigma, GAMMA)
+    shift = SENSITIVITY[0] * PENDING[0] * MULTIPLIER[0]
+    alone = shift * math.sqrt(ALPHA[0]) / math.sqrt((1 - ALPHA[0]) * sigma[0] ** 2)  # power cancels
+    np.testing.assert_allclose(found.own_mu, [alone, 0.0, 0.0], rtol=1e-14)
+    assert found.round == 7
+    assert found.on_air.tolist() == [True, False, True]
+    np.testing.assert_array_equal(found.gamma, PENDING)
+    np.testing.assert_array_equal(found.multiplier, MULTIPLIER)
+    np.testing.assert_array_equal((found.link_rx, found.link_tx), (LINKS.rx, LINKS.tx))
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("thermal_w", [0.0, THERMAL_W])
+def test_links_leak_the_pending_step_in_the_worst_slot(slots, thermal_w):
+    sigma = np.array([0.9, 1.6, 0.4])
+    found = released(releases(credited_thermal_w=thermal_w), sigma, slots=slots).link_mu
+    expected = expected_links(SENSITIVITY * PENDING * MULTIPLIER, sigma, thermal_w, slots)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_the_paper_prints_links_by_this_rounds_rate_and_the_bound_of_multipliers():
+    sigma = np.array([0.9, 1.6, 0.4])
+    found = released(releases("paper"), sigma)
+    np.testing.assert_allclose(found.link_mu, expected_links(SENSITIVITY * GAMMA * THETA, sigma), rtol=1e-14)
+    np.testing.assert_allclose(found.own_mu, releases().own_mu(plan(), sigma), rtol=1e-14)  # own: what is pending
+
+
+def test_in_turns_nobody_hides_a_sender_but_itself_and_credited_noise():
+    sigma = np.array([0.9, 1.6, 0.4])
+    found = released(releases(credited_thermal_w=THERMAL_W, orthogonal=True), sigma).link_mu
+    expected = expected_links(SENSITIVITY * PENDING * MULTIPLIER, sigma, THERMAL_W, alone=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
