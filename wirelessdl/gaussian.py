@@ -18,6 +18,8 @@ from scipy.special import log_ndtr
 
 from wirelessdl.arrays import FloatArray
 
+_LARGEST = 1e18  # an epsilon beyond which exponents overflow; what keeps this one keeps larger ones
+
 
 def classic_factor(delta: float) -> float:
     """sqrt(2 ln(1.25/delta)): epsilon per unit mu of the classic mechanism."""
@@ -67,6 +69,7 @@ def analytic_mu(epsilon: float, delta: float) -> float:
     """Largest mu = sensitivity / noise deviation of an (epsilon, delta) Gaussian release."""
     if math.isinf(epsilon):
         return math.inf
+    epsilon = min(epsilon, _LARGEST)
 
     def excess(log_mu: float) -> float:
         return float(log_delta(np.array(epsilon), np.array(math.exp(log_mu)))) - math.log(delta)
