@@ -215,8 +215,8 @@ class Guess:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("network.mobility={kind='later.py:Late', how='nan'}", "gave position_m of shape (4, 3) at"),
-        ("network.mobility={kind='later.py:Late', how='shape'}", "expected finite numbers of shape (4, 3)"),
+        ("network.mobility={kind='later.py:Late', how='nan'}", "position_m [nan, nan, nan] at"),
+        ("network.mobility={kind='later.py:Late', how='shape'}", "expected (4, 3)"),
         ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
         ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),
         ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected a finite estimate"),

@@ -200,9 +200,10 @@ def test_replacing_all_data_of_a_node_moves_its_gradient_by_no_more_than_the_cha
         )
         world = build(scenario, device="cpu")
         if flip:
-            mine = world.client_indices[0]
-            world.learning._store.train_x[mine] = 255 - world.learning._store.train_x[mine]
-            world.learning._store.train_y[mine] = (world.learning._store.train_y[mine] + 5) % 10
+            mine, store = world.client_indices[0], world.learning._store
+            store.train_x, store.train_y = store.train_x.clone(), store.train_y.clone()  # the data set's own memory
+            store.train_x[mine] = 255 - store.train_x[mine]
+            store.train_y[mine] = (store.train_y[mine] + 5) % 10
         run_rounds(world, make_engine(world))
         return world.learning.state()
 

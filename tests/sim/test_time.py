@@ -7,7 +7,8 @@ from watching import Watched
 
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.radio.access import coloring, metropolis
+from wirelessdl.mixing import metropolis
+from wirelessdl.radio.access import coloring
 from wirelessdl.radio.frame import Frame
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario

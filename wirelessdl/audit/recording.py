@@ -5,7 +5,7 @@ Time, channel, plan and participation are those of a run, by SimPy and the round
 `same_frames` holds that condition to account, between the two data sets.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,6 @@ def _same(one: Any, other: Any) -> bool:
         return bool(np.array_equal(one, other))
     if isinstance(one, tuple):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other))
-    if hasattr(one, "__dataclass_fields__"):
+    if is_dataclass(one):
         return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
     return bool(one == other)

@@ -74,7 +74,7 @@ def command(
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return os.cpu_count() or 1
 
 
 def facts(report: "AuditReport") -> dict[str, Any]:
