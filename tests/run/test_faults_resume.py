@@ -24,7 +24,7 @@ EVERYTHING = {
     "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke"}]},
     "radio": {"power_dbm": 23, "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 8}},
     "power": {"schedule": "adaptive", "objective": "own-noise"},
-    "privacy": {"epsilon_max": 1.0, "budget_total": 0.02},
+    "privacy": {"epsilon_max": 1.0, "budget_total": 0.012},
     "time": {
         "compute": {"kind": "log-normal", "median_s": 0.004, "sigma": 0.6, "spread": 0.3},
         "policy": {"kind": "clocked", "period_s": 0.012},
