@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 
 from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
+from wirelessdl.arrays import FloatArray
 from wirelessdl.preview.channel import ChannelPreview, FadingPreview, LinkFacts
 from wirelessdl.units import to_db
 
@@ -39,18 +40,33 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
     lines = np.stack([position[links.tx], position[links.rx]], axis=1)[order]
-    drawn = LineCollection(list(lines), array=gain_db[order], cmap=HEAT, linewidths=1.0)
+    frame = found.frames[0]
+    strange = frame.heard.where(~frame.is_neighbour)
+    if len(strange):  # who is heard without being meant
+        ends = np.stack([position[strange.tx], position[strange.rx]], axis=1)
+        axis.add_collection(LineCollection(list(ends), colors=GREY, linewidths=0.3, alpha=0.35, zorder=1))
+        axis.plot([], [], color=GREY, linewidth=0.6, alpha=0.6, label="strangers")
+        axis.legend(loc="lower right", fontsize=6, frameon=True)
+    drawn = LineCollection(list(lines), array=gain_db[order], cmap=HEAT, linewidths=1.0, zorder=2)
     axis.add_collection(drawn)
     axis.plot(*position.T, "o", color="black", markersize=3.5)
     if links.nodes <= 40:
         for node, place in enumerate(position):
-            axis.annotate(str(node), place, (3, 3), textcoords="offset points", fontsize=6)
+            axis.annotate(str(node), place, _away(node, position), textcoords="offset points", fontsize=6)
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.06)
     axis.set_xlabel("x in m")
     axis.set_ylabel("y in m")
     axis.set_title("First frame, fading averaged out")
     figure.colorbar(drawn, ax=axis, label="gain in dB")
+
+
+def _away(node: int, position: FloatArray) -> tuple[float, float]:
+    """Offset of a node's number in points: away from its nearest neighbour, so that numbers do not meet."""
+    apart = position[node] - np.delete(position, node, axis=0)
+    towards = apart[np.argmin(np.hypot(*apart.T))]
+    right, up = towards >= 0
+    return (3.0 if right else -3.0 - 2.5 * len(str(node)), 3.0 if up else -7.0)
 
 
 def _over_time(axis: Any, found: ChannelPreview, chosen: list[tuple[int, int]]) -> None:
@@ -61,8 +77,8 @@ def _over_time(axis: Any, found: ChannelPreview, chosen: list[tuple[int, int]]) 
     axis.set_xlabel("simulated time in s")
     axis.set_ylabel("gain in dB")
     axis.set_title("Gain as frames open")
-    axis.margins(y=0.25)
-    axis.legend(loc="upper right", ncols=3)
+    axis.margins(y=0.3)
+    axis.legend(loc="upper right", ncols=3, fontsize=7)
 
 
 def _distribution(axis: Any, probe: FadingPreview | None) -> None:
@@ -71,12 +87,17 @@ def _distribution(axis: Any, probe: FadingPreview | None) -> None:
         _nothing(axis)
         return
     level = np.sort(probe.amplitude.ravel())
-    shown = np.unique(np.linspace(0, len(level) - 1, 2000).astype(int))
-    axis.plot(level[shown], (shown + 0.5) / len(level), color=BLUE, linewidth=1.8, label="drawn")
+    # deep fades are what matters, and they are rare: even steps of the logarithm
+    shown = np.unique(np.geomspace(1, len(level), 600).astype(int)) - 1
+    depth_db = to_db(level**2)
+    axis.plot(depth_db[shown], (shown + 0.5) / len(level), color=BLUE, linewidth=1.8, label="drawn")
     if probe.theory_cdf is not None:
-        grid = np.linspace(0, level[-1], 300)
-        axis.plot(grid, probe.theory_cdf(grid), color="black", linestyle="--", linewidth=1.0, label="theory")
-    axis.set_xlabel("|h| with unit mean power")
+        grid_db = np.linspace(depth_db[shown[0]], depth_db[-1], 400)
+        theory = probe.theory_cdf(10 ** (grid_db / 20))
+        axis.plot(grid_db, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=0.3 / len(level), top=2.0)
+    axis.set_xlabel("fade in dB against the mean power")
     axis.set_ylabel("share of links and instants below")
     axis.legend(loc="lower right")
 
