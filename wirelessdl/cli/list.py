@@ -62,10 +62,12 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
-            "" if run.epsilon is None else f"{run.epsilon:.3g}",
+            "" if run.epsilon is None else f"{run.epsilon:.3g}{' (node)' if run.unit == 'node' else ''}",
             _age(run.started),
         )
     console.print(table)
+    if any(run.epsilon is not None for run in runs):
+        console.print("[dim]own epsilon: proven, for one sample of a node; (node): for all its data[/]")
     for run in runs:
         if run.error:
             console.print(

@@ -32,6 +32,7 @@ class RunStatus:
     epsilon: float | None
     started: str
     error: str
+    unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
 
 
 def runs_in(folder: Path) -> list[RunStatus]:
@@ -67,6 +68,7 @@ def run_status(path: Path) -> RunStatus:
         epsilon=_final(headline(run.summary), epsilon),
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
+        unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
     )
 
 
