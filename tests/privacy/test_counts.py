@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from wirelessdl.privacy.counts import GRID, ReleaseCounts, envelope
+from wirelessdl.privacy.counts import GRID, ReleaseCounts
 
 WIDTH = GRID.cells + 1
 
@@ -40,23 +40,6 @@ def test_fewer_releases_or_more_noise_are_noticed_where_a_matching_says_so():
     for mine in kinds:
         fewer = counted(*[mine] * len(kinds)).fewer_than(counted(*kinds))
         assert fewer.tolist() == [stream for stream, its in enumerate(kinds) if not matched(mine, its)]
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 20])
-def test_an_envelope_is_at_least_every_stream_in_few_cells_and_no_more_releases_than_the_busiest(most):
-    rng = np.random.default_rng(4)
-    for _ in range(30):
-        streams = [{int(c): int(n) for c, n in zip(rng.integers(-1, 12, 4), rng.integers(1, 5, 4))} for _ in range(3)]
-        whole = envelope(streams, most)
-        assert len(whole) <= most
-        assert all(matched(whole, stream) for stream in streams)
-        assert sum(whole.values()) == max(sum(stream.values()) for stream in streams)
-        assert min(whole.values()) > 0
-        if most == 20:  # of every cell with room to spare: nothing is rounded, and the bound is the least one
-            for cell in whole:
-                up_to = [sum(n for c, n in stream.items() if c <= cell) for stream in [whole, *streams]]
-                assert up_to[0] == max(up_to[1:])
-    assert envelope([{4: 2}], most) == {4: 2}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_only_drawn_batches_of_the_hardened_protocol_amplify_and_only_for_one_sa
     assert some.amplified == (best and sampler in ("without-replacement", "poisson"))
     assert some.by_epoch == (best and sampler == "shuffled")
     by_round = any("batches are drawn anew each round" in line for line in some.conditions)
-    assert by_round == (not some.by_epoch)
+    assert by_round == (sampler != "shuffled")
+    assert any("epochs count" in line for line in some.conditions) == some.by_epoch
     ledger = ledger_of([[0.0] * 3, [0.5] * 3, [0.4] * 3], some)
     if not some.amplified and not some.by_epoch:
         assert ledger.own_total()[0] == pytest.approx(analytic_epsilon(math.sqrt(0.25 + 0.16), DELTA), rel=1e-12)
@@ -137,14 +138,13 @@ def test_the_worst_of_few_senders_is_exact():
     assert Ledger(terms("paper"), np.zeros(0)).own_worst() == 0.0
 
 
-def test_the_worst_of_many_senders_is_bounded_from_above_and_not_by_much():
+def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():
     rng = np.random.default_rng(0)
     rates = np.array([0.1, 0.3, 0.2, 0.15])
     ledger = ledger_of(np.exp(rng.normal(-1.5, 0.4, (12, 4))).tolist(), q=rates)
     assert sum(len(cells) for cells in ledger.cells) > 24
-    worst = ledger.own_total().max()
-    assert worst <= ledger.own_worst() <= 1.5 * worst
-    assert ledger.own_worst() < ledger.own_bound().max()
+    assert math.isnan(ledger.own_worst())
+    assert ledger.own_total().max() < ledger.own_bound().max()
 
 
 def test_shuffled_epochs_are_told_apart_by_the_round_of_the_slot():

@@ -9,6 +9,8 @@ import pytest
 from conftest import refusal, tiny, tiny_table
 
 import wirelessdl
+from wirelessdl.analysis.runs import final_figures
+from wirelessdl.errors import RunInterrupted
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.learning.runtime import fetch
 from wirelessdl.preview.plan import preview_plan
@@ -293,3 +295,71 @@ def test_classes_of_a_file_are_stated_or_said_to_come_from_its_labels(tmp_path):
         wirelessdl.WirelessdlError, match=r"label .*2.* is none of learning.dataset.classes: must be 0 to 1"
     ):
         world(classes=2)
+
+
+# --- what a reviewer found
+
+
+def test_what_an_interrupted_run_is_listed_with_covers_its_last_round(tmp_path, wirelessdl_command):
+    done = []
+    sets = ["learning.eval_every=50", "scenario.rounds=100", "trace.links=none"]
+    with pytest.raises(RunInterrupted):
+        simulate(
+            load_scenario("quickstart", overrides=sets),
+            out=tmp_path,
+            on_round=done.append,
+            should_stop=lambda: len(done) >= 79,
+        )
+    run = wirelessdl.open_run(next(tmp_path.iterdir()))
+    (listed,) = map(json.loads, wirelessdl_command("list", str(tmp_path), "--json").out.splitlines())
+    assert listed["round"] == 79
+    assert listed["epsilon"] == run.rounds["epsilon_own_bound"].iloc[-1]
+    assert final_figures(run)["epsilon_own"] == listed["epsilon"]
+    assert listed["epsilon"] > run.rounds["epsilon_own_total"].dropna().iloc[-1]
+
+
+def test_a_run_without_noise_is_listed_with_no_finite_epsilon(tmp_path, wirelessdl_command):
+    done = []
+    scenario = tiny(scenario={"name": "t", "seed": 3, "rounds": 30}, privacy={"epsilon_max": math.inf})
+    with pytest.raises(RunInterrupted):
+        simulate(scenario, out=tmp_path, on_round=done.append, should_stop=lambda: len(done) >= 20)
+    run = wirelessdl.open_run(next(tmp_path.iterdir()))
+    assert run.rounds["epsilon_own_total"].dropna().iloc[-1] == math.inf
+    assert math.isinf(final_figures(run)["epsilon_own"])
+    assert "inf" in wirelessdl_command("list", str(tmp_path)).out
+
+
+def test_a_run_is_not_cut_short_after_a_look(tmp_path):
+    done = []
+    scenario = tiny(scenario={"name": "t", "seed": 3, "rounds": 30})
+    with pytest.raises(RunInterrupted):
+        simulate(scenario, out=tmp_path, on_round=done.append, should_stop=lambda: len(done) >= 20)
+    with pytest.raises(wirelessdl.WirelessdlError, match=r"scenario\.rounds was 30, is 25; a run that is cut short"):
+        resume(next(tmp_path.iterdir()), rounds=25)
+
+
+def test_what_a_stopped_run_declares_covers_gradients_that_waited(tmp_path):
+    """The paper's timing, nodes that are late: an older gradient is sent under the noise of its later round."""
+    overrides = [
+        "scenario.rounds=25",
+        "privacy.protocol=paper",
+        "privacy.clipping=batch",
+        "privacy.rho=100",
+        "learning.learning_rate={kind='cosine',initial=0.01}",
+        "time.policy={kind='clocked',period_s=0.01}",
+        "time.compute={kind='log-normal',median_s=0.004}",
+        "faults.stragglers={kind='random',probability=0.3,factor=20.0}",
+        "learning.eval_every=1",
+    ]
+    stops = [*overrides, "learning.stop_after=2", "learning.stop_within=1.0"]
+    declared = simulate(load_scenario("quickstart", overrides=stops), out=tmp_path).summary["epsilon_own_declared"]
+    whole = simulate(load_scenario("quickstart", overrides=overrides), out=tmp_path).summary["epsilon_own_total"]
+    assert float(declared) >= whole
+
+
+def test_a_stopped_run_declares_what_a_whole_one_ends_with(tmp_path):
+    stops = ["learning.eval_every=2", "learning.stop_after=3", "learning.stop_within=1.0", "scenario.rounds=30"]
+    stopped = simulate(load_scenario("quickstart", overrides=stops), out=tmp_path)
+    whole = simulate(load_scenario("quickstart", overrides=["scenario.rounds=30"]), out=tmp_path)
+    assert stopped.summary["stopped"] < 30
+    assert stopped.summary["epsilon_own_declared"] == pytest.approx(whole.summary["epsilon_own_total"], rel=1e-9)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
@@ -119,8 +121,8 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     evaluated = rounds.dropna(subset="accuracy_mean")
     last = evaluated.iloc[-1] if len(evaluated) else None
     privacy = run.privacy
-    totals = rounds["epsilon_own_total"].dropna()
-    latest = totals.iloc[-1] if len(totals) else None
+    newest = rounds.iloc[-1]  # between evaluations there is the bound
+    latest = newest["epsilon_own_bound" if pd.isna(newest["epsilon_own_total"]) else "epsilon_own_total"]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {
         "rounds": int(rounds["round"].iloc[-1]),

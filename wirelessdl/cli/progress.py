@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import signal
 import sys
@@ -149,7 +150,9 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _figures(evaluation: "Evaluation") -> str:
-    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {evaluation.epsilon_own_total:.3g}"
+    total = evaluation.epsilon_own_total
+    own = f"<= {evaluation.epsilon_own_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
+    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {own}"
 
 
 def emit(content: dict[str, Any]) -> None:

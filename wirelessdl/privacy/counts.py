@@ -132,18 +132,3 @@ class ReleaseCounts:
         self._key, place = np.unique(key, return_inverse=True)
         self._count = np.bincount(place, weights=count, minlength=len(self._key)).astype(np.int64)
         self._pending = []
-
-
-def envelope(streams: list[dict[int, int]], most: int) -> dict[int, int]:
-    """Releases per cell, in at most so many cells, that are together at least those of every stream.
-
-    In every cell and all below it there are as many releases as any stream has there, so each stream's releases can be
-    matched with ones of no more noise.
-    """
-    cells = sorted({cell for stream in streams for cell in stream})
-    up_to = np.array([np.cumsum([stream.get(cell, 0) for cell in cells]) for stream in streams]).max(axis=0)
-    releases = np.diff(up_to, prepend=0)
-    merged: dict[int, int] = {}
-    for group in np.array_split(np.arange(len(cells)), min(most, len(cells))):
-        merged[cells[group[0]]] = int(releases[group].sum())  # the lowest cell has the least noise
-    return {cell: count for cell, count in merged.items() if count}

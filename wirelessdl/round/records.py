@@ -35,7 +35,7 @@ class FrameDecision:
     link_epsilon: FloatArray
     own_epsilon: FloatArray
     own_bound: FloatArray  # proven total of each sender over the rounds so far, by a fast bound
-    own_total: float  # of the worst sender, tight; NaN between evaluations
+    own_total: float  # of the worst sender, exact; NaN between evaluations, and where it would take too long
 
     @property
     def absent(self) -> BoolArray:
@@ -67,4 +67,5 @@ class Progress:
     accuracy_min: float
     accuracy_max: float
     loss_mean: float
-    epsilon_own_total: float
+    epsilon_own_total: float  # NaN where composing it takes too long; then there is the bound
+    epsilon_own_bound: float = float("nan")

@@ -161,7 +161,7 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: flo
         "epsilon_link_max": each(lambda d: d.link_epsilon.max(initial=0.0)),
         "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
         "epsilon_own_bound": each(lambda d: d.own_bound.max()),
-        "epsilon_own_total": np.ma.masked_invalid(each(lambda d: d.own_total)),
+        "epsilon_own_total": _known(each(lambda d: d.own_total)),
         "violations": each(lambda d: d.violations),
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
@@ -235,6 +235,11 @@ def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
         "rounds": np.concatenate([statement.rounds for statement in statements]),
         "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
     }
+
+
+def _known(values: FloatArray) -> Any:
+    """Masked where not a number; infinities stay."""
+    return np.ma.array(values, mask=np.isnan(values))
 
 
 def _accuracy(records: Sequence[RoundRecord], count: int) -> Any:

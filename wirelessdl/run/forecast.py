@@ -11,6 +11,7 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.combinations import Accountant
+from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Terms
 from wirelessdl.run.world import World
@@ -20,13 +21,15 @@ from wirelessdl.run.world import World
 class ForecastTerms:
     """What the releases of a run depend on besides its plan.
 
-    rates: [rounds] gamma_t. exposure: how data enter gradients. terms: what totals are stated under.
+    rates: [rounds] gamma_t. exposure: how data enter gradients. terms: what totals are stated under. complete: whether
+    every node sends in every round, so that no gradient is older than a round when it is sent.
     """
 
     rates: FloatArray
     rho: float
     exposure: Exposure
     terms: Terms
+    complete: bool
 
 
 def forecast_terms(world: World) -> ForecastTerms:
@@ -37,6 +40,7 @@ def forecast_terms(world: World) -> ForecastTerms:
         rho=world.scenario.privacy.rho,
         exposure=world.exposure,
         terms=world.terms,
+        complete=world.always_complete and math.isinf(world.scenario.privacy.budget_total),
     )
 
 
@@ -50,7 +54,7 @@ def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
     noise_w = plan.beta * plan.power_w * given.rho**2
     mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)
     if terms.protocol == "paper" or terms.unit == "node":
-        lag = given.rates[:-1] / given.rates[1:] if terms.protocol == "paper" else np.ones(releases)
+        lag = _lag(given) if terms.protocol == "paper" else np.ones(releases)
         spread = float(np.sqrt(np.sum(lag**2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}
     sampler = terms.sampler
@@ -59,7 +63,9 @@ def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
         return dict.fromkeys(names, math.inf)
     # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
     charged = [math.ceil(releases / rounds) for rounds in given.exposure.epoch_rounds.tolist()]
-    triples = sorted({(1.0 / float(m), float(q), n) for m, q, n in zip(mu, given.exposure.sampling_rate, charged)})
+    # as the ledger counts it; where nothing is amplified it adds mu up as it is
+    nu = GRID.nu(GRID.cell(1.0 / mu)) if terms.amplified else 1.0 / mu
+    triples = sorted({(float(v), float(q), n) for v, q, n in zip(nu, given.exposure.sampling_rate, charged)})
 
     def total(name: Accountant, triple: tuple[float, float, int]) -> float:
         return total_epsilon(*triple, delta=terms.delta, accountant=name, sampler=sampler, clipping=terms.clipping)
@@ -69,3 +75,12 @@ def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
     tightest: Accountant = "pld" if "pld" in quick else quick[0]
     worst = max(triples, key=lambda triple: total(tightest, triple))
     return {name: total(name, worst) if name == "rdp" else max(total(name, t) for t in triples) for name in names}
+
+
+def _lag(given: ForecastTerms) -> FloatArray:
+    """Largest learning rate of a gradient over that of the round it is sent in, `[rounds - 1]`.
+
+    A node that was silent sends an older gradient, by the paper's timing under the noise of the round it is sent in.
+    """
+    before = given.rates[:-1] if given.complete else np.maximum.accumulate(given.rates[:-1])
+    return np.asarray(before / given.rates[1:])

@@ -134,4 +134,5 @@ def progress(record: RoundRecord, rounds: int) -> Progress:
         accuracy_max=float(accuracy.max()),
         loss_mean=float(loss.mean()) if len(loss) else float("nan"),
         epsilon_own_total=record.decision.own_total,
+        epsilon_own_bound=float(record.decision.own_bound.max()),
     )

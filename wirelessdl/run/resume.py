@@ -67,6 +67,11 @@ def resumption(
     done = checkpoint_round(run.path)
     if wanted.scenario.rounds < done and not run.summary:
         raise TraceError(f"{run.path}: round {done} is done; --rounds {wanted.scenario.rounds} lies behind it")
+    if wanted.scenario.rounds < stored.scenario.rounds:
+        raise TraceError(
+            f"{shown(run.path)}: scenario.rounds was {stored.scenario.rounds}, is {wanted.scenario.rounds}; a run that "
+            "is cut short after results could be seen has the total of all rounds declared: leave --rounds out"
+        )
     return Resumption(run, stored, wanted, home, done)
 
 

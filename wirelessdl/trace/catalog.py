@@ -83,21 +83,23 @@ def state_of(path: Path) -> State:
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None]:
-    """Last round, and accuracy and epsilon of the last evaluation; reads from the newest part backwards."""
-    round = 0
+    """Last round, its proven total, and accuracy of the last evaluation; reads from the newest part backwards."""
+    round, epsilon = 0, None
     for part in reversed(find_parts(path, "rounds").paths):
         try:
             with open_regular(part) as handle:
                 stored = pq.ParquetFile(handle, page_checksum_verification=True)
-                table = stored.read(columns=["round", "accuracy_mean", "epsilon_own_total"])
+                table = stored.read(columns=["round", "accuracy_mean", "epsilon_own_total", "epsilon_own_bound"])
         except (pa.ArrowException, OSError, ValueError):
             continue
-        if not round:
-            round = table["round"][-1].as_py()
-        accuracy, epsilon = (pc.drop_null(table[name]) for name in ("accuracy_mean", "epsilon_own_total"))
-        if len(accuracy) and len(epsilon):
-            return round, accuracy[-1].as_py(), epsilon[-1].as_py()
-    return round, None, None
+        if not round:  # between evaluations there is the bound
+            last = {name: table[name][-1].as_py() for name in table.column_names}
+            total, bound = last["epsilon_own_total"], last["epsilon_own_bound"]
+            round, epsilon = last["round"], bound if total is None else total
+        accuracy = pc.drop_null(table["accuracy_mean"])
+        if len(accuracy):
+            return round, accuracy[-1].as_py(), epsilon
+    return round, None, epsilon
 
 
 def headline(summary: Mapping[str, Any]) -> object:
@@ -106,7 +108,7 @@ def headline(summary: Mapping[str, Any]) -> object:
 
 
 def _final(total: object, latest: float | None) -> float | None:
-    """The total of a finished run, else that of the last evaluation."""
+    """The total of a finished run, else that of its last round so far."""
     return float(str(total)) if total is not None else latest
 
 

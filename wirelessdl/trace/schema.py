@@ -79,7 +79,8 @@ TABLES: dict[str, pa.Schema] = {
                 "epsilon_own_total",
                 _F,
                 "",
-                "largest proven own total so far, over senders (see privacy); null between evaluations",
+                "largest proven own total so far, over senders (see privacy); null between evaluations, and where "
+                "releases differ so much that composing them takes long",
             ),
             ("violations", _I, "", "links whose one-slot epsilon exceeds epsilon_max in this round"),
             ("active_nodes", _I, "", "nodes that transmitted"),

@@ -225,6 +225,8 @@ class File:
             numeric = labels.dtype.kind in "iuf"
             inside = (labels >= 0) & (labels < classes) if numeric else np.zeros(len(labels), dtype=bool)
             rule, number = f"must be 0 to {classes - 1}", labels
+            if not numeric:
+                rule = "a number counts classes of numbers; name them, classes = [...]"
         else:
             order = {name: place for place, name in enumerate(classes)}
             number = np.array([order.get(str(label), -1) for label in labels.tolist()])
