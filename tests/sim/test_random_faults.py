@@ -28,7 +28,8 @@ def schedules(draw):
         events = []
         for number in draw(st.sets(node)):
             now = 0.0
-            for start, length in draw(st.lists(st.tuples(instant, instant | st.none()), max_size=3)):
+            lengths = st.floats(1e-9, 0.02) | st.none()
+            for start, length in draw(st.lists(st.tuples(instant, lengths), max_size=3)):
                 events.append({"node": number, "at_s": now + start} | ({} if length is None else {"for_s": length}))
                 if length is None:
                     break
