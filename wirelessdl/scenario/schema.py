@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
 
+from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.part import Model, Part
 from wirelessdl.scenario.per_node import RULE, PerNode
 
@@ -352,54 +353,8 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
-        if self.privacy.protocol == "paper" and self.privacy.clipping == "per-sample":
-            raise ValueError(
-                'privacy.clipping is "per-sample" under privacy.protocol "paper"; its sensitivity 2C/B does not hold '
-                'there: use clipping = "batch", or protocol = "hardened"'
-            )
-        if self.privacy.unit == "node" and self.learning.sampling == "poisson" and self.privacy.clipping != "batch":
-            raise ValueError(
-                'privacy.unit is "node" under learning.sampling "poisson" and per-sample clipping; a batch may then '
-                'hold any number of samples, and nothing bounds what a node adds: use clipping = "batch", or '
-                '"without-replacement"'
-            )
-        if self.privacy.credit_thermal and self.radio.use_full_power:
-            raise ValueError(
-                "radio.use_full_power is true under privacy.credit_thermal; scaling transmissions up drowns the "
-                "thermal noise that is credited: set one of them to false"
-            )
-        if self.power.alpha_min >= 1.0 - self.power.beta_min:
-            raise ValueError(
-                f"power.alpha_min is {self.power.alpha_min:g}; must be below 1 - power.beta_min, which is "
-                f"{1.0 - self.power.beta_min:g}: lower either"
-            )
-        self._access_agrees()
-        if self.power.multiplier == "balanced" and not self.power.balance:
-            raise ValueError(
-                'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
-                'or multiplier = "auto"'
-            )
+        require_agreement(self)
         return self
-
-    def _access_agrees(self) -> None:
-        """Senders that are heard alone hide behind their own noise, and Metropolis weights need no balancing."""
-        if self.radio.access == "oac":
-            return
-        if self.power.objective != "own-noise":
-            raise ValueError(
-                f'power.objective is "{self.power.objective}" under radio.access "tdma"; a sender that is heard alone '
-                'hides behind its own noise only: set objective = "own-noise"'
-            )
-        if self.power.balance != "receiver":
-            raise ValueError(
-                f'power.balance is {self.power.balance!r} under radio.access "tdma"; Metropolis weights are doubly '
-                'stochastic as they are: leave it at "receiver"'.replace("False", "false")
-            )
-        if self.radio.duplex == "half":
-            raise ValueError(
-                'radio.duplex is "half" under radio.access "tdma"; turns are made such that no node sends while it '
-                "listens: leave it at its default"
-            )
 
     def to_table(self) -> dict[str, Any]:
         """The scenario as nested tables that TOML can hold."""
