@@ -182,7 +182,7 @@ class Ledger:
         if sum(len(kind) for kind in kinds) > _AFFORDABLE:
             return math.nan
         rough = self.own_bound()
-        return max((self._composed(node, self.cells[node], rough[node]) for node in kinds.values()), default=0.0)
+        return max(self._composed(node, self.cells[node], rough[node]) for node in kinds.values())
 
     def exhausted(self, own_mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. own_mu: [K] mu of that release."""
