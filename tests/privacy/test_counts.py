@@ -103,3 +103,14 @@ def test_counts_are_the_same_however_often_they_are_looked_at_and_kept():
 def test_renumbered_streams_keep_their_releases():
     again = counted({3: 2}, {}, {5: 1, -1: 4}).renumbered(np.array([4, 0, 1]))
     assert again.by_stream(5) == [{}, {-1: 4, 5: 1}, {}, {}, {3: 2}]
+
+
+def test_slots_that_were_just_recorded_are_compared_too():
+    one, two = ReleaseCounts(), ReleaseCounts()
+    for counts, slots in ((one, 1), (two, 2)):
+        for _ in range(slots):
+            counts.record(np.array([0]), np.array([0.5]))
+    assert two.fewer_than(one).tolist() == []
+    one.record(np.array([1]), np.array([0.5]))
+    two.record(np.array([1]), np.array([0.5]))
+    assert one.fewer_than(two).tolist() == [0]
