@@ -110,7 +110,7 @@ def test_slots_that_were_just_recorded_are_compared_too():
     for counts, slots in ((one, 1), (two, 2)):
         for _ in range(slots):
             counts.record(np.array([0]), np.array([0.5]))
-    assert two.fewer_than(one).tolist() == []
+    assert one.fewer_than(two).tolist() == [0]
     one.record(np.array([1]), np.array([0.5]))
     two.record(np.array([1]), np.array([0.5]))
-    assert one.fewer_than(two).tolist() == [0]
+    assert two.fewer_than(one).tolist() == []
