@@ -10,10 +10,14 @@ from scipy.integrate import dblquad
 
 from wirelessdl.network.mobility import MOBILITIES
 from wirelessdl.network.mobility.paths import Paths
+from wirelessdl.network.mobility.streets import Streets
 from wirelessdl.network.mobility.track import Track
 from wirelessdl.network.mobility.walk import _BLOCK, GaussMarkov, RandomWalk
 from wirelessdl.network.mobility.waypoint import RandomWaypoint
 from wirelessdl.network.parameters import Circle, KeyedDraws, Rectangle, fold
+from wirelessdl.network.streets import Manhattan
+
+CITY = Manhattan(blocks=(1, 2), block_m=(80.0, 30.0), street_m=20.0)  # streets along x = -50 and 50
 
 CSV = "time_s,node,x_m,y_m\n" + "".join(
     f"{3.7 * step + 0.1 * node * (step > 0)},{node},{(17 * step + 5 * node) % 31},{(7 * step * node) % 23}\n"
@@ -44,6 +48,7 @@ def made(tmp_path):
             "gauss-markov": lambda: GaussMarkov(
                 low, rng(3), alpha=0.8, speed_mps=8.0, step_s=0.5, pitch_std_rad=0.5, heights_m=(25.0, 35.0)
             ),
+            "streets": lambda: Streets(np.minimum(start, [[-50, 50, 9]]), rng(7), CITY, speed_mps=(1.0, 9.0)),
             "track": lambda: Track(start, rng(4), speed_mps=(10.0, 20.0), lanes=3, both_ways=True),
             "waypoints": lambda: MOBILITIES["waypoints"](start, lambda name: tmp_path / name, file="walks.csv"),
         }[name]()

@@ -16,6 +16,7 @@ from wirelessdl.links import Geometry
 from wirelessdl.network.mobility import MOBILITIES
 from wirelessdl.network.mobility.waypoint_files import Waypoints
 from wirelessdl.network.placement import PLACEMENTS
+from wirelessdl.network.streets import MAPS
 from wirelessdl.network.topology import TOPOLOGIES, require_connected
 from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
 from wirelessdl.run.build import build
@@ -296,7 +297,7 @@ def test_networks_run_and_run_again_from_their_own_folder(network, tmp_path, mon
 
 
 PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^((?:placement|mobility|topology) = \{.*\})$", PAGE, re.MULTILINE)
+EXAMPLES = re.findall(r"^((?:map|placement|mobility|topology) = \{.*\})$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
@@ -309,6 +310,8 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
     networkx.write_graphml(networkx.path_graph(20), tmp_path / "graph.graphml")
     monkeypatch.chdir(tmp_path)
     network = {"nodes": 20, **tomllib.loads(line)}
+    if "streets" in line or "manhattan" in line:
+        network = {"map": "manhattan", "placement": "streets", **network}
     needed = {"sites.csv": 2, "walks.csv": 2, "scenario.tcl": 1, "links.csv": 3}
     nodes = next((count for name, count in needed.items() if name in line), 20)
     if nodes > 1:
@@ -319,7 +322,7 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
 
 def test_the_page_shows_every_kind():
     shown = {kind for line in EXAMPLES for kind in re.findall(r'kind = "([\w-]+)"', line)}
-    assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES}
+    assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES, *MAPS} - {"none"}
 
 
 @pytest.mark.parametrize(

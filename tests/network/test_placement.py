@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from wirelessdl.network.placement import PLACEMENTS, require_apart
+from wirelessdl.network.streets import Manhattan
 
 
 def place(name, nodes=50, seed=0, **parameters):
+    if name == "streets":
+        parameters["streets"] = Manhattan()
     return PLACEMENTS[name](**parameters).positions(nodes, np.random.default_rng(seed))
 
 

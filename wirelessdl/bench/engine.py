@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from wirelessdl.bench.naive import CarefulLoop, NaiveLoop
 from wirelessdl.bench.peers import fluke_round, gossipy_round
-from wirelessdl.bench.suites import Contest
+from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
@@ -318,8 +318,8 @@ def at_its_best(run: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def timed_run() -> tuple[float, float]:
-    """Seconds that events and tracing took in a run of `urban_er_k20`, and seconds of the whole."""
-    world = build(load_scenario("urban_er_k20", overrides=["scenario.rounds=100"]), device="cpu")
+    """Seconds that events and tracing took in a run of the main example, and seconds of the whole."""
+    world = build(load_scenario(FLAGSHIP, overrides=["scenario.rounds=100"]), device="cpu")
     recorder = make_recorder(world)
     work = make_engine(world, recorder)
     inside = {"frames": 0.0, "tracing": 0.0}

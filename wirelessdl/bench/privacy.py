@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 
-from wirelessdl.bench.suites import Contest
+from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.run.session import simulate
@@ -19,7 +19,7 @@ def contests() -> Iterator[Contest]:
         slots.append(release)
         keep(ledger, release)
 
-    scenario = load_scenario("urban_er_k20")
+    scenario = load_scenario(FLAGSHIP)
     with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
         Ledger.record = listen  # type: ignore[method-assign,assignment]
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wirelessdl.bench.suites import Contest
+from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.radio.participation import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
@@ -19,7 +19,7 @@ _ROUNDS = 200
 
 def contests() -> Iterator[Contest]:
     """The flagship's rounds with and without events and tables, and with an idle listener at every trace event."""
-    world = build(load_scenario("urban_er_k20", overrides=[f"scenario.rounds={_ROUNDS}"]))
+    world = build(load_scenario(FLAGSHIP, overrides=[f"scenario.rounds={_ROUNDS}"]))
     nobody = np.zeros(world.nodes, dtype=bool)
     step_ns = world.frame.airtime_ns + 5_000_000
 

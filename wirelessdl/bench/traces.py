@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wirelessdl.analysis.report import write_report
-from wirelessdl.bench.suites import Contest
+from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.parts import read_folder
@@ -30,7 +30,7 @@ def checkpoints() -> Iterator[Contest]:
 
     def run(checkpoint_every: int) -> None:
         scenario = load_scenario(
-            "urban_er_k20",
+            FLAGSHIP,
             overrides=[
                 f"scenario.rounds={_ROUNDS}",
                 f"trace.checkpoint_every={checkpoint_every}",
@@ -51,7 +51,7 @@ def checkpoints() -> Iterator[Contest]:
 
 def large_run(out: Path) -> Run:
     """A hundred nodes that all hear each other, a thousand rounds: 9.9 million links, in under a minute."""
-    return simulate(load_scenario("urban_er_k20", overrides=list(_CHEAP)), out=out)
+    return simulate(load_scenario(FLAGSHIP, overrides=list(_CHEAP)), out=out)
 
 
 def reports() -> Iterator[Contest]:

@@ -13,8 +13,12 @@ A link whose ends do not move keeps its value. sigma and d_corr follow the loss 
     umi-street-canyon 4 / 7.82 dB, 10 / 13 m     uma 4 / 6 dB, 37 / 50 m      inh-office 3 / 8.03 dB, 10 / 6 m
     rma 4 / 8 dB, 37 / 120 m                     sidelink 3 / 4 dB, 10 / 13 m  others 4 dB, 20 m
 
-rma with a line of sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1).
-Scope: pairs are independent of each other; in reality links with a common end are correlated.
+rma with a line of sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1). A vehicle in the way
+(sidelink) shadows like a line of sight: what it adds is part of the loss.
+
+Pairs are independent of each other, although links with a common end see the same obstacles. With
+channel.spatial_consistency S is a field over the places of both ends (field.py): links whose ends lie close together
+agree, with the same correlation along a motion.
 """
 
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ from annotated_types import Gt, Interval
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.channel.field import Field
 from wirelessdl.channel.los import ChannelCondition, always_in_sight
 from wirelessdl.channel.model import Composable
 from wirelessdl.channel.pathloss.tr38901 import rural_breakpoint_m
@@ -63,15 +68,27 @@ class Shadowing(Composable):
         self._sigma_db = sigma if sigma_db is None else (sigma_db, sigma_db)
         self._correlation_m = reach if correlation_m is None else (correlation_m, correlation_m)
         self._frequency_hz, self._grows = frequency_hz, sigma_db is None and self._condition.loss_model == "rma"
+        self._field: Field | None = None
         self._word: int | None = None
         self._position: FloatArray = np.zeros((0, 3))
         self._path_m: FloatArray = np.zeros(0)  # way that each node has moved so far
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        los = self._condition.los(links)
-        level = self._advance(links, los, rng)[links.pairs.of_link]
-        return loss_db_to_gain(self._deviation_db(links, los) * level)
+        los = ~self._condition.nlos(links)
+        level = self._placed(links, los, rng) if self._condition.spatial else self._advance(links, los, rng)
+        return loss_db_to_gain(self._deviation_db(links, los) * level[links.pairs.of_link])
+
+    def _placed(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
+        """S of every pair by the places of its ends, `[pairs]`."""
+        if self._field is None:
+            self._field = Field(counter_rng.key(rng))
+        near, far = self._correlation_m
+        if near == far or los.all():
+            return self._field.pairs(links, near)
+        behind = np.ones(len(links.pairs), dtype=bool)
+        behind[links.pairs.of_link[los]] = False
+        return np.where(behind, self._field.pairs(links, far), self._field.pairs(links, near))
 
     def _deviation_db(self, links: Links, los: BoolArray) -> FloatArray:
         sigma = np.where(los, *self._sigma_db)

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from wirelessdl.channel.los import LOS, NLOSV
 from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import frames_bar
 
@@ -122,7 +123,8 @@ def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[
         "frames": len(found.time_s),
         "from_s": float(found.time_s[0]),
         "to_s": float(found.time_s[-1]),
-        "in_sight": float(found.los.mean()) if world.condition.matters else None,
+        "in_sight": float(np.mean(found.state == LOS)) if world.condition.matters else None,
+        "behind_vehicles": float(np.mean(found.state == NLOSV)) if world.condition.matters else None,
         "coherence_s": world.coherence_s,
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
@@ -140,8 +142,7 @@ def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Tab
     chain = " + ".join(part.name for part in world.scenario.channel.models)
     table.add_row("channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz")
     table.add_row("frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s")
-    sight = f", {found.los.mean():.0%} in line of sight at the start" if world.condition.matters else ""
-    table.add_row("links", f"{len(facts.tx)}{sight}")
+    table.add_row("links", f"{len(facts.tx)}{_sight(world, found)}")
     table.add_row("distance", _spread(facts.distance_m, "m"))
     table.add_row("mean gain", _spread(facts.gain_db, "dB"))
     table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
@@ -151,6 +152,15 @@ def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Tab
     if found.connectivity is not None:
         table.add_row("graph", str(found.connectivity))
     return table
+
+
+def _sight(world: "World", found: "ChannelPreview") -> str:
+    """In which states the links are, in words; nothing where all are in sight by definition."""
+    if not world.condition.matters:
+        return ""
+    vehicles = np.mean(found.state == NLOSV)
+    behind = f", {vehicles:.0%} behind a vehicle" if vehicles else ""
+    return f"; at the start {np.mean(found.state == LOS):.0%} in line of sight{behind}"
 
 
 def _spread(values: Any, unit: str) -> str:

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.network.parameters import Circle, Length, Span, low_high
+from wirelessdl.network.streets import Manhattan, StreetMap
 from wirelessdl.network.tables import FindFile, read_table
 
 
@@ -127,6 +128,28 @@ class Cluster:
         return _at_height(x, y, self.height_m, rng)
 
 
+class AlongStreets:
+    """Uniform over the streets of network.map, along them and across."""
+
+    def __init__(self, streets: StreetMap | None, height_m: Span = 1.5):
+        if not isinstance(streets, Manhattan):
+            raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
+        self._axes, self.height_m = streets.axes, height_m
+        low_high("height_m", height_m)
+
+    def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray:
+        x, y = self._axes
+        unit = rng.random((nodes, 4))
+        total_y = (x.blocks + 1) * y.length  # of all streets along y
+        along_y = unit[:, 0] < total_y / (total_y + (y.blocks + 1) * x.length)
+        crossed, ground = np.where(along_y, 0, 1), np.zeros((nodes, 2))
+        for axis, this in enumerate(self._axes):
+            street = np.minimum((unit[:, 1] * (this.blocks + 1)).astype(np.int64), this.blocks)
+            middle = this.first + street * this.pitch + (unit[:, 2] - 0.5) * this.width
+            ground[:, axis] = np.where(crossed == axis, middle, this.first + unit[:, 3] * this.length)
+        return _at_height(ground[:, 0], ground[:, 1], self.height_m, rng)
+
+
 class PlacementFile:
     """From a CSV file: x_m, y_m, and where given node and height_m."""
 
@@ -196,5 +219,6 @@ PLACEMENTS = {
     "line": Line,
     "poisson-disc": PoissonDisc,
     "cluster": Cluster,
+    "streets": AlongStreets,
     "file": PlacementFile,
 }

@@ -28,7 +28,7 @@ class ChannelPreview:
 
     time_s: FloatArray
     frames: tuple[FrameChannel, ...]
-    los: BoolArray  # of the first frame's links
+    state: IntArray  # line of sight of the first frame's links
     connectivity: JointConnectivity | None  # of links that come and go
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
 
@@ -124,13 +124,13 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
     scenario = world.scenario
     watch = _Watch(make_observer(world), on_frame)
     world.simulation.run(scenario.scenario.rounds, watch)
-    los = world.condition.los(watch.frames[0].links)
+    state = world.condition.state(watch.frames[0].links)
     follows = capability(world.topology, "follows_motion")
     joint = (
         joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
     )
     slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
-    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), los, joint, slot_s)
+    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), state, joint, slot_s)
 
 
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:

@@ -13,8 +13,10 @@ from wirelessdl.links import Links
 from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
+from wirelessdl.network.streets import StreetMap, require_outdoors
 from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
 from wirelessdl.run.registry import Builder
+from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
@@ -40,7 +42,8 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     _check_size(builder)
     network, nodes = builder.scenario.network, builder.scenario.network.nodes
     find_file = builder.catalog.find_file
-    placement = builder.part("network.placement", network.placement, find_file=find_file)
+    streets = _map(builder, network.map)
+    placement = builder.part("network.placement", network.placement, streets=streets, find_file=find_file)
     answer = builder.ask(
         "network.placement",
         network.placement,
@@ -52,13 +55,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         network.mobility,
         start_m=start_m,
         rng=streams.draws("network.mobility"),
+        streets=streets,
         find_file=find_file,
     )
     found = builder.ask("network.mobility", network.mobility, lambda: mobility.geometry(0.0))
     geometry = builder.check("network.mobility", lambda: require_geometry(found, nodes, 0.0, network.mobility.name))
     builder.check("network.mobility", lambda: require_apart(geometry.position_m))
 
-    condition = channel_condition(builder.scenario, streams)
+    if streets is not None:
+        builder.check("network.placement", lambda: require_outdoors(streets, geometry.position_m))
+    condition = channel_condition(builder.scenario, streams, streets)
     models = _channel_models(builder, condition)
     channel, fading = Chain(models, streams), FadingSamples(models, condition, streams)
     power_dbm = builder.check(
@@ -90,11 +96,26 @@ def _check_size(builder: Builder) -> None:
     builder.check("network", lambda: require_free(f"nodes is {nodes}", needed, "use fewer nodes, or a sparser network"))
 
 
-def channel_condition(scenario: Scenario, streams: Streams) -> ChannelCondition:
-    """Line of sight by the rule of the scenario, or by the probability that belongs to its loss model."""
+def channel_condition(scenario: Scenario, streams: Streams, streets: StreetMap | None = None) -> ChannelCondition:
+    """Line of sight by the rule of the scenario, or by its map and the probability that belongs to its loss model."""
     channel = scenario.channel
     standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
-    return ChannelCondition(channel.condition, standard, streams)
+    return ChannelCondition(channel.condition, standard, streams, streets, spatial=channel.spatial_consistency)
+
+
+def _map(builder: Builder, part: Part) -> StreetMap | None:
+    """The map, which nodes that wander through buildings would make nonsense of; None on open ground."""
+    streets: StreetMap = builder.part("network.map", part, find_file=builder.catalog.find_file)
+    if part.name == "none":
+        return None
+    builder.require("network.map", part, streets, "indoors")
+    mobility = builder.scenario.network.mobility
+    if mobility.name in ("random-waypoint", "random-walk", "gauss-markov"):
+        raise builder.fail(
+            f'network.mobility.kind is "{mobility.name}"; it walks through the buildings of network.map: '
+            'use mobility = { kind = "streets" }'
+        )
+    return streets
 
 
 def mean_snr_db(scenario: Scenario, channel: Chain, power_dbm: FloatArray) -> SnrDb:

@@ -15,6 +15,7 @@ from wirelessdl.learning.partition import PARTITIONS
 from wirelessdl.learning.schedule import SCHEDULES
 from wirelessdl.network.mobility import MOBILITIES
 from wirelessdl.network.placement import PLACEMENTS
+from wirelessdl.network.streets import MAPS
 from wirelessdl.network.topology import TOPOLOGIES
 from wirelessdl.power.allocate import ALLOCATORS
 from wirelessdl.radio.blockage import BLOCKAGES
@@ -39,8 +40,9 @@ class PartKind:
 
 # every part a scenario may name, by its key
 PARTS: dict[str, PartKind] = {
-    "network.placement": PartKind(PLACEMENTS, "positions", ("find_file",)),
-    "network.mobility": PartKind(MOBILITIES, "geometry", ("start_m", "rng", "find_file")),
+    "network.map": PartKind(MAPS, "obstructed", ("find_file",)),
+    "network.placement": PartKind(PLACEMENTS, "positions", ("streets", "find_file")),
+    "network.mobility": PartKind(MOBILITIES, "geometry", ("start_m", "rng", "streets", "find_file")),
     "network.topology": PartKind(TOPOLOGIES, "links", ("find_file",)),
     "channel.models": PartKind(CHANNELS, "gain", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate"),

@@ -33,11 +33,27 @@ def require_agreement(scenario: "Scenario") -> None:
             f"power.alpha_min is {scenario.power.alpha_min:g}; must be below 1 - power.beta_min, which is "
             f"{1.0 - scenario.power.beta_min:g}: lower either"
         )
+    _require_condition(scenario)
     _require_access(scenario)
     if scenario.power.multiplier == "balanced" and not scenario.power.balance:
         raise ValueError(
             'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
             'or multiplier = "auto"'
+        )
+
+
+def _require_condition(scenario: "Scenario") -> None:
+    """A map decides on lines of sight alone, and only sidelink models know vehicles."""
+    rule = scenario.channel.condition
+    if rule != "auto" and scenario.network.map.name != "none":
+        raise ValueError(
+            f'channel.condition is "{rule}" with a network.map; the map decides which links have a line of sight: '
+            'leave it at "auto", or remove the map'
+        )
+    if rule == "nlosv" and not any(part.name.startswith("sidelink-") for part in scenario.channel.models):
+        raise ValueError(
+            'channel.condition is "nlosv"; only sidelink models know vehicles in the way: use "nlos", or '
+            'model = "sidelink-urban"'
         )
 
 

@@ -55,6 +55,7 @@ class NetworkSection(Section):
         description="Number of nodes K.",
     )
     topology: Part = Field(Part(kind="full"), description="Rule that decides which links exist.")  # type: ignore[call-arg]
+    map: Part = Field(Part(kind="none"), description="Streets and buildings, for placement, motion and sight.")  # type: ignore[call-arg]
     placement: Part = Field(Part(kind="disc"), description="Positions at time zero.")  # type: ignore[call-arg]
     mobility: Part = Field(Part(kind="static"), description="Motion of the nodes.")  # type: ignore[call-arg]
     joint_window: Count = Field(
@@ -69,8 +70,15 @@ class ChannelSection(Section):
     models: Annotated[list[Model], Field(min_length=1)] = Field(
         description="Channel models, applied in the order given."
     )
-    condition: Literal["auto", "los", "nlos"] = Field(
-        "auto", description="Line of sight. auto: by the loss model's probability; los: always; nlos: never."
+    condition: Literal["auto", "los", "nlos", "nlosv"] = Field(
+        "auto",
+        description="Line of sight. auto: by network.map and the loss model's probability; los: always; nlos: never; "
+        "nlosv: a vehicle in the way of every link (sidelink models).",
+    )
+    spatial_consistency: bool = Field(
+        False,
+        description="Whether line of sight and shadowing follow the places of both ends, so that links whose ends lie "
+        "close together agree; otherwise each pair of nodes has draws of its own.",
     )
     frequency_hz: Positive = Field(3.5e9, description="Carrier frequency.")
 

@@ -6,13 +6,16 @@ The formulas, with every symbol, stand in tr38901.py and tr37885.py; the ranges 
 from typing import Annotated, ClassVar
 
 import numpy as np
-from annotated_types import Gt
+from annotated_types import Gt, Interval
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.channel.los import ChannelCondition, always_in_sight
+from wirelessdl.channel.los import NLOSV, ChannelCondition, always_in_sight
 from wirelessdl.channel.pathloss.distance import PathLoss
 from wirelessdl.channel.pathloss.formulas import check_range, standard_loss_db
+from wirelessdl.channel.pathloss.tr37885 import vehicle_loss_db
 from wirelessdl.links import Links
+
+_CAR_M, _TRUCK_M = 1.6, 3.0  # TR 37.885: vehicle types 1 and 2; type 3
 
 
 class StandardLoss(PathLoss):
@@ -38,19 +41,18 @@ class StandardLoss(PathLoss):
         return None
 
     def loss_db(self, links: Links) -> FloatArray:
-        clear, blocked = (
-            standard_loss_db(
-                self.name,
-                links.distance_2d_m,
-                links.tx_height_m,
-                links.rx_height_m,
-                self.frequency_hz,
-                los,
-                enforce=self._enforce,
-            )
-            for los in (True, False)
+        return np.where(self._condition.nlos(links), self._formula_db(links, False), self._formula_db(links, True))
+
+    def _formula_db(self, links: Links, los: bool) -> FloatArray:
+        return standard_loss_db(
+            self.name,
+            links.distance_2d_m,
+            links.tx_height_m,
+            links.rx_height_m,
+            self.frequency_hz,
+            los,
+            enforce=self._enforce,
         )
-        return np.where(self._condition.los(links), clear, blocked)
 
 
 class UmiStreetCanyon(StandardLoss):
@@ -91,19 +93,51 @@ class Rma(StandardLoss):
     name = "rma"
 
 
-class SidelinkUrban(StandardLoss):
+class _Sidelink(StandardLoss):
+    """Device to device: beside a line of sight and none, a vehicle may be in the way."""
+
+    def __init__(
+        self,
+        frequency_hz: Annotated[float, Gt(0)],
+        condition: ChannelCondition | None = None,
+        enforce_range: bool = True,
+        tall_vehicles: Annotated[float, Interval(ge=0, le=1)] = 0.0,
+    ):
+        super().__init__(frequency_hz, condition, enforce_range)
+        self._tall_share = tall_vehicles
+
+    def loss_db(self, links: Links) -> FloatArray:
+        loss_db, behind = super().loss_db(links), self._condition.state(links) == NLOSV
+        if behind.any():
+            ends = (links.tx_height_m, links.rx_height_m)
+            level, roof = self._condition.vehicle_level(links), self._roof_m(links)
+            loss_db = loss_db + behind * vehicle_loss_db(
+                links.distance_m, np.minimum(*ends), np.maximum(*ends), roof, level
+            )
+        return loss_db
+
+    def _roof_m(self, links: Links) -> FloatArray:
+        """Height of the vehicle in the way, `[links]` m: a car, or a bus or truck."""
+        if self._tall_share == 0:
+            return np.full(len(links), _CAR_M)
+        return np.where(self._condition.vehicle_unit(links) < self._tall_share, _TRUCK_M, _CAR_M)
+
+
+class SidelinkUrban(_Sidelink):
     """Device to device in a street grid (TR 37.885).
 
-    Low antennas at both ends; no upper distance is given; slant range below 1 m is taken as 1 m.
+    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. Low antennas at both ends;
+    no upper distance is given; slant range below 1 m is taken as 1 m.
     """
 
     name = "sidelink-urban"
 
 
-class SidelinkHighway(StandardLoss):
+class SidelinkHighway(_Sidelink):
     """Device to device on a highway (TR 37.885).
 
-    Low antennas at both ends; no upper distance is given; slant range below 1 m is taken as 1 m.
+    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. Low antennas at both ends;
+    no upper distance is given; slant range below 1 m is taken as 1 m.
     """
 
     name = "sidelink-highway"

@@ -3,11 +3,15 @@
     urban    LOS   38.77 + 16.7 lg d + 18.2 lg f        P_LOS = min(1, 1.05 exp(-0.0114 d))
     highway  LOS   32.4 + 20 lg d + 20 lg f             P_LOS = min(1, 2.1013e-6 d^2 - 0.002 d + 1.0193) to 475 m,
                                                                 max(0, 0.54 - 0.001 (d - 475)) beyond
-    both     NLOS  36.85 + 30 lg d + 18.9 lg f
+    both     NLOS  36.85 + 30 lg d + 18.9 lg f          around a corner or behind a building
+             NLOSv LOS + max(0, N(mu, s)) dB            a vehicle in the way; P_LOS tells it apart from LOS, not NLOS
+                   both antennas below the vehicle's roof   mu = 9 + max(0, 15 lg d - 41), s = 4.5
+                   both above it                            nothing added
+                   otherwise                                mu = 5 + max(0, 15 lg d - 41), s = 4
 
     d       slant range, m, in the losses; ground distance, m, in P_LOS
     f       carrier frequency, GHz
-    P_LOS   probability of a line of sight
+    P_LOS   probability that no vehicle is in the way
     lg      logarithm to base 10
 
 Validity: no upper distance is given; d below 1 m is taken as 1 m.
@@ -37,6 +41,19 @@ def highway(distance_m: FloatArray, frequency_hz: float, los: bool) -> FloatArra
 
 def _blocked(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
     return 36.85 + 30 * _lg(distance_m) + 18.9 * math.log10(frequency_hz / 1e9)
+
+
+def vehicle_loss_db(
+    distance_m: FloatArray, lower_m: FloatArray, higher_m: FloatArray, roof_m: FloatArray, level: FloatArray
+) -> FloatArray:
+    """What a vehicle in the way adds, dB, of the shape of distance_m (slant range).
+
+    lower_m, higher_m: heights of the two antennas; roof_m: height of the vehicle; level: N(0, 1).
+    """
+    further = np.maximum(0.0, 15 * _lg(distance_m) - 41)
+    hidden = higher_m < roof_m
+    mean, deviation = np.where(hidden, 9.0, 5.0) + further, np.where(hidden, 4.5, 4.0)
+    return np.where(lower_m > roof_m, 0.0, np.maximum(0.0, mean + deviation * level))
 
 
 def _lg(distance_m: FloatArray) -> FloatArray:

@@ -1,7 +1,8 @@
 """How nodes move: positions and velocities at any time.
 
 A mobility is any object with `geometry(time_s)`. Its constructor may ask for `start_m` (where nodes were
-placed, `[K, 3]`), `rng` and `find_file`. The geometry of a time must not depend on earlier calls.
+placed, `[K, 3]`), `rng`, `streets` (the map, or None) and `find_file`. The geometry of a time must not depend on
+earlier calls.
 """
 
 from typing import Protocol
@@ -11,6 +12,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry
+from wirelessdl.network.mobility.streets import Streets
 from wirelessdl.network.mobility.track import Track
 from wirelessdl.network.mobility.walk import GaussMarkov, RandomWalk
 from wirelessdl.network.mobility.waypoint import RandomWaypoint
@@ -36,6 +38,7 @@ MOBILITIES = {
     "random-waypoint": RandomWaypoint,
     "random-walk": RandomWalk,
     "gauss-markov": GaussMarkov,
+    "streets": Streets,
     "track": Track,
     "waypoints": Waypoints,
 }

@@ -1,0 +1,202 @@
+"""Line of sight, a vehicle in the way, or a building: three states; and state that follows places."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from wirelessdl.channel.field import Field
+from wirelessdl.channel.los import LOS, NLOS, NLOSV, ChannelCondition
+from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.channel.pathloss.standard import SidelinkUrban, UmiStreetCanyon
+from wirelessdl.channel.pathloss.tr37885 import vehicle_loss_db
+from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.streets import Manhattan
+from wirelessdl.streams import Streams
+
+NS3 = json.loads((Path(__file__).parent.parent / "reference" / "vehicles_ns3.json").read_text())
+
+
+def side_by_side(distance_m, heights=(1.5, 1.5), count=20_000):
+    """Links 2n -> 2n + 1 of one length, a long way from each other."""
+    position = np.zeros((2 * count, 3))
+    position[:, 0] = np.repeat(np.arange(count) * 1e4, 2)
+    position[1::2, 0] += distance_m
+    position[0::2, 2], position[1::2, 2] = heights
+    tx = 2 * np.arange(count)
+    return Links(tx + 1, tx, Geometry.at_rest(position))
+
+
+@pytest.mark.parametrize("row", NS3["shares"], ids=lambda row: f"{row['model']}-{row['distance_2d_m']:g}m")
+@pytest.mark.parametrize("spatial", [False, True])
+def test_shares_of_the_states_agree_with_ns3(row, spatial):
+    """Within 4 standard errors of both sides' samples; a probability never makes a corner."""
+    links = side_by_side(row["distance_2d_m"], (1.6, 1.6), 4000)
+    state = ChannelCondition("auto", row["model"], Streams(3), spatial=spatial).state(links)
+    for which, share in ((LOS, row["los"]), (NLOSV, row["nlosv"]), (NLOS, row["nlos"])):
+        error = np.sqrt(max(share * (1 - share), 1e-4) * (1 / len(links) + 1 / NS3["samples"]))
+        assert abs(np.mean(state == which) - share) < 4 * error
+
+
+@pytest.mark.parametrize(
+    "row", NS3["added"], ids=lambda r: f"{r['model']}-{r['distance_2d_m']:g}m-{r['rx_height_m']}-{r['tall_vehicles']}"
+)
+def test_what_a_vehicle_costs_agrees_with_ns3(row):
+    """Mean and deviation before the cut at 0: ns-3 draws a log-normal variable of that mean and deviation instead."""
+    lower, higher = sorted((row["tx_height_m"], row["rx_height_m"]))
+    distance = np.hypot(row["distance_2d_m"], higher - lower)
+    mean, square = 0.0, 0.0
+    for roof, share in ((1.6, 1 - row["tall_vehicles"]), (3.0, row["tall_vehicles"])):
+        middle, further = (
+            float(vehicle_loss_db(*(np.array(v) for v in (distance, lower, higher, roof, level)))) for level in (0, 1)
+        )
+        mean, square = mean + share * middle, square + share * (middle**2 + (further - middle) ** 2)
+    deviation = np.sqrt(square - mean**2)
+    assert row["added_mean_db"] == pytest.approx(mean, abs=4 * deviation / np.sqrt(NS3["samples"]) + 1e-9)
+    assert row["added_deviation_db"] == pytest.approx(deviation, rel=0.04)
+
+
+@pytest.mark.parametrize(("tall", "mean", "deviation"), [(0.0, 5.0, 4.0), (1.0, 9.0, 4.5)])
+def test_what_a_vehicle_costs_is_a_normal_variable_cut_at_zero(tall, mean, deviation):
+    links = side_by_side(60.0, (1.6, 1.6))
+    rule = {name: ChannelCondition(name, "sidelink-urban", Streams(5)) for name in ("los", "nlosv")}
+    added = SidelinkUrban(3.5e9, rule["nlosv"], tall_vehicles=tall).loss_db(links)
+    added = added - SidelinkUrban(3.5e9, rule["los"]).loss_db(links)
+    assert added.min() > -1e-9
+    level = mean / deviation
+    expected = mean * ndtr(level) + deviation * np.exp(-(level**2) / 2) / np.sqrt(2 * np.pi)
+    assert added.mean() == pytest.approx(expected, abs=4 * deviation / np.sqrt(len(links)))
+    assert np.mean(added < 1e-9) == pytest.approx(ndtr(-level), abs=0.01)
+
+
+def test_the_wrong_state_would_cost_a_hundred_metres_link_fifteen_decibels():
+    links = side_by_side(100.0)
+    loss = {
+        rule: SidelinkUrban(3.5e9, ChannelCondition(rule, "sidelink-urban", Streams(1))).loss_db(links).mean()
+        for rule in ("los", "nlosv", "nlos")
+    }
+    assert loss["nlosv"] - loss["los"] == pytest.approx(9.0, abs=0.2)
+    assert 14 < loss["nlos"] - loss["nlosv"] < 17
+
+
+def test_buildings_decide_what_is_around_a_corner():
+    streets = Manhattan()
+    ends = np.array([[-120.0, -120.0, 1.5], [100.0, -120.0, 1.5], [-120.0, 110.0, 1.5], [125.0, 118.0, 1.5]])
+    links = Links.from_mask(np.ones((4, 4), bool), Geometry.at_rest(ends))
+    state = ChannelCondition("auto", "sidelink-urban", Streams(2), streets).state(links)
+    around = streets.obstructed(links)
+    assert 0 < around.sum() < len(around)
+    assert np.array_equal(state == NLOS, around)
+    # a base-station model has no vehicles: what no building hides is in sight, however far
+    cellular = ChannelCondition("auto", "umi-street-canyon", Streams(2), streets)
+    assert np.array_equal(cellular.los(links), ~around)
+    assert np.array_equal(ChannelCondition("auto", "", Streams(2), streets).los(links), ~around)
+
+
+def test_a_vehicle_shadows_like_a_line_of_sight():
+    links = side_by_side(80.0)
+    for rule, deviation in (("los", 3.0), ("nlosv", 3.0), ("nlos", 4.0)):
+        condition = ChannelCondition(rule, "sidelink-urban", Streams(1))
+        gain = Shadowing(condition).gain(links, 0.0, np.random.default_rng(0))
+        assert np.std(20 * np.log10(gain)) == pytest.approx(deviation, rel=0.03)
+
+
+def apart(first, second):
+    """Links from each place of `first` to the same row of `second`, [n, 2] m each."""
+    position = np.full((2 * len(first), 3), 1.5)
+    position[0::2, :2], position[1::2, :2] = first, second
+    tx = 2 * np.arange(len(first))
+    return Links(tx + 1, tx, Geometry.at_rest(position))
+
+
+@pytest.mark.parametrize("moves", [(1, 0), (0, 1), (1, 1)], ids=["sender", "receiver", "both"])
+def test_the_field_forgets_along_the_motion_of_either_end(moves):
+    steps, reach = np.array([0.0, 1.0, 3.0, 7.0, 15.0, 30.0]), 10.0
+    heading = np.column_stack([np.zeros_like(steps), steps])
+    links = apart(moves[0] * heading, [80.0, -30.0] + moves[1] * heading)
+    level = np.array([Field(word).pairs(links, reach) for word in range(3000)])
+    measured = np.corrcoef(level.T)[0]
+    assert np.abs(measured - np.exp(-steps * sum(moves) / reach)).max() < 0.05
+    assert level.mean() == pytest.approx(0, abs=0.05)
+    assert level.std() == pytest.approx(1, abs=0.03)
+
+
+def test_one_field_alone_has_about_the_correlation_of_all():
+    rng = np.random.default_rng(0)
+    first, second = rng.uniform(0, 3000, (2, 4000, 2))
+    for word in range(8):
+        field = Field(word)
+        here, there = (field.pairs(apart(first, second + np.array([step, 0])), 10.0) for step in (0.0, 3.0))
+        assert np.corrcoef(here, there)[0, 1] == pytest.approx(np.exp(-0.3), abs=0.1)
+
+
+def test_the_field_depends_on_places_alone():
+    rng = np.random.default_rng(1)
+    position = np.column_stack([rng.uniform(0, 200, (9, 2)), np.full(9, 1.5)])
+    links = Links.from_mask(np.ones((9, 9), bool), Geometry.at_rest(position))
+    level = links.matrix(Field(4).pairs(links, 10.0)[links.pairs.of_link])
+    assert np.array_equal(level, level.T)
+    order = rng.permutation(9)
+    turned = Links.from_mask(np.ones((9, 9), bool), Geometry.at_rest(position[order]))
+    other = turned.matrix(Field(4).pairs(turned, 10.0)[turned.pairs.of_link])
+    assert np.allclose(other, level[np.ix_(order, order)], atol=1e-12)
+    few = links.where((links.rx < 2) & (links.tx == 8))
+    assert np.allclose(Field(4).pairs(few, 10.0), level[:2, 8], atol=1e-12)
+
+
+def test_shadowing_and_sight_of_neighbours_agree_where_space_is_consistent():
+    """Far ends one metre apart: 0.9 correlation of shadowing, and almost always the same condition."""
+    rng = np.random.default_rng(2)
+    first, second = rng.uniform(0, 5000, (2, 3000, 2))
+    second = first + (second - first) / np.linalg.norm(second - first, axis=1, keepdims=True) * 60.0
+    together = apart(np.concatenate([first, first]), np.concatenate([second, second + np.array([1.0, 0.0])]))
+    condition = ChannelCondition("auto", "umi-street-canyon", Streams(0), spatial=True)
+    los = condition.los(together).reshape(2, -1)
+    assert np.mean(los[0] == los[1]) > 0.85
+    assert los[0].mean() == pytest.approx(float(LOS_PROBABILITY["umi-street-canyon"](np.array(60.0))), abs=0.06)
+    level = 20 * np.log10(Shadowing(condition, sigma_db=4.0, correlation_m=13.0).gain(together, 0.0, rng)).reshape(
+        2, -1
+    )
+    assert np.corrcoef(level)[0, 1] == pytest.approx(np.exp(-1 / 13), abs=0.05)
+    alone = ChannelCondition("auto", "umi-street-canyon", Streams(0))
+    independent = 20 * np.log10(Shadowing(alone, sigma_db=4.0).gain(together, 0.0, rng)).reshape(2, -1)
+    assert abs(np.corrcoef(independent)[0, 1]) < 0.1
+
+
+def test_a_static_network_keeps_its_state_and_a_walk_there_and_back_finds_it_again():
+    condition = ChannelCondition("auto", "umi-street-canyon", Streams(6), spatial=True)
+    shadowing, loss = Shadowing(condition), UmiStreetCanyon(3.5e9, condition, enforce_range=False)
+    here, there = apart([[0.0, 0.0]] * 3, [[50.0, 0], [60.0, 10], [90, 5]]), apart([[0.0, 9.0]] * 3, [[80.0, 0]] * 3)
+    seen = [loss.loss_db(links) - 20 * np.log10(shadowing.gain(links, 0.0, None if n else np.random.default_rng(1)))
+            for n, links in enumerate((here, there, here))]  # fmt: skip
+    assert np.array_equal(seen[0], seen[2])
+    assert not np.allclose(seen[0], seen[1])
+
+
+def test_a_level_of_the_field_is_normal():
+    links = apart(*np.random.default_rng(3).uniform(0, 4000, (2, 4000, 2)))
+    level = np.sort(Field(11).pairs(links, 13.0))
+    assert np.abs(ndtr(level) - (np.arange(len(level)) + 0.5) / len(level)).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("channel", "network", "words"),
+    [
+        ('condition = "nlosv"\nmodels = [{ model = "friis" }]', "", "only sidelink models know vehicles"),
+        ('condition = "los"\nmodels = [{ model = "friis" }]', 'map = "manhattan"\nplacement = "streets"',
+         "the map decides"),
+        ('models = [{ model = "sidelink-urban", tall_vehicles = 2 }]', "", "tall_vehicles is 2"),
+    ],
+)  # fmt: skip
+def test_conditions_that_contradict_are_one_line(wirelessdl_command, tmp_path, channel, network, words):
+    file = tmp_path / "air.toml"
+    file.write_text(
+        f'[scenario]\nname = "air"\nrounds = 1\n[network]\nnodes = 4\n{network}\n[channel]\n{channel}\n'
+        "[learning]\n[privacy]\nepsilon_max = 1\n"
+    )
+    answer = wirelessdl_command("check", str(file))
+    assert answer.code == 2
+    assert words in answer.err

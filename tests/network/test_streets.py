@@ -1,0 +1,129 @@
+"""The street map: placement, motion and line of sight share it."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.mobility.streets import Streets
+from wirelessdl.network.placement import AlongStreets
+from wirelessdl.network.streets import Manhattan
+
+MAP = Manhattan(blocks=(4, 2), block_m=(50.0, 90.0), street_m=15.0)
+
+
+def placed(nodes=120, seed=0):
+    return AlongStreets(MAP).positions(nodes, np.random.default_rng(seed))
+
+
+def buildings():
+    """Each as (left, right, bottom, top), from the definition of the map."""
+    columns, rows, width, height, street = 4, 2, 50.0, 90.0, 15.0
+    for i in range(columns):
+        for j in range(rows):
+            left = -columns * (width + street) / 2 + i * (width + street) + street / 2
+            bottom = -rows * (height + street) / 2 + j * (height + street) + street / 2
+            yield left, left + width, bottom, bottom + height
+
+
+def crosses(p, q, rectangle):
+    """Whether a segment has points inside a rectangle: clipped side by side."""
+    left, right, bottom, top = rectangle
+    enter, leave = 0.0, 1.0
+    for start, way, low, high in ((p[0], q[0] - p[0], left, right), (p[1], q[1] - p[1], bottom, top)):
+        if way == 0:
+            if not low < start < high:
+                return False
+            continue
+        one, other = sorted(((low - start) / way, (high - start) / way))
+        enter, leave = max(enter, one), min(leave, other)
+    return enter < leave
+
+
+def test_links_cross_buildings_as_a_plain_loop_finds():
+    position = placed()
+    links = Links.from_mask(np.ones((len(position),) * 2, bool), Geometry.at_rest(position))
+    found = MAP.obstructed(links)
+    for tx, rx, answer in zip(links.tx, links.rx, found):
+        expected = any(crosses(position[tx, :2], position[rx, :2], building) for building in buildings())
+        assert answer == expected, (position[tx], position[rx])
+    assert 0.3 < found.mean() < 0.95
+
+
+def test_a_building_lies_between_parallel_streets_and_none_along_one():
+    row = -MAP.axes[1].length / 2
+    position = np.array([[-130.0, row, 1.5], [130.0, row + 7.4, 1.5], [-130.0, row + 105.0, 1.5], [0.0, row + 50, 1.5]])
+    links = Links(np.array([1, 2, 3]), np.array([0, 0, 0]), Geometry.at_rest(position))
+    assert MAP.obstructed(links).tolist() == [False, False, True]
+
+
+def test_nodes_are_placed_in_streets_evenly():
+    position = placed(8000)
+    assert not MAP.indoors(position[:, :2]).any()
+    x, y = MAP.axes
+    # streets along y: five of length 210; along x: three of length 260
+    on_crossing = (x.street(position[:, 0]) >= 0) & (y.street(position[:, 1]) >= 0)
+    along_y = (x.street(position[:, 0]) >= 0) & ~on_crossing
+    share = 5 * (210 - 30) / (5 * 210 + 3 * 260)  # less two crossings' worth of each, 2 x 15 m within the length
+    assert abs(along_y.mean() - share) < 4 * np.sqrt(share * (1 - share) / 8000)
+
+
+def test_nodes_keep_to_the_streets_at_their_own_speed():
+    mobility = Streets(placed(), np.random.default_rng(1), MAP, speed_mps=(0.5, 1.5))
+    speeds, before = [], mobility.geometry(0.0).position_m
+    assert np.array_equal(before, placed())
+    for time_s in np.arange(1.0, 1500.0, 7.0):
+        now = mobility.geometry(time_s)
+        assert not MAP.indoors(now.position_m[:, :2]).any()
+        speeds.append(np.linalg.norm(now.velocity_mps, axis=1))
+        moved = np.linalg.norm(now.position_m - before, axis=1)
+        before = now.position_m
+        assert (moved <= 7.0 * 1.5 + 1e-9).all()
+    assert np.allclose(speeds, speeds[0])
+    assert np.ptp(before[:, 0]) > 200
+
+
+def test_nodes_turn_as_often_as_asked():
+    for turn in (0.0, 0.5, 1.0):
+        wide = Manhattan(blocks=(60, 60), block_m=(20.0, 20.0), street_m=5.0)
+        start = np.column_stack([np.linspace(-20, 20, 400) * 0.1, np.zeros(400), np.full(400, 1.5)])
+        start[:, 0] += 12.5 * np.arange(400) % 25
+        mobility = Streets(start, np.random.default_rng(2), wide, speed_mps=25.0, turn=turn)
+        headings = [mobility.geometry(time_s).velocity_mps for time_s in np.arange(0.0, 12.0)]
+        turned = [np.abs((one * other).sum(axis=1)) < 1e-9 for one, other in pairwise(headings)]
+        assert np.mean(turned) == pytest.approx(turn, abs=0.04)
+
+
+def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
+    asked = Streets(placed(), np.random.default_rng(3), MAP)
+    for time_s in (900.0, 40.0):
+        asked.geometry(time_s)
+    fresh = Streets(placed(), np.random.default_rng(3), MAP).geometry(333.0)
+    assert np.array_equal(asked.geometry(333.0).position_m, fresh.position_m)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mobility": '{ kind = "random-waypoint" }'}, "walks through the buildings of network.map"),
+        ({"placement": '{ kind = "grid", spacing_m = 25 }', "mobility": '"static"'}, "in a building of network.map"),
+        ({"map": '{ kind = "manhatten" }'}, "no such model; did you mean manhattan"),
+        ({"map": '{ kind = "manhattan", street_m = 0 }'}, "network.map.street_m is 0"),
+        ({"map": '{ kind = "manhattan", blocks = [3] }'}, "network.map.blocks is [3]"),
+        ({"map": None}, 'needs network.map: add map = { kind = "manhattan" }'),
+        ({"mobility": '{ kind = "streets", speed_mps = 1e6 }'}, "speed_mps is up to 1e+06"),
+    ],
+)
+def test_a_map_that_makes_no_sense_is_one_line(wirelessdl_command, tmp_path, changes, words):
+    network = {"map": '"manhattan"', "placement": '"streets"', "mobility": '"streets"', **changes}
+    lines = "\n".join(f"{key} = {value}" for key, value in network.items() if value)
+    file = tmp_path / "city.toml"
+    file.write_text(
+        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\n{lines}\n'
+        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
+    )
+    answer = wirelessdl_command("check", str(file))
+    assert answer.code == 2
+    assert words in answer.err, answer.err
+    assert len(answer.err.strip().splitlines()) == 1

@@ -1,0 +1,120 @@
+"""A map of streets and buildings that placement, motion and line of sight share.
+
+Manhattan: `blocks` building blocks in a grid, a street of width `street_m` around each. Streets are straight and run
+the whole length of the map; the map is centred on the origin.
+
+    centre lines   x = low_x + i (block_x + street), i = 0 ... columns;   y likewise
+    buildings      what lies between the streets
+
+A link crosses a building where the straight line between its ends, seen from above, has points inside one. Heights
+do not count: buildings are higher than every antenna.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+import numpy as np
+from annotated_types import Interval, Len
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.links import Links
+from wirelessdl.network.parameters import Length, Sides
+
+Blocks = Annotated[tuple[Annotated[int, Interval(ge=1, le=200)], ...], Len(2, 2)]
+
+
+class StreetMap(Protocol):
+    """What a map answers: who stands in a building, and which links cross one."""
+
+    def indoors(self, ground_m: FloatArray) -> BoolArray: ...
+
+    def obstructed(self, links: Links) -> BoolArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One axis of the grid: streets at `first + i pitch`, i from 0 to `blocks`, each `width` wide; all in m."""
+
+    first: float
+    pitch: float
+    width: float
+    blocks: int
+
+    @property
+    def length(self) -> float:
+        """From the first centre line to the last."""
+        return self.pitch * self.blocks
+
+    def street(self, value: FloatArray) -> IntArray:
+        """Number of the street that each coordinate lies in; -1 between streets."""
+        nearest = np.clip(np.rint((value - self.first) / self.pitch), 0, self.blocks)
+        away = np.abs(value - self.first - nearest * self.pitch)
+        beyond = (value < self.first) | (value > self.first + self.length)
+        # beyond the map there are no buildings: its border streets go on outward
+        return np.where((away <= self.width / 2) | beyond, nearest, -1).astype(np.int64)
+
+
+class OpenGround:
+    """No streets and no buildings."""
+
+    def indoors(self, ground_m: FloatArray) -> BoolArray:
+        return np.zeros(len(ground_m), dtype=bool)
+
+    def obstructed(self, links: Links) -> BoolArray:
+        return np.zeros(len(links), dtype=bool)
+
+
+class Manhattan:
+    """Streets in a grid.
+
+    blocks: building blocks [columns, rows]. block_m: sides of a block, m. street_m: width of a street, m.
+    """
+
+    def __init__(self, blocks: Blocks = (3, 3), block_m: Sides = (60.0, 60.0), street_m: Length = 20.0):
+        self.axes = tuple(
+            Axis(-0.5 * count * (side + street_m), side + street_m, street_m, count)
+            for count, side in zip(blocks, block_m)
+        )
+
+    def indoors(self, ground_m: FloatArray) -> BoolArray:
+        """Which points, `[n, 2]` m, lie in a building."""
+        x, y = self.axes
+        return np.asarray((x.street(ground_m[:, 0]) < 0) & (y.street(ground_m[:, 1]) < 0))
+
+    def obstructed(self, links: Links) -> BoolArray:
+        """Which links cross a building, `[links]`."""
+        pairs, ground = links.pairs, links.geometry.position_m[:, :2]
+        return np.asarray(self._crosses(ground[pairs.low], ground[pairs.high])[pairs.of_link])
+
+    def _crosses(self, start: FloatArray, end: FloatArray) -> BoolArray:
+        """Strip by strip between two streets along y: there the line must keep to one street along x."""
+        x, y = self.axes
+        flip = start[:, 0] > end[:, 0]
+        left, right = np.where(flip[:, None], end, start), np.where(flip[:, None], start, end)
+        run = right[:, 0] - left[:, 0]
+        slope = np.divide(right[:, 1] - left[:, 1], run, out=np.zeros_like(run), where=run > 0)
+        crossed = np.zeros(len(start), dtype=bool)
+        for column in range(x.blocks):
+            low = x.first + column * x.pitch + x.width / 2
+            enter, leave = np.maximum(left[:, 0], low), np.minimum(right[:, 0], low + x.pitch - x.width)
+            inside = enter <= leave
+            one = np.where(run > 0, left[:, 1] + slope * (enter - left[:, 0]), left[:, 1])
+            other = np.where(run > 0, left[:, 1] + slope * (leave - left[:, 0]), right[:, 1])
+            street = y.street(one)
+            crossed |= inside & ((street < 0) | (street != y.street(other)))
+        return crossed
+
+
+MAPS = {"none": OpenGround, "manhattan": Manhattan}
+
+
+def require_outdoors(streets: StreetMap, position_m: FloatArray) -> None:
+    """Raise where a node stands in a building of the map."""
+    indoors = streets.indoors(position_m[:, :2])
+    if indoors.any():
+        node = int(np.argmax(indoors))
+        x, y = position_m[node, :2]
+        raise ValueError(
+            f"positions put node {node} in a building of network.map, at ({x:g}, {y:g}) m: "
+            'use placement = { kind = "streets" }, or move it'
+        )
