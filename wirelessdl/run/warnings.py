@@ -89,7 +89,8 @@ def _air(world: World) -> Iterator[str]:
         ("cfo_hz", radio.cfo_hz, world.offsets and world.offsets.cfo_hz),
         ("timing_offset_s", radio.timing_offset_s, world.offsets and world.offsets.timing_s),
     ):
-        if value != 0 and found is None:
+        given = any(value) if isinstance(value, list) else value != 0
+        if given and found is None:
             yield (
                 f"radio.{key} is the same for all nodes and changes nothing: only differences matter; give one per "
                 'node, or { kind = "uniform", low, high }'
