@@ -11,11 +11,12 @@ import math
 import numpy as np
 import torch
 from slow_channel import SlowChannel, SlowPlan, batch_size, sensitivity
+from slow_offsets import SlowOffsets
 
 
 class SlowTwin:
     def __init__(self, world):
-        self.world, self.channel = world, SlowChannel(world)
+        self.world, self.channel, self.offsets = world, SlowChannel(world), SlowOffsets(world)
         self.scenario = world.scenario
         self.K = world.nodes
         self.m = world.learning.learner.size
@@ -83,20 +84,23 @@ class SlowTwin:
                     continue
                 if orthogonal:
                     noise = math.sqrt(world.thermal_w + frame.jammer_w[i]) * thermal[i]
-                    s[i] = self._one_by_one(i, gain, neighbours, w, A, noise, listening[i])
+                    got = {j: self.offsets.received(i, j, w[j], phase[i][j], n, classes) for j in heard[i]}
+                    s[i] = self._one_by_one(i, gain, neighbours, w[i], got, A, noise, listening[i])
                     known[i] = A[i].copy()
                     for j, k in [(j, k) for j in neighbours[i] for k in heard[i] if k not in neighbours[i]]:
                         if classes[j] == classes[k]:  # a stranger that sends in the turn of a neighbour
                             share = A[i][j] * gain[i][k] / gain[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
-                            s[i] = s[i] + share * self._turned(w[k], phase[i][k])
-                            A[i][k] += share * math.cos(phase[i][k])
+                            s[i] = s[i] + share * got[k]
+                            A[i][k] += share * self.offsets.kept(i, k, phase[i][k], n, classes)
+                    for j in neighbours[i]:
+                        A[i][j] *= self.offsets.kept(i, j, phase[i][j], n, classes)
                     continue
                 if listening[i]:
                     weight[i] = 1.0
                 c = sum(est[i][j] * math.sqrt(alpha[j] * P[j]) for j in neighbours[i]) / d
                 y = 0.0
                 for j in heard[i]:
-                    turned = self._turned(w[j][part], phase[i][j])
+                    turned = self.offsets.received(i, j, w[j][part], phase[i][j], n, classes)
                     y = y + gain[i][j] * math.sqrt(alpha[j] * P[j]) * turned
                 emitted = alpha[i] * P[i] * sum(v * v for v in w[i].tolist()) / self.m
                 added_w = world.thermal_w + frame.jammer_w[i] + sends[i] * share_heard * emitted
@@ -106,7 +110,7 @@ class SlowTwin:
                 known[i][i] += (1 - weight[i]) / len(frame.slots)
                 for j in heard[i]:
                     share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(frame.slots)
-                    A[i][j] += share * gain[i][j] * math.cos(phase[i][j])
+                    A[i][j] += share * gain[i][j] * self.offsets.kept(i, j, phase[i][j], n, classes)
                 for j in neighbours[i]:
                     share = weight[i] * math.sqrt(alpha[j] * P[j]) / (c * d) / len(frame.slots)
                     known[i][j] += share * est[i][j]
@@ -133,22 +137,12 @@ class SlowTwin:
         symbols = math.ceil(math.ceil(self.m / 2) / slots)
         return slice(2 * n * symbols, min(2 * (n + 1) * symbols, self.m))
 
-    def _turned(self, w, phase):
-        """Real and imaginary part of symbols a + jb, turned by a phase."""
-        out = np.empty_like(w)
-        for k in range(0, len(w), 2):
-            a, b = w[k], w[k + 1] if k + 1 < len(w) else 0.0
-            out[k] = math.cos(phase) * a - math.sin(phase) * b
-            if k + 1 < len(w):
-                out[k + 1] = math.sin(phase) * a + math.cos(phase) * b
-        return out
-
     def _project(self, v):
         radius = self.scenario.learning.projection_radius * math.sqrt(self.m)
         length = math.sqrt(sum(c * c for c in v.tolist()))
         return v if length <= radius else v * (radius / length)
 
-    def _one_by_one(self, i, gain, neighbours, w, A, noise, listens):
+    def _one_by_one(self, i, gain, neighbours, own, got, A, noise, listens):
         """Each neighbour divided by its own gain, then Metropolis weights, or the mean for a listener."""
         alpha, P, mixed, square = self.alpha, self.world.power_w, 0.0, 0.0
         for j in neighbours[i]:
@@ -157,10 +151,10 @@ class SlowTwin:
             elif i in neighbours[j]:
                 both = [sum(a in neighbours[b] for b in neighbours[a]) for a in (i, j)]
                 A[i][j] = 1 / (1 + max(both))
-            mixed = mixed + A[i][j] * w[j]
+            mixed = mixed + A[i][j] * got[j]
             square += (A[i][j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
         A[i][i] = 1 - A[i].sum()
-        return mixed + A[i][i] * w[i] + math.sqrt(square) * noise
+        return mixed + A[i][i] * own + math.sqrt(square) * noise
 
     def _air_weight(self, gain, neighbours, sends):
         """d/(d+1), or receiver balancing by power iteration over those who send and hear each other."""
@@ -190,8 +184,12 @@ class SlowTwin:
         if not math.isfinite(privacy.epsilon_max):
             return epsilon
         for i in range(self.K):
-            masking = sum(gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2 for k in neighbours[i])
             for j in neighbours[i]:
+                masking = 0.0
+                for k in neighbours[i]:
+                    apart = abs(self.offsets.d[k] - self.offsets.d[i]) / self.offsets.period_s
+                    least = 1.0 if k == j else max(0.0, 1 - 2 * apart)
+                    masking += least**2 * gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2
                 if self.scenario.radio.access == "tdma":
                     masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
                 step = gamma * self.theta

@@ -40,6 +40,24 @@ def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
             assert seen.std() == pytest.approx(mu, rel=3 / np.sqrt(2 * len(seen)))
 
 
+@pytest.mark.parametrize("late", [0.0, 0.3])
+def test_link_ratios_under_offsets_are_gaussian_and_within_the_charge(late):
+    """A receiver undoes turned phases, so carriers change nothing; clocks let it hear more, and more is charged."""
+    radio = {"cfo_hz": [40e3, -30e3, 10e3], "timing_offset_s": [0.0, late * 1e-6, -late * 5e-7]}
+    even = {**REGRESSION, "dataset": {**REGRESSION["dataset"], "features": 15}}  # of a half symbol nothing is scored
+    scenario = attacked(privacy={"epsilon_max": 2.0}, power={"objective": "sum"}, learning=even, radio=radio)
+    trials, _, link = trials_of(scenario, "batch", 300)
+    mean = [(1 if present else -1) * trials.link[trials.with_canary == present].mean() for present in (False, True)]
+    for present in (False, True):
+        seen = trials.link[trials.with_canary == present]
+        mu = np.sqrt(2 * mean[present])
+        # N(+-mu^2/2, mu^2): 150 trials, three standard errors of either
+        assert seen.std() == pytest.approx(mu, rel=3 / np.sqrt(2 * len(seen)) + 3 / (mu * np.sqrt(len(seen))))
+        assert mu <= link.mu * (1 + 3 / (link.mu * np.sqrt(len(seen))))
+        if not late:
+            assert mean[present] == pytest.approx(0.5 * link.mu**2, abs=3 * link.mu / np.sqrt(len(seen)))
+
+
 @pytest.mark.parametrize(("sampling", "knowledge"), [("without-replacement", "rate"), ("poisson", "rest")])
 def test_ratios_of_sampled_batches_are_likelihood_ratios(sampling, knowledge):
     scenario = attacked(learning={"sampling": sampling, "batch_size": 8})

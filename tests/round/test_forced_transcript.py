@@ -31,6 +31,9 @@ CASES = {
         },
         "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
     },
+    "carriers and timing apart": {
+        "radio": {**LOUD, "cfo_hz": [3e5, -2e5, 1e5, 0.0], "timing_offset_s": [0.0, 4e-10, -2e-10, 1e-10]},
+    },
     "half duplex": {"radio": {**LOUD, "duplex": "half"}, "power": {"objective": "own-noise"}},
     "one at a time": {"radio": {**LOUD, "access": "tdma"}, "power": {"objective": "own-noise"}},
     "crashes, listening again": {

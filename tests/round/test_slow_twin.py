@@ -24,6 +24,9 @@ class Directed:
         return Links.from_mask(mask, geometry)
 """
 
+CARRIERS = [120.0, -70.0, 0.0, 35.0, -150.0]  # Hz: phases turn by up to a radian in a slot
+CLOCKS = [0.0, 2e-7, -1e-7, 5e-7, 1e-7]  # s: up to 0.6 of a symbol
+
 CASES = {
     "paper as printed": {
         "privacy": {"protocol": "paper", "epsilon_max": 1.0, "clipping": "batch"},
@@ -47,6 +50,25 @@ CASES = {
             "thermal_noise": True,
         },
     },
+    "carriers and timing apart, three slots, a plan from feedback": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise", "schedule": "adaptive"},
+        "radio": {"cfo_hz": CARRIERS, "timing_offset_s": CLOCKS, "payload_slots": 3, "cancellation_db": 20.0},
+    },
+    "carriers and timing apart, strangers, phase errors, nodes mask each other": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {
+            "interference": "physical",
+            "phase_error_rad": 0.3,
+            "cfo_hz": CARRIERS,
+            "timing_offset_s": CLOCKS,
+            "thermal_noise": True,
+        },
+    },
+    "timing alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"timing_offset_s": CLOCKS}},
+    "carriers alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"cfo_hz": CARRIERS}},
     "everyone moving, links by range, clarke": {
         "privacy": {"epsilon_max": 1.0},
         "power": {"balance": "receiver", "objective": "own-noise"},
@@ -90,6 +112,22 @@ TROUBLED = {
         "power": {"balance": False, "alpha_min": 1e-6},
     },
     "half duplex": {"privacy": {"epsilon_max": 1.0}, "radio": {"duplex": "half"}},
+    "half duplex, carriers and timing apart": {
+        "privacy": {"epsilon_max": 1.0},
+        "radio": {"duplex": "half", "cfo_hz": CARRIERS, "timing_offset_s": CLOCKS},
+    },
+    "one at a time, carriers and timing apart": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 7, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}]},
+        "radio": {
+            "access": "tdma",
+            "interference": "physical",
+            "cfo_hz": [1000.0 * f for f in (*CARRIERS, 20.0, 90.0)],
+            "timing_offset_s": [1e-3 * d for d in (*CLOCKS, 3e-7, -5e-8)],
+        },
+    },
     "one at a time, strangers in the same turn": {
         "privacy": {"epsilon_max": 1.0},
         "power": {"objective": "own-noise"},

@@ -6,7 +6,7 @@ x <- Proj(s - gamma mult g)
 
 A payload too long for the channel to hold still is sent in several slots, each with weights of its own;
 each carries a segment of the coordinates. Two coordinates share a complex symbol, so a phase error turns
-one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a).
+one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a). Offsets of carriers and timing: `symbol_offsets`.
 """
 
 import warnings
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.clipping import clip_factor
+from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets, delayed, turned, whole_symbols
 
 
 def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -47,6 +48,7 @@ class Segment:
     crosstalk: FloatArray | csr_array | None  # the same by the sine of phase errors; None without any
     thermal_scale: FloatArray  # tau / (c (d + 1))
     self_interference_scale: FloatArray  # of own emission at the own receiver, likewise, per unit of ||w|| / sqrt(m)
+    offsets: SymbolOffsets | None = None
 
     @property
     def receiver_noise(self) -> bool:
@@ -64,7 +66,8 @@ class Air:
 
     def __init__(self, device: torch.device, dtype: torch.dtype):
         self._device, self._dtype = device, dtype
-        self._kept: dict[int, tuple[Any, Tensor]] = {}
+        self._turns: tuple[FloatArray, Tensor, Tensor] | None = None  # of carriers, the same in every slot
+        self._kept: dict[tuple[int, str], tuple[Any, Tensor]] = {}
 
     def superpose(self, segments: tuple[Segment, ...], sent: Tensor, out: Tensor) -> None:
         """s = A w, added to `out`, which may hold receiver noise already."""
@@ -72,13 +75,60 @@ class Air:
             part = segment.coordinates
             whole = len(segments) == 1
             here, heard = (out, sent) if whole else (out[:, part].contiguous(), sent[:, part].contiguous())
-            torch.addmm(here, self._weights(2 * number, segment.weights), heard, out=here)
-            if segment.crosstalk is not None:
-                torch.addmm(here, self._weights(2 * number + 1, segment.crosstalk), quadrature(heard), out=here)
+            if segment.offsets is None:
+                self._add(number, "", segment.weights, segment.crosstalk, heard, here)
+            else:
+                self._add_under_offsets(number, segment, segment.offsets, heard, here)
             if not whole:
                 out[:, part] = here
 
-    def _weights(self, place: int, weights: FloatArray | csr_array) -> Tensor:
+    def _add(
+        self,
+        number: int,
+        path: str,
+        weights: FloatArray | csr_array,
+        crosstalk: FloatArray | csr_array | None,
+        heard: Tensor,
+        out: Tensor,
+    ) -> None:
+        torch.addmm(out, self._weights((number, path), weights), heard, out=out)
+        if crosstalk is not None:
+            torch.addmm(out, self._weights((number, f"{path} crosstalk"), crosstalk), quadrature(heard), out=out)
+
+    def _add_under_offsets(
+        self, number: int, segment: Segment, offsets: SymbolOffsets, sent: Tensor, out: Tensor
+    ) -> None:
+        """Symbols are shifted, turned by their senders' carriers, mixed, and turned back by the receivers' carriers.
+
+        A node's own term is turned there and back. Receiver noise, already in `out`, is circular: it stays as it is.
+        """
+        symbols = whole_symbols(sent)
+        ramp = None
+        if offsets.ramp_rad is not None:
+            ramp = self._ramp(offsets.ramp_rad, offsets.symbols, symbols.shape[1] // 2)
+        got = torch.zeros_like(symbols)
+        itself = Shifted(segment.weights, segment.crosstalk)
+        for path, weights, by in (("", itself, 0), ("late", offsets.late, 1), ("early", offsets.early, -1)):
+            if weights is not None:
+                moved = delayed(symbols, by) if by else symbols
+                heard = moved if ramp is None else turned(moved, *ramp)
+                self._add(number, path, weights.weights, weights.crosstalk, heard, got)
+        if ramp is not None:
+            got = turned(got, ramp[0], -ramp[1])
+        out.add_(got[:, : out.shape[1]])
+
+    def _ramp(self, ramp_rad: FloatArray, symbols: int, count: int) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of the first `count` of a slot's symbols, `[K, count]` each."""
+        if self._turns is None or self._turns[0] is not ramp_rad:
+            angle = ramp_rad[:, None] * (np.arange(symbols) - 0.5 * (symbols - 1))
+            cos, sin = (
+                torch.as_tensor(part).to(device=self._device, dtype=self._dtype)
+                for part in (np.cos(angle), np.sin(angle))
+            )
+            self._turns = (ramp_rad, cos, sin)
+        return self._turns[1][:, :count], self._turns[2][:, :count]
+
+    def _weights(self, place: tuple[int, str], weights: FloatArray | csr_array) -> Tensor:
         kept = self._kept.get(place)
         if kept is None or kept[0] is not weights:
             kept = self._kept[place] = (weights, mixing_tensor(weights, self._device, self._dtype))

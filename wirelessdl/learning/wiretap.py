@@ -28,6 +28,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.hearing import OffsetHearing
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.superposition import Air, Segment, project_, quadrature
 from wirelessdl.streams import Streams
@@ -162,6 +163,21 @@ class CanaryTrial:
         heard, scaled = [], [[[] for _ in law.model] for law in laws]  # type: ignore[var-annotated]
         for segment in given.segments:
             part = segment.coordinates
+            if segment.offsets is not None:
+                own_noise = float(segment.thermal_scale[receiver]) if link.thermal else 0.0
+                width = len(arrived[part])
+                hearing = OffsetHearing(segment, segment.offsets, receiver, given.noise_scale, own_noise, width)
+                symbols = hearing.arrived(_array(arrived[part]))
+                symbols = symbols - hearing.through(receiver, _array(tap.sent[receiver][part]))
+                for other in hearing.audible:
+                    if other not in (receiver, node):
+                        symbols = symbols - hearing.through(other, _array(models[other][part]))
+                heard.append(torch.from_numpy(hearing.whitened(symbols)))
+                for law, parts in zip(laws, scaled):
+                    for model, pieces in zip(law.model, parts):
+                        white = hearing.whitened(hearing.through(node, _array(model[part])))
+                        pieces.append(torch.from_numpy(white))
+                continue
             weights = _row(segment.weights, receiver)
             turned = np.zeros_like(weights) if segment.crosstalk is None else _row(segment.crosstalk, receiver)
             masking = (weights**2 + turned**2) * np.square(given.noise_scale)
@@ -189,6 +205,11 @@ class CanaryTrial:
 def _canary_replaced(samples: IntArray) -> IntArray:
     """A batch with a copy of the other sample where the canary was: all samples but the canary are alike."""
     return np.where(samples == CANARY, CANARY + 1, samples)
+
+
+def _array(values: Tensor) -> FloatArray:
+    numbers: FloatArray = values.double().cpu().numpy()
+    return numbers
 
 
 def _row(weights: FloatArray | csr_array, receiver: int) -> FloatArray:

@@ -1,7 +1,10 @@
 """A built world in words, for people who want to know before they wait."""
 
+import numpy as np
+
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
+from wirelessdl.links import Links
 from wirelessdl.run.world import World
 from wirelessdl.units import to_s, w_to_dbm
 
@@ -39,6 +42,7 @@ def describe(world: World) -> dict[str, str]:
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
         "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz, {thermal}{interference}",
+        **_offsets(world),
         "model": (
             f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "
             f"{_flops(gradient_flops(world.learning.learner))} for a sample's gradient"
@@ -75,6 +79,16 @@ def describe(world: World) -> dict[str, str]:
 def _power(world: World) -> str:
     least, most = (w_to_dbm(float(power_w)) for power_w in (world.power_w.min(), world.power_w.max()))
     return f"{most:g} dBm" if world.power_w.min() == world.power_w.max() else f"{least:.3g} to {most:.3g} dBm"
+
+
+def _offsets(world: World) -> dict[str, str]:
+    """Only where there are any; of every pair that is heard."""
+    if world.offsets is None:
+        return {}
+    links = world.links
+    if world.scenario.radio.interference == "physical":
+        links = Links.from_mask(np.ones((world.nodes, world.nodes), dtype=bool), links.geometry)
+    return {"offsets": world.offsets.in_words(links)}
 
 
 def _flops(count: float) -> str:

@@ -30,12 +30,14 @@ from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.learning.superposition import Segment
+from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access, Turns
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
@@ -45,7 +47,7 @@ from wirelessdl.round.planning import Planner
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.round.releases import Releases
 from wirelessdl.round.trace_events import fire_frame
-from wirelessdl.round.weights import FrameWeights, Weigher
+from wirelessdl.round.weights import FrameWeights, SlotWeights, Weigher
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -77,6 +79,7 @@ class RoundTerms:
 
     thermal_w: receiver noise in W; self_interference: share of its own emission that a node hears; blocked_heard:
     whether blocked links are still heard as strangers; z_over_air: whether z goes through the channel's own mixing.
+    offsets: of carriers and timing, None without any.
     """
 
     rounds: int
@@ -90,6 +93,7 @@ class RoundTerms:
     blocked_heard: bool
     z_over_air: bool
     always_complete: bool  # whether every node takes part in every frame, come what may
+    offsets: Offsets | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,8 @@ class Engine:
         if self._replay is not None:
             return Transmissions(stages.gate.wanting(round, participation), turns.count)
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
+        if self.terms.offsets is not None:
+            channel = self.terms.offsets.aligned(channel, turns)
         self._decision = self._decide(round, channel, participation, turns)
         fire_frame(self.trace, now_ns, self._decision)
         if round == 1:
@@ -222,17 +228,13 @@ class Engine:
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
         terms, plan = self.terms, decision.plan
-        own = decision.on_air * np.sqrt(terms.self_interference * plan.alpha * decision.budget_w)
+        own = np.asarray(
+            decision.on_air * np.sqrt(terms.self_interference * plan.alpha * decision.budget_w), np.float64
+        )
         jammer_w = decision.channel.jammer_w
         noise = np.sqrt(terms.thermal_w if jammer_w is None else terms.thermal_w + jammer_w)
         segments = tuple(
-            Segment(
-                coordinates=coordinates,
-                weights=weights.actual.compact,
-                crosstalk=None if weights.crosstalk is None else weights.crosstalk.compact,
-                thermal_scale=noise * weights.actual.scale,
-                self_interference_scale=own * weights.actual.scale,
-            )
+            self._segment(coordinates, weights, noise, own)
             for coordinates, weights in zip(self._coordinates, decision.weights.slots)
         )
         return RoundInput(
@@ -246,6 +248,27 @@ class Engine:
                 multiplier=decision.multiplier,
             ),
             evaluate=self._evaluated(decision.round),
+        )
+
+    def _segment(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:
+        """What one slot makes of its coordinates. noise, own: amplitudes of receiver noise and own emission, `[K]`."""
+        symbols, offsets = weights.symbols, self.terms.offsets
+        crosstalk = weights.crosstalk if symbols is None else symbols.crosstalk
+        symbol_offsets = None
+        if symbols is not None and offsets is not None:
+            symbol_offsets = SymbolOffsets(
+                ramp_rad=offsets.ramp_rad,
+                symbols=self.terms.frame.symbols,
+                late=_shifted(symbols.late),
+                early=_shifted(symbols.early),
+            )
+        return Segment(
+            coordinates=coordinates,
+            weights=(weights.actual if symbols is None else symbols.itself).compact,
+            crosstalk=None if crosstalk is None else crosstalk.compact,
+            thermal_scale=noise * weights.actual.scale,
+            self_interference_scale=own * weights.actual.scale,
+            offsets=symbol_offsets,
         )
 
     def _silence(self, over_budget: BoolArray) -> None:
@@ -345,6 +368,10 @@ class Engine:
         stages.pending.restore(_part(arrays, "pending_"))
         self._replay, self.trace.muted = None, False
         self._hooks.on_start()
+
+
+def _shifted(parts: tuple[Mixing, Mixing | None] | None) -> Shifted | None:
+    return None if parts is None else Shifted(parts[0].compact, None if parts[1] is None else parts[1].compact)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -10,6 +10,7 @@ from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.offsets import Offsets
 from wirelessdl.round.pending import PendingGradients
 
 
@@ -19,7 +20,7 @@ class ReleaseTerms:
 
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
-    budget, None where they are not.
+    budget, None where they are not. offsets: of carriers and timing, None without any.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -28,6 +29,7 @@ class ReleaseTerms:
     credited_thermal_w: float
     orthogonal: bool
     full_power_radius: float | None
+    offsets: Offsets | None = None
 
     @property
     def hardened(self) -> bool:
@@ -101,10 +103,16 @@ class Releases:
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        thermal_w = self._terms.credited_thermal_w
+        thermal_w, offsets = self._terms.credited_thermal_w, self._terms.offsets
         if self._terms.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])
         return link_mu(
-            channel.heard, gain, model_w=model_w, noise_w=noise_w, step_sensitivity=shift, thermal_w=thermal_w
+            channel.heard,
+            gain,
+            model_w=model_w,
+            noise_w=noise_w,
+            step_sensitivity=shift,
+            thermal_w=thermal_w,
+            masks_others=None if offsets is None else offsets.masking_share(channel.heard),
         )

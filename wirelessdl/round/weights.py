@@ -12,15 +12,33 @@ from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, balanced_air, metropolis, mix, uniform_air
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.offsets import Offsets
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolWeights:
+    """Weights of single symbols under offsets, before carriers turn over the slot; crosstalk: None without phases.
+
+    late, early: weights and crosstalk of the symbol before, and after; None without timing offsets.
+    """
+
+    itself: Mixing
+    crosstalk: Mixing | None
+    late: tuple[Mixing, Mixing | None] | None
+    early: tuple[Mixing, Mixing | None] | None
 
 
 @dataclass(frozen=True, eq=False)
 class SlotWeights:
-    """One slot: `known` to receivers, on the graph's links; `actual`, on all that is heard; phase errors' crosstalk."""
+    """One slot: `known` to receivers, on the graph's links; `actual`, on all that is heard; phase errors' crosstalk.
+
+    symbols: None without offsets. With them `actual` is what is left of a coordinate on average over the slot.
+    """
 
     known: Mixing
     actual: Mixing
     crosstalk: Mixing | None
+    symbols: SymbolWeights | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +71,8 @@ def _mean(mixings: list[Mixing]) -> Mixing:
 class Weigher:
     """Works weights out, once for as long as nothing they rest on changes."""
 
-    def __init__(self, balance_from: str, *, orthogonal: bool = False):
-        self._from_block = balance_from == "block"
+    def __init__(self, balance_from: str, *, orthogonal: bool = False, offsets: Offsets | None = None):
+        self._from_block, self._offsets = balance_from == "block", offsets
         self._orthogonal = orthogonal  # each neighbour is heard in a turn of its own
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
@@ -93,7 +111,7 @@ class Weigher:
     ) -> SlotWeights:
         links, heard = channel.links, channel.heard
         gain_est = channel.of_links(slot.gain_est)
-        perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links
+        perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None
         if self._orthogonal:
             known = metropolis(links, gain_est, amplitude, listening)
             reaching = known.link if perfect else _one_at_a_time(known, gain_est, amplitude, turn, heard, slot.gain)
@@ -105,11 +123,38 @@ class Weigher:
             reaching = known.link if perfect else known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
         if perfect:
             return SlotWeights(known, known, None)
+        if self._offsets is not None:
+            return _under_offsets(known, heard, reaching, slot.phase_rad, self._offsets)
         if slot.phase_rad is None:
             return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
         turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
         return SlotWeights(known, actual, turned)
+
+
+def _under_offsets(
+    known: Mixing, heard: Links, reaching: FloatArray, phase_rad: FloatArray | None, offsets: Offsets
+) -> SlotWeights:
+    """reaching: [heard] weight of all that arrives, whatever symbol it belongs to. A node's own term is not touched."""
+    nothing = np.zeros_like(known.own)
+
+    def parts(amount: FloatArray, own: FloatArray) -> tuple[Mixing, Mixing | None]:
+        if phase_rad is None:
+            return Mixing(heard, amount, own, known.scale), None
+        turned = Mixing(heard, amount * np.sin(phase_rad), nothing, known.scale)
+        return Mixing(heard, amount * np.cos(phase_rad), own, known.scale), turned
+
+    late = offsets.lateness(heard)
+    itself, crosstalk = parts(reaching * (1.0 - np.abs(late)), known.own)
+    timed = offsets.late is not None
+    symbols = SymbolWeights(
+        itself,
+        crosstalk,
+        parts(reaching * np.maximum(late, 0.0), nothing) if timed else None,
+        parts(reaching * np.maximum(-late, 0.0), nothing) if timed else None,
+    )
+    actual = Mixing(heard, itself.link * offsets.attenuation(heard), known.own, known.scale)
+    return SlotWeights(known, actual, None, symbols)
 
 
 def _one_at_a_time(

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wirelessdl.contract import capability
+from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import Plant, build_learning
 from wirelessdl.run.build_network import build_network
 from wirelessdl.run.build_time import build_time
@@ -14,6 +16,7 @@ from wirelessdl.run.listeners import user_listeners
 from wirelessdl.run.registry import Builder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.part import Part
+from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import RadioSection, Scenario
 from wirelessdl.streams import Streams
 from wirelessdl.units import from_db, thermal_noise_w
@@ -70,10 +73,25 @@ def build(
         thermal_w=noise_w if radio.thermal_noise else 0.0,
         noise_w=noise_w,
         self_interference=_self_interference(radio),
+        offsets=_offsets(builder, streams, simulation.frame),
         listeners=tuple(user_listeners(builder.catalog, scenario.trace.connect)),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
     )
+
+
+def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:
+    """Carrier and timing offsets of the nodes, drawn with the world."""
+    radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
+
+    def found() -> Offsets | None:
+        carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")
+        cfo_hz = values_of("cfo_hz", radio.cfo_hz, nodes, carrier_rng, low=-1e12, high=1e12)
+        timing_s = values_of("timing_offset_s", radio.timing_offset_s, nodes, timing_rng, low=-1e3, high=1e3)
+        return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame)
+
+    offsets: Offsets | None = builder.check("radio", found)
+    return offsets
 
 
 def _self_interference(radio: RadioSection) -> float:

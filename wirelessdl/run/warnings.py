@@ -65,6 +65,11 @@ def _plans(world: World) -> Iterator[str]:
             f"a payload goes in {world.frame.slots} slots, each with gains of its own, and the plan does not follow "
             'them: slots may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
         )
+    if masked and world.offsets is not None and world.offsets.late is not None and world.scenario.radio.access == "oac":
+        yield (
+            "radio.timing_offset_s weakens what a sender's noise hides of others, and the plan does not count on it: "
+            'links may exceed epsilon_max; use objective = "own-noise"'
+        )
     fades = any(capability(named.model, "small_scale") for named in world.channel.models)
     if power.balance == "power" and power.schedule != "adaptive" and (fades or moves):
         yield (
@@ -80,6 +85,16 @@ def _air(world: World) -> Iterator[str]:
             f'radio.interference is "physical" on a graph by {topology}; loud nodes that are no neighbours drown what '
             "is meant to be heard: use a range or snr topology"
         )
+    for key, value, found in (
+        ("cfo_hz", radio.cfo_hz, world.offsets and world.offsets.cfo_hz),
+        ("timing_offset_s", radio.timing_offset_s, world.offsets and world.offsets.timing_s),
+    ):
+        given = any(value) if isinstance(value, list) else value != 0
+        if given and found is None:
+            yield (
+                f"radio.{key} is the same for all nodes and changes nothing: only differences matter; give one per "
+                'node, or { kind = "uniform", low, high }'
+            )
     if radio.csi.name == "pilots" and not radio.thermal_noise:
         yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
     if topology == "snr" and not any(capability(named.model, "loss_db") for named in world.channel.models):

@@ -123,6 +123,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
         orthogonal=orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
+        offsets=world.offsets,
     )
     releases = Releases(terms, pending)
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
@@ -131,7 +132,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         access=make_access(world),
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
-        weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal),
+        weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal, offsets=world.offsets),
         multiplier=make_multiplier(rule_for(scenario), nodes),
         releases=releases,
         ledger=ledger,
@@ -154,4 +155,5 @@ def _round_terms(world: World) -> RoundTerms:
         blocked_heard=capability(world.blockage, "still_heard"),
         z_over_air=scenario.radio.z_exchange == "air",
         always_complete=world.always_complete,
+        offsets=world.offsets,
     )

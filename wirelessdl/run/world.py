@@ -25,6 +25,7 @@ from wirelessdl.privacy.ledger import Terms
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.jammer import Jammer
+from wirelessdl.radio.offsets import Offsets
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.simulation import EventSimulation
@@ -38,6 +39,7 @@ class World:
 
     power_w: [K] budgets in W. thermal_w: receiver noise in W, 0 where the scenario leaves it out; noise_w: kTBF all the
     same. self_interference: share of its own emission that a node hears. client_indices: samples of each node.
+    offsets: of carriers and timing, None where no two nodes differ.
     """
 
     scenario: Scenario
@@ -64,6 +66,7 @@ class World:
     thermal_w: float
     noise_w: float
     self_interference: float
+    offsets: Offsets | None
     listeners: tuple[tuple[str, Listener], ...]
     user_files: tuple[UserFile, ...]
 

@@ -125,6 +125,19 @@ class RadioSection(Section):
         description="Standard deviation of the phase error per link and slot. A phase error attenuates a coordinate "
         "and adds crosstalk from the other coordinate of its symbol.",
     )
+    cfo_hz: PerNode = Field(
+        0.0,
+        json_schema_extra=_rule(f"must be {RULE}"),
+        description="Carrier frequency offset of each node: one number, a list or a distribution, as power_dbm. Only "
+        "differences between nodes matter, so one number for all changes nothing. Phases turn from a sender's pilots "
+        "to the end of its payload.",
+    )
+    timing_offset_s: PerNode = Field(
+        0.0,
+        json_schema_extra=_rule(f"must be {RULE}"),
+        description="How late each node is, likewise; any two nodes within a symbol, 1 / bandwidth_hz. A receiver "
+        "hears a part of the symbol before (a late sender) or after (an early one).",
+    )
     interference: Literal["none", "physical"] = Field(
         "none",
         description="none: a receiver hears only its neighbours (the paper); physical: every transmitter reaches every "

@@ -181,8 +181,8 @@ TABLES: dict[str, pa.Schema] = {
             ("distance_m", _F, "m", "length of the link"),
             ("gain", _F, "", "|h|, amplitude; root mean square over the slots of the frame"),
             ("gain_est", _F, "", "the receiver's estimate of |h|; root mean square over slots"),
-            ("phase_rad", _F, "rad", "phase error in the first slot; null without phase errors"),
-            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over slots"),
+            ("phase_rad", _F, "rad", "phase in the middle of the first slot; null where all are aligned"),
+            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over slots and symbols"),
             ("snr_db", _F, "dB", "power received from this sender over thermal noise; null without thermal noise"),
             (
                 "sinr_db",

@@ -1,0 +1,140 @@
+"""Carrier and timing offsets of nodes: what they do to a link's symbols after alignment by pilots.
+
+    phase of symbol n on j -> i    2 pi (f_j - f_i) (t_n - p_j)  =  constant[i, j] + theta_j(n) - theta_i(n)
+    constant[i, j]                 2 pi (f_j - f_i) (t_mid - p_j)
+    theta_j(n)                     2 pi f_j (n - (N - 1)/2) / B
+    symbol n as received           (1 - |b|) w_n + |b| w_(n-1 if b > 0, n+1 if b < 0),   b = (d_j - d_i) B
+
+    f_j, d_j   carrier offset in Hz and lateness in s of node j; only differences between nodes matter
+    p_j        middle of node j's own pilots in the turn; t_mid: middle of its payload; B: bandwidth
+    N          symbols of a payload slot; w_n: what j sends, zero outside the slot
+
+A phase is constant over a symbol, pulses are rectangular, and the receiver's filter is matched to them.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.links import Links
+from wirelessdl.radio.access import Turns
+from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.units import to_s
+
+_STILL = 0.1  # of the bandwidth, up to which a phase holds over a symbol: it turns by 0.6 rad, and 0.14 dB are lost
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Offsets of all nodes, `[K]` each, and the frame they show in; None where all nodes have the same."""
+
+    cfo_hz: FloatArray | None
+    timing_s: FloatArray | None
+    bandwidth_hz: float
+    frame: Frame
+
+    @staticmethod
+    def of(cfo_hz: FloatArray, timing_s: FloatArray, bandwidth_hz: float, frame: Frame) -> "Offsets | None":
+        """None where no two nodes differ. Raises ValueError where they differ by too much for a symbol."""
+        for key, values, most, words in (
+            ("cfo_hz", cfo_hz, _STILL * bandwidth_hz, "a tenth of bandwidth_hz, so that phases hold over a symbol"),
+            ("timing_offset_s", timing_s, 1.0 / bandwidth_hz, "a symbol, 1 / bandwidth_hz"),
+        ):
+            high, low = int(np.argmax(values)), int(np.argmin(values))
+            apart = float(values[high] - values[low])
+            if apart >= most:
+                raise ValueError(
+                    f"{key} of nodes {high} and {low} differs by {apart:.4g}; must be below {most:.4g}, {words}: lower "
+                    "either"
+                )
+        carrier, timing = (values if np.ptp(values) > 0 else None for values in (cfo_hz, timing_s))
+        if carrier is None and timing is None:
+            return None
+        return Offsets(None if carrier is None else carrier - carrier.mean(), timing, bandwidth_hz, frame)
+
+    @cached_property
+    def ramp_rad(self) -> FloatArray | None:
+        """Phase by which each node's carrier advances from symbol to symbol, `[K]`; None without carrier offsets."""
+        return None if self.cfo_hz is None else 2.0 * np.pi * self.cfo_hz / self.bandwidth_hz
+
+    @cached_property
+    def late(self) -> FloatArray | None:
+        """How late each node is, `[K]` in symbols; None without timing offsets."""
+        return None if self.timing_s is None else self.timing_s * self.bandwidth_hz
+
+    def lateness(self, links: Links) -> FloatArray:
+        """b of each link, `[links]`: how late its sender is for its receiver, in symbols."""
+        return np.zeros(len(links)) if self.late is None else self.late[links.tx] - self.late[links.rx]
+
+    def attenuation(self, links: Links) -> FloatArray:
+        """Mean of cos(theta_j - theta_i) over the symbols of a slot, `[links]`: sin(N x) / (N sin x), nearly a sinc."""
+        if self.ramp_rad is None:
+            return np.ones(len(links))
+        half = 0.5 * (self.ramp_rad[links.tx] - self.ramp_rad[links.rx])
+        count = self.frame.symbols
+        # a tenth of the bandwidth keeps |half| below pi/10, so only zero is singular
+        kept: FloatArray = np.divide(
+            np.sin(count * half), count * np.sin(half), out=np.ones(len(links)), where=half != 0
+        )
+        return kept
+
+    def masking_share(self, links: Links) -> FloatArray | None:
+        """Least share of each sender's noise power that masks others at the receiver, `[links]`; None: all of it.
+
+        The smallest singular value of (1 - |b|) w_n + |b| w_(n-1) is at least 1 - 2|b|: noise cancels there.
+        """
+        if self.late is None:
+            return None
+        return np.asarray(np.maximum(1.0 - 2.0 * np.abs(self.lateness(links)), 0.0) ** 2)
+
+    def aligned(self, channel: FrameChannel, turns: Turns) -> FrameChannel:
+        """The channel with the phases that carriers have gained from pilots to the middle of the payload."""
+        if self.cfo_hz is None:
+            return channel
+        heard, cfo_hz = channel.heard, self.cfo_hz
+        relative_hz = cfo_hz[heard.tx] - cfo_hz[heard.rx]
+        slots: list[SlotChannel] = []
+        for number, slot in enumerate(channel.slots):
+            gained = 2.0 * np.pi * relative_hz * self.wait_s(turns.turn, number)[heard.tx]
+            before = slot.phase_rad
+            slots.append(replace(slot, phase_rad=gained if before is None else before + gained))
+        return replace(channel, slots=tuple(slots))
+
+    def wait_s(self, turn: IntArray, slot: int) -> FloatArray:
+        """From the middle of each node's pilots to the middle of its payload, `[K]` s. turn: [K] in which each sends.
+
+        Pilots of a turn follow each other in the order of the nodes that send in it; under TDMA all have the same.
+        """
+        frame = self.frame
+        places = frame.pilot_ns // max(1, frame.own_pilot_ns)
+        place = np.zeros(len(turn), dtype=np.int64)
+        for number in np.unique(turn).tolist():
+            together = turn == number
+            place[together] = np.arange(together.sum()) % max(1, places)
+        feedback_ns = np.where((turn == 0) & (slot == 0), frame.feedback_ns, 0)
+        after_ns = frame.pilot_ns - (place + 0.5) * frame.own_pilot_ns + frame.guard_ns + feedback_ns
+        return np.asarray((after_ns + 0.5 * frame.payload_ns) / 1e9)
+
+    def in_words(self, links: Links) -> str:
+        """The worst of these links: phase across a payload slot, and what it costs."""
+        found: list[str] = []
+        if self.cfo_hz is not None:
+            apart_hz = np.abs(self.cfo_hz[links.tx] - self.cfo_hz[links.rx]).max(initial=0.0)
+            across = 2.0 * np.pi * apart_hz * to_s(self.frame.payload_ns)
+            gained = 2.0 * np.pi * apart_hz * float(self.wait_s(np.zeros(links.nodes, dtype=np.int64), 0).max())
+            kept = np.abs(self.attenuation(links)).min(initial=1.0)
+            found.append(
+                f"carriers up to {apart_hz:.3g} Hz apart, {across:.3g} rad across a payload slot ({_loss(kept)} by "
+                f"sinc), up to {gained:.3g} rad from pilots to its middle"
+            )
+        if self.timing_s is not None:
+            share = np.abs(self.lateness(links)).max(initial=0.0)
+            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
+        return "; ".join(found)
+
+
+def _loss(factor: float) -> str:
+    return f"{max(0.0, -20.0 * np.log10(factor)):.2g} dB lost" if factor > 0 else "all lost"
