@@ -102,16 +102,22 @@ def chebyshev(passes: int, high: float, low: float | None = None) -> Passes:
     return Passes(heard, -middle * heard, 1.0 - omega)
 
 
-def fitted(passes: int, eigenvalues: NDArray[Any]) -> Passes:
-    """Passes that leave least of the slowest mode, of symmetric intervals: plain where none is better.
+def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) -> Passes:
+    """Passes that leave least of the slowest mode, of intervals that keep lambda <= 1 - 2/M^2; plain if none is better.
 
-    eigenvalues: those of the A that is expected, `[K]`, with its 1; complex ones count by modulus of p.
+    eigenvalues: those of the A that is expected, `[K]`, with its 1; complex ones count by modulus of p. symmetric:
+    intervals [-high, high]. Otherwise they begin at the lowest eigenvalue (or 0, if that is higher): less
+    disagreement, as nodes keep a share of their own and no eigenvalue is near -1, for more receiver noise. One pass
+    is plain.
     """
-    _require_passes(passes)
+    if passes <= 1:
+        return plain(passes)
     others = np.delete(eigenvalues, np.argmin(np.abs(eigenvalues - 1.0))).astype(np.complex128)
-    radius = float(np.abs(others).max(initial=0.0))
-    ends = np.linspace(0.0, min(radius, most_lambda(passes)), _TRIED)
-    tried = [plain(passes), *(chebyshev(passes, float(end)) for end in ends[1:])]
+    radius, most = float(np.abs(others).max(initial=0.0)), most_lambda(passes)
+    low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
+    limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most
+    ends = np.linspace(0.0, min(radius, limit), _TRIED)[1:]
+    tried = [plain(passes), *(chebyshev(passes, float(end), -float(end) if symmetric else low) for end in ends)]
     slowest = [float(np.abs(one.factor(others)).max(initial=0.0)) for one in tried]
     return tried[int(np.argmin(slowest))]
 
