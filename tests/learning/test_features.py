@@ -5,8 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from wirelessdl.learning.data import FashionSubset
-from wirelessdl.learning.features import FEATURES, OrientedGradients
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.data import Dataset, FashionSubset
+from wirelessdl.learning.features import FEATURES, OrientedGradients, featured
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +140,59 @@ def test_a_linear_model_learns_more_from_features_than_from_pixels():
     found = accuracy(features.transform(data.train_x[rows]), features.transform(data.test_x))
     pixels = accuracy(*(data.normalised(part).reshape(len(part), -1) for part in (data.train_x[rows], data.test_x)))
     assert found > pixels + 0.02
+
+
+def small():
+    data = FashionSubset().load()
+    parts = (data.train_x[:30], data.train_y[:30], data.test_x[:20], data.test_y[:20])
+    return Dataset("small", *parts, classes=10, scale=255.0, mean=0.286, deviation=0.353)
+
+
+def test_a_data_set_of_features_is_used_as_it_is():
+    data, features = small(), OrientedGradients()
+    found = featured(data, features, "oriented-gradients", is_user_class=False)
+    assert found.shape == (441,)
+    assert np.array_equal(found.normalised(found.train_x), features.transform(data.train_x))
+    assert np.array_equal(found.test_x, features.transform(data.test_x))
+    assert np.array_equal(found.train_y, data.train_y)
+
+
+class Rows:
+    """The first four pixels, or what a test makes of them."""
+
+    def __init__(self, change=lambda rows: rows):
+        self.change = change
+
+    def transform(self, samples):
+        return self.change(samples.reshape(len(samples), -1)[:, 300:304].astype(float))
+
+
+def test_a_users_class_is_used():
+    data = small()
+    found = featured(data, Rows(), "my.py:Rows", is_user_class=True)
+    assert np.array_equal(found.train_x, data.train_x.reshape(30, -1)[:, 300:304])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows - rows.mean(axis=0), "by itself than among others"),
+        (lambda rows: rows + np.random.default_rng().normal(size=rows.shape), "by itself than among others"),
+        (lambda rows: rows[:, :, None], r"shape \(16, 4, 1\)"),
+        (lambda rows: rows[:-1], r"shape \(15, 4\)"),
+        (lambda rows: rows * np.nan, "not finite"),
+        (lambda rows: rows + 1e300, "not finite"),
+        (lambda rows: rows.astype(str), "expected numbers"),
+        (lambda rows: rows / None, "my.py:Rows.transform raised TypeError"),
+        (lambda rows: rows[:, : 2 + (len(rows) == 30)], "3 features of training samples and 2 of test"),
+    ],
+)
+def test_a_users_class_that_leaks_or_breaks_is_refused(change, words):
+    with pytest.raises(ContractError, match=words):
+        featured(small(), Rows(change), "my.py:Rows", is_user_class=True)
+
+
+def test_a_built_in_class_that_cannot_read_the_samples_names_its_key():
+    data = Dataset("flat", np.ones((4, 50)), np.zeros(4, int), np.ones((4, 50)), np.zeros(4, int), classes=2)
+    with pytest.raises(ContractError, match=r"^learning\.features: samples have shape"):
+        featured(data, OrientedGradients(), "oriented-gradients", is_user_class=False)

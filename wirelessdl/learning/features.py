@@ -16,14 +16,21 @@ Scale has no effect: stored pixels of 0..255 and 0..1 give the same features. Va
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
+from wirelessdl.contract import Guard
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.data.dataset import Dataset
+
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache
+_TRIED = 16  # samples in the trial of a user's class
+_TOLERANCE = 1e-5  # of a sample's features alone and among others, relative: sums may have another order
 
 
 class Features(Protocol):
@@ -93,6 +100,51 @@ class OrientedGradients:
 
 
 FEATURES: dict[str, Callable[..., Features]] = {"oriented-gradients": OrientedGradients}
+
+
+def featured(data: Dataset, features: Features, name: str, *, is_user_class: bool) -> Dataset:
+    """The data set with features for samples, as float32. name: what messages call the class.
+
+    A user's class is tried first, on test samples: each must have the features that it has by itself.
+    """
+
+    def transform(samples: NDArray[Any]) -> Float32Array:
+        with Guard(f"learning.features: {name}.transform", is_user_class, built_in="learning.features: "):
+            given = features.transform(samples)
+        found = np.asarray(given)
+        if found.ndim != 2 or len(found) != len(samples) or not found.shape[1] or found.dtype.kind not in "fiub":
+            raise ContractError(
+                f"{name}.transform returned {found.dtype} of shape {found.shape}, expected numbers of shape "
+                f"({len(samples)}, features), one row per sample"
+            )
+        with np.errstate(over="ignore"):  # said below, in words
+            rows = found.astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise ContractError(f"{name}.transform returned features that are not finite float32 numbers")
+        return rows
+
+    if is_user_class:
+        _try_alone(transform, data.test_x[:_TRIED], name)
+    train_x, test_x = transform(data.train_x), transform(data.test_x)
+    if train_x.shape[1] != test_x.shape[1]:
+        raise ContractError(
+            f"{name}.transform returned {train_x.shape[1]} features of training samples and {test_x.shape[1]} of test "
+            "samples; must be as many of every sample"
+        )
+    return replace(data, train_x=train_x, test_x=test_x, scale=1.0, mean=0.0, deviation=1.0)
+
+
+def _try_alone(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any], name: str) -> None:
+    together = transform(samples)
+    for row in range(len(samples)):
+        alone = transform(samples[row : row + 1])[0]
+        if alone.shape != together[row].shape or not np.allclose(
+            alone, together[row], rtol=_TOLERANCE, atol=_TOLERANCE * float(np.abs(together).max(initial=0.0))
+        ):
+            raise ContractError(
+                f"{name}.transform gives a sample other features by itself than among others; epsilon needs features "
+                "of one sample at a time, without statistics of a batch, random numbers or memory"
+            )
 
 
 def as_images(samples: NDArray[Any]) -> NDArray[Any]:
