@@ -15,6 +15,7 @@ PACKAGE = ROOT / "wirelessdl"
 BASE = {
     "memory",
     "arrays",
+    "chebyshev",
     "contract",
     "counter_rng",
     "errors",

@@ -2,7 +2,8 @@
 
 Batches come from a counter-based generator whose counter is (node, round). Noise comes from torch,
 one generator reseeded per node and round: three times as fast. Torch's CPU generator takes 32 seed
-bits, so seeds are a bijection of (round, node, purpose), never a hash that could collide.
+bits, so seeds are a bijection of (round, node, purpose), never a hash that could collide. What two nodes share is keyed
+by (round, pair); its keys count down from where those of the nodes count up, so the two never meet (`most_rounds`).
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,11 @@ from wirelessdl.streams import Streams
 _WORD = 0xFFFFFFFF
 _PURPOSES = ("noise", "thermal")
 MOST_NODE_ROUNDS = 2**32 // len(_PURPOSES)  # nodes times rounds that have seeds of their own
+
+
+def most_rounds(nodes: int, *, pairs: bool) -> int:
+    """Rounds whose noise has 32-bit seeds of its own, round 0 not counted; pairs: any two nodes may share noise."""
+    return 2**32 // (len(_PURPOSES) * nodes + (nodes * (nodes - 1) // 2 if pairs else 0)) - 1
 
 
 class NodeDraws:
@@ -53,6 +59,13 @@ class NodeDraws:
             key = (round * self._nodes + node) * len(_PURPOSES) + _PURPOSES.index(purpose)
             self._torch.manual_seed(_scramble(self._base + key))
             out[row].normal_(generator=self._torch)
+
+    def fill_pair(self, out: torch.Tensor, round: int, low: int, high: int) -> None:
+        """Fill `out`, one row, with the standard normal numbers that two nodes share; low < high."""
+        pairs = self._nodes * (self._nodes - 1) // 2
+        key = round * pairs + high * (high - 1) // 2 + low
+        self._torch.manual_seed(_scramble(self._base - 1 - key))
+        out.normal_(generator=self._torch)
 
 
 def _scramble(word: int) -> int:

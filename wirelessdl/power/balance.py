@@ -9,6 +9,10 @@ With A[i, i] = 1/(d_i + 1) the rest of column j must sum to d_j/(d_j + 1), like 
 (Sinkhorn scaling.) It exists if and only if the marginals can be met with a positive weight on every link, which a
 star, a path of odd length or a node with two leaves cannot: `support_margin` tests that by a linear program before
 anything is scaled. Receivers are unchanged; the cost is received power.
+
+Partial balancing goes part of the way: amplitude_j = sqrt(P_j) (w_j/sqrt(P_j))^e, up to a common factor, e from 0
+(full power) to 1 (balanced by power). Receivers balance what is left (`mixing.balanced_air`). Weak nodes are then
+heard beside strong ones, so the spectral gap is wider than by receivers alone, for less received power than at e = 1.
 """
 
 import numpy as np
@@ -66,3 +70,23 @@ def balancing_amplitudes(links: Links, gain: FloatArray) -> tuple[FloatArray | N
         weight = marginal / column
         weight /= weight.max()
     return None, f"scaling did not settle in {_STEPS} steps (gains too uneven)"
+
+
+def partial_amplitudes(
+    links: Links, gain: FloatArray, limit_w: FloatArray | float, exponent: float
+) -> tuple[FloatArray | None, str]:
+    """sqrt(W) that each node sends its model with, `[K]`, and an empty text; or None and why no powers balance.
+
+    gain: [links] |h|. limit_w: most that the model may take, one number or [K], W; at least one node takes all of it.
+    exponent: 0 leaves full power, 1 balances by power alone.
+    """
+    if not 0.0 <= exponent <= 1.0:
+        raise ValueError(f"exponent is {exponent}; must be from 0, full power, to 1, balanced by power")
+    most = np.sqrt(np.broadcast_to(np.asarray(limit_w, dtype=np.float64), links.nodes))
+    if exponent == 0.0:
+        return most, ""  # exists on every graph
+    weight, reason = balancing_amplitudes(links, gain)
+    if weight is None:
+        return None, reason
+    share = weight / most
+    return most * (share / share.max()) ** exponent, ""

@@ -1,0 +1,198 @@
+"""Features come from each sample alone, nothing is fitted, and they are worth having."""
+
+import time
+
+import numpy as np
+import pytest
+
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.data import Dataset, FashionSubset
+from wirelessdl.learning.features import FEATURES, OrientedGradients, featured
+
+
+@pytest.fixture(scope="module")
+def images():
+    return FashionSubset().load().test_x[:700]  # more than one block
+
+
+def slow_twin(image, grid, orientations, norm):
+    """One grey image, pixel by pixel."""
+    height, width = image.shape
+    pixel = image.astype(float) / max(image.max(), 1)
+    intensity, gradient = np.zeros((grid, grid)), np.zeros((orientations, grid, grid))
+    area = np.zeros((grid, grid))
+    for y in range(height):
+        for x in range(width):
+            cell = (y * grid // height, x * grid // width)
+            right = pixel[y, min(x + 1, width - 1)] - pixel[y, max(x - 1, 0)]
+            down = pixel[min(y + 1, height - 1), x] - pixel[max(y - 1, 0), x]
+            angle = np.degrees(np.arctan2(down, right))
+            nearest = round(angle / (360 / orientations)) % orientations
+            intensity[cell] += pixel[y, x]
+            gradient[(nearest, *cell)] += np.hypot(right, down)
+            area[cell] += 1
+    groups = [np.sqrt(intensity / area).ravel(), np.sqrt(gradient / area).ravel()]
+    groups = [group / (np.linalg.norm(group) or 1.0) for group in groups]
+    features = np.concatenate(groups)
+    return norm * features / (np.linalg.norm(features) or 1.0)
+
+
+@pytest.mark.parametrize(("grid", "orientations", "norm"), [(7, 8, 10.0), (5, 6, 1.0)])
+def test_features_equal_the_pixel_by_pixel_twin(images, grid, orientations, norm):
+    found = OrientedGradients(norm=norm, grid=grid, orientations=orientations).transform(images[:6])
+    expected = [slow_twin(image, grid, orientations, norm) for image in images[:6]]
+    assert found.shape == (6, grid**2 * (1 + orientations))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=2e-6 * norm)  # float32
+
+
+def test_a_row_depends_on_its_own_sample_alone(images):
+    features, rng = OrientedGradients(), np.random.default_rng(0)
+    together = features.transform(images)
+    for row in (0, 1, 499, 500, 699):
+        assert np.array_equal(features.transform(images[row : row + 1])[0], together[row])
+    order = rng.permutation(len(images))
+    assert np.array_equal(features.transform(images[order]), together[order])
+    others = rng.integers(0, 256, images.shape, dtype=np.uint8)
+    others[3] = images[3]
+    assert np.array_equal(features.transform(others)[3], together[3])
+
+
+def test_nothing_is_remembered_between_calls(images):
+    features = OrientedGradients()
+    before = features.transform(images[:5])
+    features.transform(images[5:] // 3)
+    assert np.array_equal(features.transform(images[:5]), before)
+
+
+def test_every_sample_has_the_same_norm_and_both_groups_weigh_alike(images):
+    found = OrientedGradients(norm=4.0).transform(images).astype(np.float64)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 4.0, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found[:, :49], axis=1), 4.0 / np.sqrt(2), rtol=1e-6)
+    assert found.min() >= 0
+
+
+def test_stored_pixels_fractions_and_flat_rows_are_the_same_image(images):
+    features, few = OrientedGradients(), images[:20]
+    stored = features.transform(few)
+    np.testing.assert_allclose(features.transform(few / 255.0), stored, atol=1e-5)
+    np.testing.assert_allclose(features.transform(few / 255.0 * 1e200), stored, atol=1e-5)
+    assert np.array_equal(features.transform(few.reshape(20, -1)), stored)
+    assert np.array_equal(features.transform(few[:, None]), stored)
+
+
+def test_opposite_edges_differ():
+    ramp = np.tile(np.arange(28.0), (1, 28, 1))
+    found = OrientedGradients().transform(np.concatenate([ramp, ramp[:, :, ::-1], ramp.transpose(0, 2, 1)]))
+    direction = found.reshape(3, 9, 49)[:, 1:].sum(axis=2)
+    assert [list(np.flatnonzero(row)) for row in direction] == [[0], [4], [2]]
+
+
+def test_black_and_even_images_give_finite_features():
+    found = OrientedGradients().transform(np.stack([np.zeros((28, 28)), np.full((28, 28), -1.0), np.ones((28, 28))]))
+    assert not found[:2].any()
+    np.testing.assert_allclose(found[2], [10 / 7] * 49 + [0.0] * 392, rtol=1e-6)
+
+
+def test_colour_images_of_other_sizes_have_intensity_per_channel_and_gradients_of_their_mean():
+    colour = np.random.default_rng(1).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
+    found = OrientedGradients().transform(colour)
+    assert found.shape == (4, 49 * 11)
+    assert np.array_equal(OrientedGradients().transform(colour.reshape(4, -1)), found)
+    grey = OrientedGradients().transform(colour.mean(axis=1))
+    np.testing.assert_allclose(found[:, 147:], grey[:, 49:], atol=1e-5)
+    swapped = OrientedGradients().transform(colour[:, [1, 0, 2]])
+    np.testing.assert_allclose(swapped[:, :49], found[:, 49:98], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"), [((2, 50), "not an image"), ((2, 6, 28), "smaller than the grid"), ((2, 1, 1, 28, 28), "not")]
+)
+def test_what_is_no_image_is_refused(shape, words):
+    with pytest.raises(ValueError, match=words):
+        OrientedGradients().transform(np.ones(shape))
+
+
+def test_features_are_found_by_name():
+    assert FEATURES["oriented-gradients"]().transform(np.ones((1, 28, 28))).shape == (1, 441)
+
+
+def test_the_bundled_images_take_about_a_second(images):
+    images = np.concatenate([images] * 18)[:12_000]
+    start = time.process_time()
+    OrientedGradients().transform(images)
+    assert time.process_time() - start < 5.0  # 0.9 s measured; a busy machine has slower caches
+
+
+def test_a_linear_model_learns_more_from_features_than_from_pixels():
+    data = FashionSubset().load()
+    rows = np.arange(0, len(data.train_y), 8)
+    hot = np.eye(10)[data.train_y[rows]]
+
+    def accuracy(train, test):
+        """Ridge regression on class indicators; the penalty is a thousandth of the mean square."""
+        train, test = (np.column_stack([part, np.ones(len(part))]) for part in (train, test))
+        gram = train.T @ train
+        weights = np.linalg.solve(gram + 1e-3 * np.trace(gram) / len(gram) * np.eye(len(gram)), train.T @ hot)
+        return np.mean(np.argmax(test @ weights, axis=1) == data.test_y)
+
+    features = OrientedGradients()
+    found = accuracy(features.transform(data.train_x[rows]), features.transform(data.test_x))
+    pixels = accuracy(*(data.normalised(part).reshape(len(part), -1) for part in (data.train_x[rows], data.test_x)))
+    assert found > pixels + 0.02
+
+
+def small():
+    data = FashionSubset().load()
+    parts = (data.train_x[:30], data.train_y[:30], data.test_x[:20], data.test_y[:20])
+    return Dataset("small", *parts, classes=10, scale=255.0, mean=0.286, deviation=0.353)
+
+
+def test_a_data_set_of_features_is_used_as_it_is():
+    data, features = small(), OrientedGradients()
+    found = featured(data, features, "oriented-gradients", is_user_class=False)
+    assert found.shape == (441,)
+    assert np.array_equal(found.normalised(found.train_x), features.transform(data.train_x))
+    assert np.array_equal(found.test_x, features.transform(data.test_x))
+    assert np.array_equal(found.train_y, data.train_y)
+
+
+class Rows:
+    """The first four pixels, or what a test makes of them."""
+
+    def __init__(self, change=lambda rows: rows):
+        self.change = change
+
+    def transform(self, samples):
+        return self.change(samples.reshape(len(samples), -1)[:, 300:304].astype(float))
+
+
+def test_a_users_class_is_used():
+    data = small()
+    found = featured(data, Rows(), "my.py:Rows", is_user_class=True)
+    assert np.array_equal(found.train_x, data.train_x.reshape(30, -1)[:, 300:304])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows - rows.mean(axis=0), "by itself than among others"),
+        (lambda rows: rows + np.random.default_rng().normal(size=rows.shape), "by itself than among others"),
+        (lambda rows: rows[:, :, None], r"shape \(16, 4, 1\)"),
+        (lambda rows: rows[:-1], r"shape \(15, 4\)"),
+        (lambda rows: rows * np.nan, "not finite"),
+        (lambda rows: rows + 1e300, "not finite"),
+        (lambda rows: rows.astype(str), "expected numbers"),
+        (lambda rows: rows / None, "my.py:Rows.transform raised TypeError"),
+        (lambda rows: rows[:, : 2 + (len(rows) == 30)], "3 features of training samples and 2 of test"),
+    ],
+)
+def test_a_users_class_that_leaks_or_breaks_is_refused(change, words):
+    with pytest.raises(ContractError, match=words):
+        featured(small(), Rows(change), "my.py:Rows", is_user_class=True)
+
+
+def test_a_built_in_class_that_cannot_read_the_samples_names_its_key():
+    data = Dataset("flat", np.ones((4, 50)), np.zeros(4, int), np.ones((4, 50)), np.zeros(4, int), classes=2)
+    with pytest.raises(ContractError, match=r"^learning\.features: samples have shape"):
+        featured(data, OrientedGradients(), "oriented-gradients", is_user_class=False)

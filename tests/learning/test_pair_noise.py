@@ -1,0 +1,193 @@
+"""Noise of pairs has the covariance that the proof assumes, drawn in one go or pair by pair."""
+
+import numpy as np
+import pytest
+import torch
+
+from wirelessdl.learning.draws import NodeDraws, most_rounds
+from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
+from wirelessdl.streams import Streams
+
+CPU = torch.device("cpu")
+
+
+def covariance(own, pair, on_air):
+    """diag(a^2) + Laplacian(b^2) of those on air; partners off air stay on the diagonal. pair: [K, K]."""
+    sigma = np.diag(own**2 + (pair**2).sum(axis=1)) - pair**2
+    return sigma * np.outer(on_air, on_air)
+
+
+def complete(pair, group):
+    """b of every pair, [K, K], from b per node and groups."""
+    same = (group[:, None] == group) & (group[:, None] >= 0)
+    return np.where(same & ~np.eye(len(group), dtype=bool), pair[:, None], 0.0)
+
+
+def slow_twin(own, pair, on_air, samples, rng):
+    """Every u_j and v_jk in plain loops, [K, samples]."""
+    nodes = len(own)
+    noise = np.zeros((nodes, samples))
+    for j in range(nodes):
+        noise[j] += own[j] * rng.standard_normal(samples)
+    for j in range(nodes):
+        for k in range(j + 1, nodes):
+            shared = rng.standard_normal(samples)
+            noise[j] += pair[j, k] * shared
+            noise[k] -= pair[j, k] * shared
+    noise[~on_air] = 0.0
+    return noise
+
+
+def group_map(own, pair, group, on_air):
+    """The linear map of GroupNoise as a matrix."""
+    made = GroupNoise.make(own, pair, group, on_air, device=CPU, dtype=torch.float64)
+    matrix = torch.eye(len(own), dtype=torch.float64)
+    made.apply(matrix)
+    return matrix.numpy()
+
+
+def assert_sampled(noise, sigma):
+    """A product of two normals of covariance S has variance S_ii S_jj + S_ij^2; 4 deviations, 36 entries at most."""
+    found = noise @ noise.T / noise.shape[1]
+    error = np.sqrt((np.outer(np.diag(sigma), np.diag(sigma)) + sigma**2) / noise.shape[1])
+    assert (np.abs(found - sigma) <= 4 * error).all()
+
+
+ONE = np.zeros(6, dtype=np.int64)
+TWO = np.array([0, 1, 0, 1, 1, -1])
+ALL = np.ones(6, dtype=bool)
+SOME = np.array([True, False, True, True, True, True])
+EQUAL = np.full(6, 0.4)
+UNEQUAL = np.array([0.4, 0.1, 1.0, 0.4, 2.0, 0.7])
+CASES = {
+    "complete": (EQUAL, np.full(6, 0.6), ONE, ALL),
+    "complete, unequal own noise": (UNEQUAL, np.full(6, 0.6), ONE, ALL),
+    "complete, one fell silent": (UNEQUAL, np.full(6, 0.6), ONE, SOME),
+    "groups": (EQUAL, np.array([0.3, 0.9, 0.3, 0.9, 0.9, 0.9]), TWO, ALL),
+    "groups, unequal, one fell silent": (UNEQUAL, np.array([0.3, 0.9, 0.3, 0.9, 0.9, 0.9]), TWO, SOME),
+    "no pairs": (UNEQUAL, np.full(6, 0.6), np.full(6, -1), SOME),
+    "nothing shared": (UNEQUAL, np.zeros(6), ONE, ALL),
+    "no own noise": (np.zeros(6), np.full(6, 0.6), ONE, ALL),
+    "no noise": (np.zeros(6), np.zeros(6), ONE, ALL),
+    "nobody": (EQUAL, np.full(6, 0.6), ONE, ~ALL),
+    "a group of one": (EQUAL, np.full(6, 0.6), np.arange(6), ALL),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_one_draw_per_node_has_the_covariance_of_all_pairs(case):
+    own, pair, group, on_air = case
+    matrix = group_map(own, pair, group, on_air)
+    np.testing.assert_allclose(matrix @ matrix.T, covariance(own, complete(pair, group), on_air), atol=1e-12)
+
+
+def test_equal_noise_is_the_closed_form():
+    own, ratio, nodes = 0.4, 1.5, 6
+    matrix = group_map(EQUAL, np.full(6, own * ratio), ONE, ALL)
+    root = np.sqrt(1 + nodes * ratio**2)
+    expected = own * root * (np.eye(nodes) - (1 - 1 / root) / nodes)
+    np.testing.assert_allclose(matrix, expected, atol=1e-12)
+
+
+def test_what_the_whole_network_adds_is_own_noise_alone():
+    """Pairs cancel in the sum: its variance is that of own noise, also where b is a million times a."""
+    for ratio in (1.0, 1e3, 1e6):
+        matrix = group_map(UNEQUAL, np.full(6, ratio), ONE, ALL)
+        assert np.sum(matrix.sum(axis=0) ** 2) == pytest.approx(np.sum(UNEQUAL**2), rel=1e-15 * ratio**2 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["complete", "complete, one fell silent", "groups, unequal, one fell silent"])
+def test_samples_of_both_ways_have_the_covariance_of_the_formula(name):
+    own, pair, group, on_air = CASES[name]
+    sigma, rng, samples = covariance(own, complete(pair, group), on_air), np.random.default_rng(2), 20_000
+    draws = torch.as_tensor(rng.standard_normal((6, samples)), dtype=torch.float32)
+    GroupNoise.make(own, pair, group, on_air, device=CPU, dtype=torch.float32).apply(draws)
+    assert_sampled(draws.double().numpy(), sigma)
+    assert_sampled(slow_twin(own, complete(pair, group), on_air, samples, rng), sigma)
+
+
+def test_unequal_pairs_within_a_group_are_refused():
+    with pytest.raises(ValueError, match="differs within a group"):
+        GroupNoise.make(EQUAL, np.arange(6.0), ONE, ALL, device=CPU, dtype=torch.float32)
+
+
+LOW, HIGH, SHARED = np.array([0, 0, 1, 2, 4]), np.array([1, 3, 2, 5, 5]), np.array([0.5, 1.0, 0.2, 2.0, 0.7])
+
+
+def edges(on_air=ALL, own=UNEQUAL):
+    return EdgeNoise.make(own, LOW, HIGH, SHARED, on_air)
+
+
+@pytest.mark.parametrize("on_air", [ALL, SOME])
+def test_noise_of_edges_is_an_exact_map_of_the_draws(on_air):
+    """Own draws and pair draws are unit vectors: the rows are the coefficients of every u and v."""
+    width = 6 + len(LOW)
+    draws = torch.eye(6, width, dtype=torch.float64)
+    pairs = list(zip(LOW, HIGH))
+
+    def unit(out, low, high):
+        out.zero_()
+        out[6 + pairs.index((low, high))] = 1.0
+
+    edges(on_air).apply(draws, unit)
+    matrix, dense = draws.numpy(), np.zeros((6, 6))
+    dense[LOW, HIGH] = dense[HIGH, LOW] = SHARED
+    np.testing.assert_allclose(matrix @ matrix.T, covariance(UNEQUAL, dense, on_air), atol=1e-12)
+
+
+def keyed(round, streams=None, nodes=None, order=slice(None), size=50, noise=None):
+    """Noise of edges from keyed draws, all rows or those named."""
+    rows = range(6) if nodes is None else nodes
+    source = NodeDraws(streams or Streams(3), 6, CPU)
+    draws = torch.empty(len(rows), size)
+    source.fill_normal(draws, round, "noise", rows)
+    given = noise or EdgeNoise.make(UNEQUAL, HIGH[order], LOW[order], SHARED[order], ALL)
+    given.apply(draws, lambda out, low, high: source.fill_pair(out, round, low, high), rows)
+    return draws
+
+
+def test_keyed_noise_does_not_depend_on_batching_order_or_earlier_rounds():
+    together = keyed(4)
+    assert torch.equal(keyed(4), together)
+    assert torch.equal(keyed(4, order=slice(None, None, -1)), together)
+    for part in (range(0, 2), range(2, 5), range(5, 6)):
+        assert torch.equal(keyed(4, nodes=part), together[part.start : part.stop])
+    assert not torch.equal(keyed(5), together)
+    assert not torch.equal(keyed(4, streams=Streams(3, run=2)), together)
+
+
+def test_keyed_noise_has_the_covariance_of_the_formula():
+    dense = np.zeros((6, 6))
+    dense[LOW, HIGH] = dense[HIGH, LOW] = SHARED
+    assert_sampled(keyed(1, size=20_000).double().numpy(), covariance(UNEQUAL, dense, ALL))
+
+
+def test_draws_of_nodes_and_pairs_are_all_different():
+    """No seed is used twice: the first numbers of every node, purpose, pair and round differ."""
+    source, rounds, out = NodeDraws(Streams(1), 5, CPU), 40, torch.empty(1, 2)
+    seen = []
+    for round in range(1, rounds + 1):
+        for node in range(5):
+            for purpose in ("noise", "thermal"):
+                source.fill_normal(out, round, purpose, [node])
+                seen.append(tuple(out[0].tolist()))
+        for high in range(5):
+            for low in range(high):
+                source.fill_pair(out[0], round, low, high)
+                seen.append(tuple(out[0].tolist()))
+    assert len(set(seen)) == len(seen) == rounds * (10 + 10)
+
+
+def test_keys_of_nodes_and_pairs_fill_the_seeds_without_meeting():
+    for nodes in (2, 20, 1000, 3000):
+        rounds, pairs = most_rounds(nodes, pairs=True), nodes * (nodes - 1) // 2
+        highest = ((rounds * nodes + nodes - 1) * 2) + 1
+        lowest = -1 - (rounds * pairs + pairs - 1)
+        assert highest - lowest < 2**32
+        assert highest - lowest + 2 * nodes + pairs >= 2**32  # one more round would not fit
+
+
+def test_a_pair_named_twice_is_refused():
+    for one, other in (([0, 1], [1, 0]), ([2, 0], [2, 1])):
+        with pytest.raises(ValueError, match="twice"):
+            EdgeNoise.make(UNEQUAL, np.array(one), np.array(other), np.ones(2), ALL)

@@ -1,0 +1,177 @@
+"""Passes over the air apply the polynomial they promise, keep the mean, and do not blow up noise."""
+
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev as cheb
+
+from wirelessdl.chebyshev import chebyshev, fitted, most_lambda, plain, response
+from wirelessdl.mixing import balanced_mixing
+
+
+def random_mixing(seed, nodes=7):
+    """Doubly stochastic weights of a directed graph with uneven gains: not symmetric, complex eigenvalues."""
+    rng = np.random.default_rng(seed)
+    gain = np.where(rng.random((nodes, nodes)) < 0.5, 10 ** rng.uniform(-1, 0, (nodes, nodes)), 0.0)
+    gain += np.roll(np.eye(nodes), 1, axis=1)
+    np.fill_diagonal(gain, 0.0)
+    return balanced_mixing(gain, np.ones(nodes), 1.0)
+
+
+def slow_twin(passes, matrices, start, receiver):
+    """The recurrence as the nodes run it, with receiver noise [M, K, ...] in every pass."""
+    earlier, now = None, start
+    for k, matrix in enumerate(matrices):
+        heard = matrix @ now + receiver[k]
+        new = passes.heard[k] * heard + passes.kept[k] * now
+        if k:
+            new = new + passes.before[k] * earlier
+        earlier, now = now, new
+    return now
+
+
+def explicit(matrix, passes, low, high):
+    """T_M((A - m)/e) / T_M((1 - m)/e) from the coefficients of T_M in powers, by Horner's rule."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    power = cheb.cheb2poly([0] * passes + [1])
+    scaled = (matrix - middle * np.eye(len(matrix))) / half
+    result = np.zeros_like(matrix)
+    for coefficient in power[::-1]:
+        result = result @ scaled + coefficient * np.eye(len(matrix))
+    return result / np.polynomial.polynomial.polyval((1 - middle) / half, power)
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize("interval", [(-0.4, 0.4), (-0.2, 0.3), (0.0, 0.45)])
+def test_passes_apply_the_polynomial_with_value_one_at_one(passes, interval):
+    low, high = interval
+    if passes == 1:
+        low = high = low + high
+        expected = (random_mixing(1) - low * np.eye(7)) / (1 - low)
+    else:
+        expected = explicit(random_mixing(1), passes, low, high)
+    made = chebyshev(passes, high, low)
+    assert made.factor(np.array([1.0]))[0] == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(response(made, random_mixing(1)).mixing, expected, atol=1e-10)
+
+
+def test_the_examples_have_complex_eigenvalues():
+    assert max(np.abs(np.linalg.eigvals(random_mixing(seed)).imag).max() for seed in range(3)) > 0.05
+
+
+def test_plain_passes_are_powers():
+    np.testing.assert_allclose(
+        response(plain(5), random_mixing(2)).mixing, np.linalg.matrix_power(random_mixing(2), 5), atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("made", [plain(5), chebyshev(5, 0.9), chebyshev(5, 0.7, -0.3)])
+def test_the_response_is_that_of_the_recurrence_with_fresh_gains_in_every_pass(made):
+    matrices, nodes = [random_mixing(seed) for seed in range(5)], 7
+    found = response(made, matrices)
+    silence = np.zeros((5, nodes, nodes))
+    np.testing.assert_allclose(found.mixing, slow_twin(made, matrices, np.eye(nodes), silence), atol=1e-12)
+    for k in range(5):
+        receiver = silence.copy()
+        receiver[k] = np.eye(nodes)
+        only = slow_twin(made, matrices, np.zeros((nodes, nodes)), receiver)
+        np.testing.assert_allclose(found.noise[k], only, atol=1e-12)
+
+
+def test_rows_and_columns_sum_to_one_with_fresh_gains():
+    found = response(chebyshev(6, 0.9), [random_mixing(seed) for seed in range(6)])
+    np.testing.assert_allclose(found.mixing.sum(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(found.mixing.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_rows_sum_to_one_where_the_weights_are_not_balanced():
+    rng = np.random.default_rng(0)
+    matrices = [weights / weights.sum(axis=1, keepdims=True) for weights in rng.random((4, 5, 5))]
+    found = response(chebyshev(4, 0.8, -0.1), matrices).mixing
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+    assert np.abs(found.sum(axis=0) - 1.0).max() > 0.01
+
+
+def test_predicted_variances_are_those_of_sampled_receiver_noise():
+    matrices, samples = [random_mixing(seed) for seed in range(4)], 20_000
+    made, rng = chebyshev(4, 0.85), np.random.default_rng(3)
+    receiver = rng.uniform(0.5, 2.0, (4, 7))
+    drawn = rng.standard_normal((4, 7, samples)) * np.sqrt(receiver)[:, :, None]
+    left = slow_twin(made, matrices, np.zeros((7, samples)), drawn)
+    found = response(made, matrices)
+    error = 4 * np.sqrt(2 / samples)  # of a sampled variance, relative, 4 deviations
+    np.testing.assert_allclose(found.variance(receiver), left.var(axis=1), rtol=error)
+    assert found.mean_variance(receiver) == pytest.approx(left.mean(axis=0).var(), rel=error)
+    np.testing.assert_allclose(found.variance(receiver[0]), found.variance(np.tile(receiver[0], (4, 1))))
+
+
+@pytest.mark.parametrize("passes", [2, 3, 6, 12, 30])
+def test_at_the_widest_interval_noise_is_not_amplified(passes):
+    """What was sent comes out no larger in any mode, and within the interval at most 1 / cosh(2) = .266 of it."""
+    widest = most_lambda(passes)
+    made = chebyshev(passes, widest)
+    inside = np.linspace(-widest, widest, 501)
+    assert np.abs(made.factor(inside)).max() <= 1 / np.cosh(2)
+    assert np.abs(made.factor(np.linspace(-1, 1, 1001))).max() <= 1 + 1e-12
+    assert made.heard.max() < 2
+    with pytest.raises(ValueError, match="amplify noise"):
+        chebyshev(passes, (1 + widest) / 2)
+
+
+def path_mixing(nodes=12):
+    """A chain of nodes, which averages slowly."""
+    gain = np.eye(nodes, k=1) + np.eye(nodes, k=-1)
+    return balanced_mixing(gain, np.ones(nodes), 1.0)
+
+
+def test_fitted_passes_leave_less_disagreement_than_plain_ones():
+    matrix = path_mixing()
+    eigenvalues = np.linalg.eigvals(matrix)
+
+    def disagreement(passes):
+        return np.linalg.norm(response(passes, matrix).mixing - 1 / 12)
+
+    assert disagreement(fitted(6, eigenvalues)) < 0.8 * disagreement(plain(6))
+    assert disagreement(fitted(30, eigenvalues)) < 0.1 * disagreement(plain(30))
+
+
+def test_intervals_from_the_lowest_eigenvalue_leave_less_for_more_noise():
+    matrix = path_mixing()
+    both, upper = (fitted(6, np.linalg.eigvals(matrix), symmetric=symmetric) for symmetric in (True, False))
+    left, noise = zip(
+        *(
+            (np.linalg.norm(found.mixing - 1 / 12), found.variance(np.ones(12)).mean())
+            for found in (response(both, matrix), response(upper, matrix))
+        )
+    )
+    assert left[1] < 0.95 * left[0]
+    assert noise[0] < noise[1]
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("passes", [1, 2, 6])
+def test_fitted_passes_are_never_slower_than_plain_ones(seed, passes, symmetric):
+    eigenvalues = np.linalg.eigvals(random_mixing(seed))
+    others = np.delete(eigenvalues, np.argmin(np.abs(eigenvalues - 1)))
+    slowest = np.abs(fitted(passes, eigenvalues, symmetric=symmetric).factor(others)).max()
+    assert slowest <= np.abs(others).max() ** passes * (1 + 1e-12)
+
+
+def test_eigenvalues_on_a_circle_get_plain_passes():
+    """A directed ring that keeps nothing turns modes without shrinking them; no interval helps."""
+    ring = 0.5 * np.roll(np.eye(8), 1, axis=1) + 0.5 / 8
+    assert np.array_equal(fitted(4, np.linalg.eigvals(ring)).heard, np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plain(0), "passes is 0"),
+        (lambda: chebyshev(4, 1.0), "must be within"),
+        (lambda: chebyshev(4, 0.2, 0.5), "low end first"),
+        (lambda: response(plain(3), [np.eye(2)] * 2), "2 matrices for 3 passes"),
+    ],
+)
+def test_what_makes_no_polynomial_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,144 @@
+"""Averaging faster than by A alone: M passes over the air that together apply a polynomial of A.
+
+    y_0 = w,   y_{k+1} = a_k A_k y_k + b_k y_k + c_k y_{k-1},   a_k + b_k + c_k = 1
+
+    w      what nodes sent in the payload, noise and all, of which pass 0 is the averaging; c_0 = 0
+    A_k    weights of pass k, rows summing to one; gains may be fresh in every pass
+
+Rows of the whole map sum to one whatever the A_k, and its columns where theirs do. `plain` is a = 1: A^M. The
+Chebyshev polynomial with p(1) = 1 is the smallest on an interval [low, high] that holds the other eigenvalues of A:
+
+    p_k(x) = T_k((x - m)/e) / T_k((1 - m)/e),   m = (low + high)/2,   e = (high - low)/2,   lambda = e/(1 - m)
+    omega_0 = 1,   omega_1 = 2/(2 - lambda^2),   omega_{k+1} = 1/(1 - lambda^2 omega_k/4)
+    a_k = omega_k/(1 - m),   b_k = -m a_k,   c_k = 1 - omega_k
+
+Receiver noise comes in with every pass and is passed on. As lambda nears 1, omega nears 2 and noise grows with every
+pass, so 1 - lambda >= 2/M^2 is asked for: there p is 1/cosh(2) = .27 on the interval. Eigenvalues of A may be complex;
+p is small within ellipses around the interval too, and `fitted` looks at the whole spectrum.
+
+Every y_k must be a function of what was sent and of receiver noise: y_0 of a node that did not send is no such thing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl.arrays import FloatArray
+
+_TRIED = 64  # ends of intervals that `fitted` compares
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Coefficients of M passes, `[M]` each. heard: of A y_k; kept: of y_k; before: of y_{k-1}, 0 in the first."""
+
+    heard: FloatArray
+    kept: FloatArray
+    before: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.heard)
+
+    def factor(self, eigenvalue: NDArray[Any]) -> NDArray[Any]:
+        """p(x), of the shape of `eigenvalue`: what all passes with one A make of its eigenvectors."""
+        earlier, now = np.zeros_like(eigenvalue), np.ones_like(eigenvalue)
+        for heard, kept, before in zip(self.heard, self.kept, self.before):
+            earlier, now = now, (heard * eigenvalue + kept) * now + before * earlier
+        return now
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What comes out of M passes. mixing: [K, K] of what was sent; noise: [M, K, K] of receiver noise of each pass."""
+
+    mixing: FloatArray
+    noise: FloatArray
+
+    def variance(self, receiver: FloatArray) -> FloatArray:
+        """Variance that receiver noise leaves in each node's model, `[K]`.
+
+        receiver: its variance as it enters A y, after normalisation, `[K]` or `[M, K]`; independent in every pass.
+        """
+        given = np.broadcast_to(receiver, self.noise.shape[:2])
+        return np.asarray(np.einsum("kij,kj->i", self.noise**2, given))
+
+    def mean_variance(self, receiver: FloatArray) -> float:
+        """Variance that receiver noise leaves in the mean of all models; receiver as in `variance`."""
+        given = np.broadcast_to(receiver, self.noise.shape[:2])
+        return float(np.sum(self.noise.mean(axis=1) ** 2 * given))
+
+
+def plain(passes: int) -> Passes:
+    """s <- A s in every pass."""
+    _require_passes(passes)
+    return Passes(np.ones(passes), np.zeros(passes), np.zeros(passes))
+
+
+def most_lambda(passes: int) -> float:
+    """Largest lambda whose passes do not blow up noise: 1 - 2/M^2; 0 for one pass."""
+    return max(1.0 - 2.0 / passes**2, 0.0)
+
+
+def chebyshev(passes: int, high: float, low: float | None = None) -> Passes:
+    """The polynomial that is smallest on [low, high], by default [-high, high]."""
+    _require_passes(passes)
+    low = -high if low is None else low
+    if not -1.0 <= low <= high < 1.0:
+        raise ValueError(f"the interval of eigenvalues is [{low:g}, {high:g}]; must be within [-1, 1), low end first")
+    middle, half = (low + high) / 2, (high - low) / 2
+    width = half / (1.0 - middle)
+    if width > most_lambda(passes) * (1 + 1e-12):
+        raise ValueError(
+            f"[{low:g}, {high:g}] is too wide for {passes} passes, they would amplify noise: lambda is {width:.4g}, "
+            f"must be at most {most_lambda(passes):.4g}; use more passes or a narrower interval"
+        )
+    omega = np.ones(passes)
+    for k in range(1, passes):
+        omega[k] = 1.0 / (1.0 - width**2 * omega[k - 1] / (2.0 if k == 1 else 4.0))
+    heard = omega / (1.0 - middle)
+    return Passes(heard, -middle * heard, 1.0 - omega)
+
+
+def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) -> Passes:
+    """Passes that leave least of the slowest mode, of intervals that keep lambda <= 1 - 2/M^2; plain if none is better.
+
+    eigenvalues: those of the A that is expected, `[K]`, with its 1; complex ones count by modulus of p. symmetric:
+    intervals [-high, high]. Otherwise they begin at the lowest eigenvalue (or 0, if that is higher): less
+    disagreement, as nodes keep a share of their own and no eigenvalue is near -1, for more receiver noise. One pass
+    is plain.
+    """
+    if passes <= 1:
+        return plain(passes)
+    others = np.delete(eigenvalues, np.argmin(np.abs(eigenvalues - 1.0))).astype(np.complex128)
+    radius, most = float(np.abs(others).max(initial=0.0)), most_lambda(passes)
+    low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
+    limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most
+    ends = np.linspace(0.0, min(radius, limit), _TRIED)[1:]
+    tried = [plain(passes), *(chebyshev(passes, float(end), -float(end) if symmetric else low) for end in ends)]
+    slowest = [float(np.abs(one.factor(others)).max(initial=0.0)) for one in tried]
+    return tried[int(np.argmin(slowest))]
+
+
+def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Response:
+    """The whole map, worked out backwards from the result. matrices: A[rx, tx], or one for each pass."""
+    given = [matrices] * len(passes) if isinstance(matrices, np.ndarray) and matrices.ndim == 2 else list(matrices)
+    if len(given) != len(passes):
+        raise ValueError(f"there are {len(given)} matrices for {len(passes)} passes; give one, or one for each")
+    nodes = len(given[0])
+    noise = np.empty((len(passes), nodes, nodes))
+    # from y_{k+1} and from y_{k+2} to the result
+    after, later = np.eye(nodes), np.zeros((nodes, nodes))
+    beyond = 0.0  # before_{k+1}, by which y_k enters y_{k+2}
+    for k in reversed(range(len(passes))):
+        noise[k] = passes.heard[k] * after
+        now = noise[k] @ given[k] + passes.kept[k] * after + beyond * later
+        after, later, beyond = now, after, float(passes.before[k])
+    return Response(after, noise)
+
+
+def _require_passes(passes: int) -> None:
+    if passes < 1:
+        raise ValueError(f"passes is {passes}; must be >= 1, the payload itself is the first")
