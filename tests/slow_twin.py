@@ -22,15 +22,16 @@ class SlowTwin:
         self.m = world.learning.learner.size
         self.x = [np.zeros(self.m) for _ in range(self.K)]
         self.z = [[1.0 if i == j else 0.0 for j in range(self.K)] for i in range(self.K)]
+        self.heard_z = [list(row) for row in self.z]  # what the others last heard of each node
         self.pending = [(0.0, 0.0)] * self.K  # (gamma, multiplier) of the gradient in x that was not sent
         self.alpha = None
         self.s = [np.zeros(self.m) for _ in range(self.K)]  # what each node held after its last slot
 
-    def round(self, t, time_s, plan, cast=None, fallen=(), classes=None):
+    def round(self, t, time_s, plan, cast=None, fallen=(), classes=None, z_lost=()):
         """One round.
 
         plan: the engine's, to be compared with; cast: who is ready, listens, or lost a gradient; fallen: crashed in the
-        frame; classes: halves, or turns: who is in the same one does not hear the other.
+        frame; classes: halves, or turns: who is in the same one does not hear the other; z_lost: whose z is lost.
         """
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
@@ -129,7 +130,12 @@ class SlowTwin:
             elif sends[i] or neighbours[i]:
                 self.pending[i] = (0.0, 0.0)
         B = [[float(i == k) for k in range(K)] if listening[i] else known[i] for i in range(K)]
-        self.z = [[sum(B[i][k] * self.z[k][j] for k in range(K)) for j in range(K)] for i in range(K)]
+        for k in range(K):
+            if sends[k] and not (len(z_lost) and z_lost[k]):
+                self.heard_z[k] = list(self.z[k])
+        # of a neighbour whose z was lost a node takes what it heard last, of itself what it is
+        rows = [[self.heard_z[k] if sends[k] and k != i else self.z[k] for k in range(K)] for i in range(K)]
+        self.z = [[sum(B[i][k] * rows[i][k][j] for k in range(K)) for j in range(K)] for i in range(K)]
         return A, epsilon
 
     def _coordinates(self, n, slots):

@@ -107,6 +107,12 @@ TROUBLED = {
         "power": {"balance": False, "multiplier": "product"},
         "faults": {"rejoin": "listen"},
     },
+    "late nodes and crashes, z that gets lost": {
+        "privacy": {"epsilon_max": 0.7},
+        "power": {"balance": False, "multiplier": "product"},
+        "radio": {"control_failure": 0.4},
+        "faults": {"rejoin": "listen"},
+    },
     "late nodes and crashes, paper": {
         "privacy": {"protocol": "paper", "epsilon_max": 1.0, "clipping": "batch"},
         "power": {"balance": False, "alpha_min": 1e-6},
@@ -164,6 +170,7 @@ def test_engine_equals_the_loops_in_trouble(case, tmp_path):
     held = compare(table, tmp_path, rounds=9)
     present = np.stack([slot.participation.ready for slot in held])
     assert not present.all()
+    assert any(slot.z_lost.any() for slot in held) == ("control_failure" in table["radio"])
     if table["faults"].get("rejoin") == "listen":
         assert any(slot.participation.listening.any() for slot in held)
 
@@ -202,7 +209,9 @@ def compare(table, folder, rounds):
         classes = halves(world.nodes, world.streams.draws("radio.duplex", round)) if half else None
         if scenario.radio.access == "tdma":
             classes = decision.turn
-        A, epsilon = twin.round(round, to_s(opened[-1]), decision.plan, decision.participation, fallen, classes)
+        A, epsilon = twin.round(
+            round, to_s(opened[-1]), decision.plan, decision.participation, fallen, classes, decision.z_lost
+        )
         np.testing.assert_allclose(decision.weights.actual.dense, A, atol=1e-12)
         # 1e-9: sums of 600 products in another order
         np.testing.assert_allclose(world.learning.x.numpy(), np.stack(twin.x), atol=1e-9, rtol=1e-9)

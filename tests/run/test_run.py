@@ -136,7 +136,9 @@ def test_physical_columns_follow_from_their_definitions(tmp_path):
     np.testing.assert_allclose(node["power_w"][first], power_w * (node["beta"] * sigma**2)[first] / peak)
     assert (node["power_w"] <= power_w * (1 + 1e-6)).all()  # models on the ball's edge, in float32
     pilot_j, payload_s = power_w * 16 / 1e6, np.ceil(m / 2) / 1e6
-    np.testing.assert_allclose(node["energy_j"], node["power_w"] * payload_s + pilot_j)
+    reported = run.links.query("round == 1").groupby("rx").size().loc[node["node"]].to_numpy()
+    control_j = power_w * reported * 16 / 1e7  # a gain of every link into the node; listening is free here
+    np.testing.assert_allclose(node["energy_j"], node["power_w"] * payload_s + pilot_j + control_j)
     feedback_s = (len(run.links.query("round == 1")) + 2 * 5) * 16 / 1e7  # gains up, alpha and weights down
     np.testing.assert_allclose(rounds["airtime_s"], 5 * 16 / 1e6 + payload_s + 2e-5 + feedback_s)
     assert run.summary["energy_j"] == pytest.approx(node["energy_j"].sum())

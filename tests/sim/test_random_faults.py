@@ -65,7 +65,8 @@ def schedules(draw):
     radio = {"duplex": "half"} if access == "half" else {"access": "tdma"} if access == "tdma" else {}
     z = access != "tdma" and draw(st.booleans())
     power = {"balance": False, "multiplier": "product"} if z else {"balance": "receiver"}
-    power |= {"objective": "own-noise", "alpha_min": 1e-9}
+    power |= {"objective": "own-noise", "alpha_min": 1e-9, "schedule": draw(st.sampled_from(["static", "adaptive"]))}
+    radio |= {"control_failure": draw(st.sampled_from([0.0, 0.3]))}
     battery = draw(st.sampled_from([math.inf, 5.5e-3]))
     return tiny_table(
         scenario={"rounds": ROUNDS, "run": draw(st.integers(1, 1000))},
@@ -120,7 +121,10 @@ def hold_to_the_rules(table):
     for slot in slots:
         compute_s = slot.on_air * slot.participation.compute_s
         np.testing.assert_allclose(slot.participation.battery_j, energy.battery_j - used, atol=1e-15)
-        used = used + energy.nominal_j(slot.frame, slot.on_air, slot.participation.ready, compute_s)
+        cast = slot.participation
+        used = used + energy.nominal_j(
+            slot.frame, sends=slot.on_air, hears=cast.ready, missed=cast.missed, compute_s=compute_s
+        )
     assert (used <= energy.battery_j).all()
 
 

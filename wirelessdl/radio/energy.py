@@ -3,6 +3,7 @@
     transmit   what was radiated in the payload, over the amplifier's efficiency
     pilot      the same of its pilots, sent at full power
     receive    receive_w while it listens
+    control    both on the control channel: messages sent at full power, and receive_w while one is due
     compute    compute_w while it computes
 
 A battery is drained by the *nominal* cost: payload at the full power budget, which emission never exceeds. What
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.radio.control import ControlTimes
 from wirelessdl.radio.frame import Frame
 from wirelessdl.units import to_s
 
@@ -26,11 +28,12 @@ class Spent:
     transmit_j: FloatArray
     pilot_j: FloatArray
     receive_j: FloatArray
+    control_j: FloatArray
     compute_j: FloatArray
 
     @property
     def total_j(self) -> FloatArray:
-        return self.transmit_j + self.pilot_j + self.receive_j + self.compute_j
+        return self.transmit_j + self.pilot_j + self.receive_j + self.control_j + self.compute_j
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,7 @@ class EnergyModel:
 
     budget_w: FloatArray
     battery_j: FloatArray
+    control: ControlTimes
     efficiency: float = 1.0
     receive_w: float = 0.0
     compute_w: float = 0.0
@@ -49,17 +53,41 @@ class EnergyModel:
         return bool(np.isfinite(self.battery_j).any())
 
     def spent(
-        self, frame: Frame, *, power_w: FloatArray, sends: BoolArray, hears: BoolArray, compute_s: FloatArray
+        self,
+        frame: Frame,
+        *,
+        power_w: FloatArray,
+        sends: BoolArray,
+        hears: BoolArray,
+        missed: BoolArray,
+        compute_s: FloatArray,
     ) -> Spent:
-        """Of a round in which `sends` radiate power_w in the payload."""
+        """Of a round in which `sends` radiate power_w in the payload.
+
+        missed: [K] nodes whose report was lost. They sent and heard the first pilots, and then took no part.
+        """
         payload_ns, pilot_ns = frame.sending_ns
+        pilot_s = sends * to_s(pilot_ns) + missed * to_s(frame.own_pilot_ns)
+        listening_s = hears * to_s(frame.listening_ns) + missed * to_s(frame.pilot_ns)
         return Spent(
             transmit_j=sends * power_w * to_s(payload_ns) / self.efficiency,
-            pilot_j=sends * self.budget_w * to_s(pilot_ns) / self.efficiency,
-            receive_j=np.where(hears, self.receive_w * to_s(frame.listening_ns), 0.0),
+            pilot_j=pilot_s * self.budget_w / self.efficiency,
+            receive_j=self.receive_w * listening_s,
+            control_j=self._control_j(sends, hears, missed),
             compute_j=self.compute_w * compute_s,
         )
 
-    def nominal_j(self, frame: Frame, sends: BoolArray, hears: BoolArray, compute_s: FloatArray) -> FloatArray:
+    def _control_j(self, sends: BoolArray, hears: BoolArray, missed: BoolArray) -> FloatArray:
+        """Whoever hears the frame reports gains and waits for its answer; whoever sends in it broadcasts z."""
+        times, reports = self.control, hears | missed
+        sending_s = reports * times.report_s + sends * times.z_send_s
+        listening_s = reports * times.answer_s + hears * times.z_listen_s
+        return np.asarray(sending_s * self.budget_w / self.efficiency + listening_s * self.receive_w)
+
+    def nominal_j(
+        self, frame: Frame, *, sends: BoolArray, hears: BoolArray, missed: BoolArray, compute_s: FloatArray
+    ) -> FloatArray:
         """What a round takes from batteries."""
-        return self.spent(frame, power_w=self.budget_w, sends=sends, hears=hears, compute_s=compute_s).total_j
+        full_w = self.budget_w
+        spent = self.spent(frame, power_w=full_w, sends=sends, hears=hears, missed=missed, compute_s=compute_s)
+        return spent.total_j

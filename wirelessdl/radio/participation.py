@@ -13,13 +13,15 @@ class Participation:
 
     up: runs. ready: runs and has computed its gradient, so it takes part. listening: ready, but came back from a
     crash and takes the mean of what it hears for its model, without sending. lost: a crash took its gradient since
-    the last frame. compute_s: duration of this round's gradient. battery_j: what is left, inf without a battery.
+    the last frame. missed: could be ready, but its report of gains was lost: it has no plan and takes no part.
+    compute_s: duration of this round's gradient. battery_j: what is left, inf without a battery.
     """
 
     up: BoolArray
     ready: BoolArray
     listening: BoolArray
     lost: BoolArray
+    missed: BoolArray
     compute_s: FloatArray
     battery_j: FloatArray
 
@@ -32,7 +34,7 @@ class Participation:
     def everyone(nodes: int) -> "Participation":
         """A frame in which nothing is wrong."""
         yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
-        return Participation(yes, yes, no, no, np.zeros(nodes), np.full(nodes, np.inf))
+        return Participation(yes, yes, no, no, no, np.zeros(nodes), np.full(nodes, np.inf))
 
 
 @dataclass(frozen=True, eq=False)

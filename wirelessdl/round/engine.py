@@ -35,6 +35,7 @@ from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access, Turns
+from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
@@ -92,6 +93,7 @@ class RoundTerms:
     self_interference: float
     blocked_heard: bool
     z_over_air: bool
+    control: ControlLosses
     always_complete: bool  # whether every node takes part in every frame, come what may
     offsets: Offsets | None = None
 
@@ -171,7 +173,9 @@ class Engine:
         budget_w = stages.releases.budget_w(air.plan, sigma)
         amplitude = np.sqrt(air.plan.alpha * budget_w)
         weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening, turns.turn)
-        multiplier = np.minimum(stages.multiplier.advance(self._exchanged(weights, participation)), air.plan.theta)
+        z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
+        exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
+        multiplier = np.minimum(exchanged, air.plan.theta)
 
         release = stages.releases.release(round, air.on_air, air.channel, air.plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
@@ -192,6 +196,7 @@ class Engine:
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
+            z_lost=z_lost,
             spectral_gap=self._spectral_gap(round, weights.known),
             link_epsilon=link_epsilon,
             own_epsilon=slot_epsilon(release.own_mu, terms.delta),

@@ -11,6 +11,9 @@ by 1/pi_i, which nobody knows beforehand. Four ways to it, and none:
     windowed   Z restarted every `window` rounds, diag(Z) averaged over the finished windows
 
 All are computed from gains alone, never from data. The plan's theta caps every one of them.
+
+A broadcast on the control channel may be lost. Of Z, the others then use the row that they last heard from its sender
+(at first the unit row that Z starts from), and the sender its own. Of the mean, everybody leaves that round's row out.
 """
 
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
 
@@ -27,8 +30,11 @@ Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none"]
 
 
 class Multiplier(Protocol):
-    def advance(self, mixing: Mixing) -> FloatArray:
-        """Multipliers of this round, given what receivers believe its mixing to be."""
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
+        """Multipliers of this round, given what receivers believe its mixing to be.
+
+        sent: [K] nodes that broadcast; lost: [K] those of them that nobody heard; None: all, and none of them.
+        """
         ...
 
     def state(self) -> dict[str, NDArray[Any]]: ...
@@ -42,7 +48,7 @@ class Fixed:
     def __init__(self, nodes: int, value: float):
         self._value = np.full(nodes, value)
 
-    def advance(self, mixing: Mixing) -> FloatArray:  # noqa: ARG002
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
         return self._value
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -55,74 +61,99 @@ class Fixed:
 class Product:
     """1/z_ii, round t using Z of the rounds before (paper eq. 12)."""
 
-    def __init__(self, nodes: int):
+    def __init__(self, nodes: int, *, lossy: bool = False):
         self.z = np.eye(nodes)
+        self._heard = self.z if lossy else None  # each row as the others last heard it
 
-    def advance(self, mixing: Mixing) -> FloatArray:
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
         value = 1.0 / np.diagonal(self.z)
-        self.z = mixing.dense @ self.z
+        if self._heard is not None and sent is not None and lost is not None:
+            self._heard = np.where((sent & ~lost)[:, None], self.z, self._heard)
+        self.z = _mixed(mixing, self.z, self._heard, lost)
         return value
 
+    def restart(self) -> None:
+        """Z is the unit matrix again, which everybody knows."""
+        self.z = np.eye(len(self.z))
+        self._heard = self._heard if self._heard is None else self.z
+
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"z": self.z}
+        return {"z": self.z} if self._heard is None else {"z": self.z, "heard": self._heard}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         self.z = state["z"]
+        self._heard = self._heard if self._heard is None else state["heard"]
+
+
+def _mixed(mixing: Mixing, z: FloatArray, heard: FloatArray | None, lost: BoolArray | None) -> FloatArray:
+    """A Z, in which others' rows that were lost are as they were last heard, and one's own is what it is."""
+    weights = mixing.dense
+    if heard is None or lost is None or not lost.any():
+        return np.asarray(weights @ z)
+    own = np.diagonal(weights)
+    return np.asarray((weights - np.diag(own)) @ np.where(lost[:, None], heard, z) + own[:, None] * z)
 
 
 class Mean:
     """1/pi of the mean mixing so far."""
 
     def __init__(self, nodes: int):
-        self._sum, self._count = np.zeros((nodes, nodes)), 0
+        self._sum = np.zeros((nodes, nodes))
+        self._count: IntArray = np.zeros(nodes, dtype=np.int64)  # rounds in each row's sum
 
-    def advance(self, mixing: Mixing) -> FloatArray:
-        self._sum, self._count = self._sum + mixing.dense, self._count + 1
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
+        weights = mixing.dense if lost is None else np.where(lost[:, None], 0.0, mixing.dense)
+        self._sum, self._count = self._sum + weights, self._count + (1 if lost is None else ~lost)
+        count = self._count[:, None]
         try:
-            pi = perron_vector(self._sum / self._count)
+            # of a row that nobody has heard yet nothing is known: all weights alike
+            pi = perron_vector(np.where(count > 0, self._sum / np.maximum(count, 1), 1.0 / len(count)))
         except np.linalg.LinAlgError:  # so far the air falls apart: no pi, and theta caps what follows
             return np.full(len(self._sum), np.inf)
         return np.where(pi > 0, 1.0 / np.where(pi > 0, pi, 1.0), np.inf)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"sum": self._sum, "count": np.array(self._count)}
+        return {"sum": self._sum, "count": self._count}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._sum, self._count = state["sum"], int(state["count"])
+        self._sum, self._count = state["sum"], state["count"]
 
 
 class Windowed:
     """1 over the mean diag(Z) of finished windows; the running product until the first one ends."""
 
-    def __init__(self, nodes: int, window: int = 30):
-        self._nodes, self._window = nodes, window
-        self._z, self._age = np.eye(nodes), 0
+    def __init__(self, nodes: int, window: int = 30, *, lossy: bool = False):
+        self._window, self._age = window, 0
+        self._product = Product(nodes, lossy=lossy)
         self._sum, self._finished = np.zeros(nodes), 0
 
-    def advance(self, mixing: Mixing) -> FloatArray:
-        diagonal = self._sum / self._finished if self._finished else np.diagonal(self._z)
-        value = np.asarray(1.0 / diagonal)
-        self._z, self._age = mixing.dense @ self._z, self._age + 1
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:
+        running = self._product.advance(mixing, sent, lost)
+        value = np.asarray(1.0 / (self._sum / self._finished)) if self._finished else running
+        self._age += 1
         if self._age == self._window:
-            self._sum, self._finished = self._sum + np.diagonal(self._z), self._finished + 1
-            self._z, self._age = np.eye(self._nodes), 0
+            self._sum, self._finished = self._sum + np.diagonal(self._product.z), self._finished + 1
+            self._product.restart()
+            self._age = 0
         return value
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"z": self._z, "sum": self._sum, "counts": np.array([self._age, self._finished])}
+        return {**self._product.state(), "sum": self._sum, "counts": np.array([self._age, self._finished])}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._z, self._sum = state["z"], state["sum"]
+        self._product.restore(state)
+        self._sum = state["sum"]
         self._age, self._finished = state["counts"].tolist()
 
 
-def make_multiplier(rule: Rule, nodes: int) -> Multiplier:
+def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False) -> Multiplier:
+    """The multiplier of a rule. lossy: broadcasts of z may be lost."""
     kinds: dict[Rule, Callable[[int], Multiplier]] = {
         "balanced": lambda nodes: Fixed(nodes, float(nodes)),
         "none": lambda nodes: Fixed(nodes, 1.0),
-        "product": Product,
+        "product": lambda nodes: Product(nodes, lossy=lossy),
         "mean": Mean,
-        "windowed": Windowed,
+        "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
     }
     return kinds[rule](nodes)
 

@@ -31,6 +31,7 @@ class FrameDecision:
     sigma: FloatArray
     learning_rate: float
     multiplier: FloatArray
+    z_lost: BoolArray  # whose broadcast of z reached nobody
     spectral_gap: float
     link_epsilon: FloatArray
     own_epsilon: FloatArray

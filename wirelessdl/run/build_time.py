@@ -15,11 +15,13 @@ from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.links import Links
 from wirelessdl.radio.access import coloring
 from wirelessdl.radio.coherence import coherence_s, payload_slots
+from wirelessdl.radio.control import ControlLosses, ControlTimes
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.round.multiplier import rule_for
 from wirelessdl.run.build_network import BuiltNetwork
 from wirelessdl.run.registry import Builder
+from wirelessdl.scenario.schema import RadioSection, Scenario
 from wirelessdl.sim.compute import per_node
 from wirelessdl.sim.policy import Clocked
 from wirelessdl.sim.simulation import EventSimulation, LastFrame
@@ -39,7 +41,7 @@ def build_time(
     """
     parameters, links = learning.learner.size, network.links
     frame = _frame(builder, parameters, pilots, links, None)
-    simulation = _simulation(builder, frame, streams, learning, network.power_w)
+    simulation = _simulation(builder, frame, streams, learning, network)
     coherence = _coherence_s(builder, network, simulation)
     if coherence is not None:
         simulation = replace(simulation, frame=_frame(builder, parameters, pilots, links, coherence))
@@ -51,7 +53,7 @@ def build_time(
 
 
 def _simulation(
-    builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine, power_w: FloatArray
+    builder: Builder, frame: Frame, streams: Streams, learning: LearningEngine, network: BuiltNetwork
 ) -> EventSimulation:
     scenario = builder.scenario
     nodes, faults = scenario.network.nodes, scenario.faults
@@ -74,7 +76,8 @@ def _simulation(
         stragglers=builder.part(
             "faults.stragglers", faults.stragglers, nodes=nodes, rng=streams.draws("faults.stragglers")
         ),
-        energy=_energy(builder, power_w),
+        energy=_energy(builder, network.power_w, _control_times(builder, network.links)),
+        control=ControlLosses(nodes, scenario.radio.control_failure, streams),
         rejoin=faults.rejoin,
         streams=streams,
     )
@@ -84,14 +87,13 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
     """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
     radio, nodes = scenario.radio, scenario.network.nodes
-    exchanged = rule_for(scenario) != "balanced"
-    extra = nodes if exchanged and radio.z_exchange == "air" else 0
+    extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
     payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
     try:
         slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
     except ValueError as error:
         raise builder.fail(f"radio.{error}") from error
-    number_s = radio.control_bits / radio.control_bps  # of one number on the control channel
+    number_s = _number_s(radio)
     turns, senders = 1, nodes
     if radio.duplex == "half":
         turns, senders = 2, (nodes + 1) // 2
@@ -109,7 +111,26 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
         extra=extra,
         # receivers report the gains they hear; senders learn alpha, receivers their weight
         feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
-        exchange_s=nodes**2 * number_s if exchanged and not extra else 0.0,
+        exchange_s=nodes**2 * number_s if _exchanges_z(scenario) and not extra else 0.0,
+    )
+
+
+def _exchanges_z(scenario: Scenario) -> bool:
+    return rule_for(scenario) not in ("balanced", "none")
+
+
+def _number_s(radio: RadioSection) -> float:
+    """Duration of one number on the control channel."""
+    return radio.control_bits / radio.control_bps
+
+
+def _control_times(builder: Builder, links: Links) -> ControlTimes:
+    scenario = builder.scenario
+    return ControlTimes.of(
+        links,
+        _number_s(scenario.radio),
+        feedback=scenario.power.schedule == "adaptive",
+        exchange=_exchanges_z(scenario) and scenario.radio.z_exchange == "control",
     )
 
 
@@ -143,7 +164,7 @@ def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulat
             raise builder.fail(f"channel.models[{n}].file is {file!r}; ends at {ends_s:g} s, {shorter(needed_s)}")
 
 
-def _energy(builder: Builder, power_w: FloatArray) -> EnergyModel:
+def _energy(builder: Builder, power_w: FloatArray, control: ControlTimes) -> EnergyModel:
     section, nodes = builder.scenario.energy, builder.scenario.network.nodes
     try:
         battery_j = per_node("battery_j", section.battery_j, nodes)
@@ -152,6 +173,7 @@ def _energy(builder: Builder, power_w: FloatArray) -> EnergyModel:
     return EnergyModel(
         budget_w=power_w,
         battery_j=battery_j,
+        control=control,
         efficiency=section.efficiency,
         receive_w=section.receive_w,
         compute_w=section.compute_w,
@@ -171,9 +193,9 @@ def _check_battery(builder: Builder, simulation: EventSimulation) -> None:
     energy, nodes = simulation.energy, simulation.nodes
     if not energy.finite:
         return
-    everyone = np.ones(nodes, dtype=bool)
+    everyone, nobody = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
     compute_s = np.array([to_s(simulation.duration_ns(node, 1)) for node in range(nodes)])
-    costs_j = energy.nominal_j(simulation.frame, everyone, everyone, compute_s)
+    costs_j = energy.nominal_j(simulation.frame, sends=everyone, hears=everyone, missed=nobody, compute_s=compute_s)
     short = np.flatnonzero(costs_j > energy.battery_j)
     if len(short):
         node = int(short[0])
@@ -191,6 +213,7 @@ def _check_balance(builder: Builder, simulation: EventSimulation) -> None:
         "faults.blockage": faults.blockage.name == "none",
         "time.policy": time.policy.name == "barrier",
         "radio.duplex": builder.scenario.radio.duplex == "full",
+        "radio.control_failure": builder.scenario.radio.control_failure == 0.0,
         "energy.battery_j": not simulation.energy.finite,
     }
     cause = next((key for key, fine in whole.items() if not fine), None)

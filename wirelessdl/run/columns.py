@@ -41,6 +41,7 @@ def node_columns(
             power_w=power,
             sends=decision.on_air,
             hears=decision.participation.ready,
+            missed=decision.participation.missed,
             compute_s=decision.on_air * decision.participation.compute_s,
         )
         for decision, power in zip(decisions, power_w.reshape(len(decisions), -1))
@@ -56,6 +57,8 @@ def node_columns(
         "up": flat(lambda d: d.participation.up),
         "present": flat(lambda d: d.participation.ready),
         "transmitted": on_air,
+        "report_lost": flat(lambda d: d.participation.missed),
+        "z_lost": flat(lambda d: d.z_lost),
         "turn": np.ma.masked_array(flat(lambda d: d.turn), ~on_air),
         "accuracy": _accuracy(records, count),
         "loss": np.ma.masked_array(loss.ravel(), ~stepped),
@@ -76,6 +79,7 @@ def node_columns(
         "energy_tx_j": np.concatenate([one.transmit_j for one in spent]),
         "energy_pilot_j": np.concatenate([one.pilot_j for one in spent]),
         "energy_rx_j": np.concatenate([one.receive_j for one in spent]),
+        "energy_control_j": np.concatenate([one.control_j for one in spent]),
         "energy_compute_j": np.concatenate([one.compute_j for one in spent]),
         "energy_j": np.concatenate([one.total_j for one in spent]),
         "battery_j": np.ma.masked_invalid(flat(lambda d: d.participation.battery_j)),

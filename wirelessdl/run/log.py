@@ -15,7 +15,7 @@ from wirelessdl.trace.events import Event, TraceEvents
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _WARNINGS = ("violation", "budget", "battery")
-_DEBUG = ("computed", "frame", "late")
+_DEBUG = ("computed", "frame", "late", "control")
 
 
 def parse_log(text: str) -> dict[str, int]:

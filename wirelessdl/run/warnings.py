@@ -95,6 +95,11 @@ def _air(world: World) -> Iterator[str]:
                 f"radio.{key} is the same for all nodes and changes nothing: only differences matter; give one per "
                 'node, or { kind = "uniform", low, high }'
             )
+    if radio.control_failure > 0 and not (world.frame.feedback_ns or world.frame.exchange_ns):
+        yield (
+            f"radio.control_failure is {radio.control_failure:g}, but nothing goes over the control channel: the plan "
+            "is not adaptive, and no z is exchanged there"
+        )
     if radio.csi.name == "pilots" and not radio.thermal_noise:
         yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
     if topology == "snr" and not any(capability(named.model, "loss_db") for named in world.channel.models):

@@ -133,7 +133,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
         weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal, offsets=world.offsets),
-        multiplier=make_multiplier(rule_for(scenario), nodes),
+        multiplier=make_multiplier(rule_for(scenario), nodes, lossy=radio.control_failure > 0),
         releases=releases,
         ledger=ledger,
         pending=pending,
@@ -154,6 +154,7 @@ def _round_terms(world: World) -> RoundTerms:
         self_interference=world.self_interference,
         blocked_heard=capability(world.blockage, "still_heard"),
         z_over_air=scenario.radio.z_exchange == "air",
+        control=world.simulation.control,
         always_complete=world.always_complete,
         offsets=world.offsets,
     )

@@ -81,8 +81,10 @@ class World:
     @property
     def always_complete(self) -> bool:
         """Whether every node takes part in every frame, come what may."""
-        time, faults = self.scenario.time, self.scenario.faults
-        return time.policy.name == "barrier" and faults.crashes.name == "none" and not self.simulation.energy.finite
+        scenario = self.scenario
+        planned = scenario.radio.control_failure == 0.0 or self.frame.feedback_ns == 0
+        waited = scenario.time.policy.name == "barrier" and scenario.faults.crashes.name == "none"
+        return waited and planned and not self.simulation.energy.finite
 
     @property
     def largest_rate(self) -> float:

@@ -109,6 +109,12 @@ class RadioSection(Section):
     )
     control_bps: Positive = Field(1e7, description="Bit rate of the control channel that all nodes share.")
     control_bits: Annotated[int, Field(ge=1, le=64)] = Field(16, description="Bits per number on the control channel.")
+    control_failure: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
+        0.0,
+        json_schema_extra=_rule("must be >= 0 and < 1"),
+        description="Probability that a node's message on the control channel is lost in a frame. Its report of gains "
+        "(adaptive plans): the node takes no part in the frame; its z: the others use the last they received.",
+    )
     z_exchange: Literal["control", "air"] = Field(
         "control",
         description="How nodes exchange z, if the multiplier needs it. control: over the control channel; air: as K "

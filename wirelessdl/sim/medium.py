@@ -13,6 +13,7 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.participation import Participation, Transmissions
@@ -44,11 +45,12 @@ class Medium:
         states: NodeStates,
         duration_ns: Callable[[int, int], int],
         energy: EnergyModel,
+        control: ControlLosses,
         note: Callable[[int, int, str, str], None],
     ):
         self.env, self.states = env, states
         self._frame, self._policy, self._duration_ns = frame, policy, duration_ns
-        self._energy, self._note = energy, note
+        self._energy, self._control, self._note = energy, control, note
         self._battery_j: FloatArray = energy.battery_j.copy()
         self._drains = energy.finite
         self._whole: simpy.Event | None = None
@@ -85,7 +87,7 @@ class Medium:
                 participation.willing, self._frame.turns
             )
             for node in np.flatnonzero(participation.up & ~participation.ready).tolist():
-                self._note(now, node, "late", f"round {round}")
+                self._note(now, node, "control" if participation.missed[node] else "late", f"round {round}")
             frame = self._frame.taking(transmissions.turns)
             self._open(frame, participation, transmissions.on_air)
             opened, received = self._opened, self._received
@@ -109,19 +111,21 @@ class Medium:
         ready = np.flatnonzero(states.ready)
         self.compute_ns[ready] = [self._duration_ns(node, round) for node in ready.tolist()]
         if self._drains:
-            costs_j = self._costs_j(self._frame, states.ready, states.ready & ~states.listening)
+            nobody = np.zeros(states.nodes, dtype=bool)
+            costs_j = self._costs_j(self._frame, states.ready, nobody, states.ready & ~states.listening)
             for node in np.flatnonzero(states.ready & (costs_j > self._battery_j)).tolist():
                 self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)
-        return states.participation(self.compute_ns / 1e9, self._battery_j)
+        unplanned = self._control.report(round) & (self._frame.feedback_ns > 0)
+        return states.participation(self.compute_ns / 1e9, self._battery_j, unplanned)
 
     def _open(self, frame: Frame, participation: Participation, on_air: BoolArray) -> None:
         """Who sends has a gradient to compute; batteries pay for what follows."""
         self.compute_ns *= on_air
         if self._drains:
-            self._battery_j = self._battery_j - self._costs_j(frame, participation.ready, on_air)
+            self._battery_j = self._battery_j - self._costs_j(frame, participation.ready, participation.missed, on_air)
         self.states.opened(on_air)
 
-    def _costs_j(self, frame: Frame, ready: BoolArray, sends: BoolArray) -> FloatArray:
+    def _costs_j(self, frame: Frame, ready: BoolArray, missed: BoolArray, sends: BoolArray) -> FloatArray:
         compute_s = sends * self.compute_ns / 1e9
-        return self._energy.nominal_j(frame, sends, ready, compute_s)
+        return self._energy.nominal_j(frame, sends=sends, hears=ready, missed=missed, compute_s=compute_s)

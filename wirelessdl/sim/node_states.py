@@ -61,11 +61,11 @@ class NodeStates:
         self.returning -= 1
         self.listening[node] = self._listens
 
-    def participation(self, compute_s: FloatArray, battery_j: FloatArray) -> Participation:
-        """The frame opens now: every node that waits takes part."""
-        listening = self.listening & self.ready
+    def participation(self, compute_s: FloatArray, battery_j: FloatArray, unplanned: BoolArray) -> Participation:
+        """The frame opens now: every node that waits takes part, but for those whose report is lost, `[K]`."""
+        ready, missed = self.ready & ~unplanned, self.ready & unplanned
         participation = Participation(
-            self.up.copy(), self.ready.copy(), listening, self.lost.copy(), compute_s, battery_j
+            self.up.copy(), ready, self.listening & ready, self.lost.copy(), missed, compute_s, battery_j
         )
         self.lost[:] = False
         self.fallen[:] = False

@@ -10,6 +10,7 @@ import simpy
 from wirelessdl.arrays import BoolArray
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
+from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.participation import Participation, Transmissions
@@ -36,6 +37,7 @@ class EventSimulation:
     crashes: Crashes
     stragglers: Stragglers
     energy: EnergyModel
+    control: ControlLosses
     rejoin: str
     streams: Streams
 
@@ -59,6 +61,7 @@ class EventSimulation:
             states=states,
             duration_ns=self.duration_ns,
             energy=self.energy,
+            control=self.control,
             note=note,
         )
         nodes = [

@@ -6,7 +6,7 @@ One event per frame with arrays, but for states of nodes, which come one by one.
 listener like any other. An event without listeners costs a look-up.
 
     event             fields
-    node.state        node, state (computed, crash, rejoin, late, budget, battery), detail
+    node.state        node, state (computed, crash, rejoin, late, control, budget, battery), detail
     net.state         state (frame, plan, violation), detail
     mobility.move     position_m, velocity_mps [K, 3]
     channel.gain      rx, tx, gain, gain_est per link that is heard (several slots: of the first)
