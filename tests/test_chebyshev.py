@@ -92,8 +92,8 @@ def test_rows_sum_to_one_where_the_weights_are_not_balanced():
 
 
 def test_predicted_variances_are_those_of_sampled_receiver_noise():
-    matrices, samples = [random_mixing(seed) for seed in range(4)], 20_000
-    made, rng = chebyshev(4, 0.85), np.random.default_rng(3)
+    samples, made, rng = 20_000, chebyshev(4, 0.85), np.random.default_rng(3)
+    matrices = [weights / weights.sum(axis=1, keepdims=True) for weights in rng.random((4, 7, 7)) ** 4]
     receiver = rng.uniform(0.5, 2.0, (4, 7))
     drawn = rng.standard_normal((4, 7, samples)) * np.sqrt(receiver)[:, :, None]
     left = slow_twin(made, matrices, np.zeros((7, samples)), drawn)
@@ -147,6 +147,21 @@ def test_intervals_from_the_lowest_eigenvalue_leave_less_for_more_noise():
     assert noise[0] < noise[1]
 
 
+@pytest.mark.parametrize("passes", [2, 3, 6])
+def test_fitted_passes_of_a_slow_network_use_the_widest_interval(passes):
+    eigenvalues = np.array([1.0, 0.999, 0.5, -0.5])
+    most = most_lambda(passes)
+    np.testing.assert_allclose(fitted(passes, eigenvalues).heard, chebyshev(passes, most).heard)
+    widest = (most - 0.5 * (1 - most) / 2) * 2 / (1 + most)
+    upper = fitted(passes, eigenvalues, symmetric=False)
+    np.testing.assert_allclose(upper.heard, chebyshev(passes, widest, -0.5).heard)
+
+
+def test_a_lone_node_needs_no_interval():
+    assert np.array_equal(fitted(3, np.ones(1)).heard, np.ones(3))
+    assert np.array_equal(fitted(3, np.ones(1), symmetric=False).heard, np.ones(3))
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("passes", [1, 2, 6])
@@ -167,7 +182,10 @@ def test_eigenvalues_on_a_circle_get_plain_passes():
     ("call", "words"),
     [
         (lambda: plain(0), "passes is 0"),
+        (lambda: chebyshev(0, 0.5), "passes is 0"),
+        (lambda: fitted(0, np.ones(1)), "passes is 0"),
         (lambda: chebyshev(4, 1.0), "must be within"),
+        (lambda: chebyshev(4, 0.1, -1.1), "must be within"),
         (lambda: chebyshev(4, 0.2, 0.5), "low end first"),
         (lambda: response(plain(3), [np.eye(2)] * 2), "2 matrices for 3 passes"),
     ],

@@ -188,6 +188,15 @@ def test_keys_of_nodes_and_pairs_fill_the_seeds_without_meeting():
 
 
 def test_a_pair_named_twice_is_refused():
-    for one, other in (([0, 1], [1, 0]), ([2, 0], [2, 1])):
+    for one, other in (([0, 1, 3], [1, 0, 4]), ([2, 0, 3], [2, 1, 4])):
         with pytest.raises(ValueError, match="twice"):
-            EdgeNoise.make(UNEQUAL, np.array(one), np.array(other), np.ones(2), ALL)
+            EdgeNoise.make(UNEQUAL, np.array(one), np.array(other), np.ones(3), ALL)
+
+
+def test_noise_keeps_its_precision_and_no_rows_are_no_work():
+    for dtype in (torch.float32, torch.float64):
+        draws = torch.ones(6, 3, dtype=dtype)
+        edges().apply(draws, lambda out, _low, _high: out.fill_(0.0))
+        assert draws.dtype == dtype
+        np.testing.assert_allclose(draws[:, 0].numpy(), UNEQUAL, rtol=1e-7 if dtype == torch.float32 else 1e-15)
+    edges().apply(torch.empty(0, 3), lambda out, _low, _high: out.fill_(0.0), nodes=[])

@@ -119,6 +119,37 @@ def test_lists_of_pairs_and_batches_give_the_same(size):
     np.testing.assert_allclose(batch, [coalition_variance(a, b, size, c) for a, b, c in same], rtol=1e-12)
 
 
+def test_by_default_everyone_is_on_air():
+    own, pair, _ = random_case(5)
+    low, high = np.nonzero(np.triu(pair))
+    everyone = coalition_variance(own, pair, 1, np.ones(len(own), dtype=bool))
+    np.testing.assert_array_equal(coalition_variance(own, pair, 1), everyone)
+    listed = coalition_variance_of_pairs(own, low, high, pair[low, high], 1)
+    np.testing.assert_allclose(listed, everyone, rtol=1e-12)
+
+
+def test_one_batch_axis_may_be_left_out():
+    own, pair, on_air = random_case(5)
+    owns = np.stack([own, 2 * own])
+    for size in (1, len(own) - 1, len(own)):
+        both = coalition_variance(owns, pair, size, on_air)
+        np.testing.assert_allclose(both, [coalition_variance(one, pair, size, on_air) for one in owns], rtol=1e-12)
+        pairs = coalition_variance(own, np.stack([pair, 3 * pair]), size, on_air)
+        expected = [coalition_variance(own, one, size, on_air) for one in (pair, 3 * pair)]
+        np.testing.assert_allclose(pairs, expected, rtol=1e-12)
+
+
+def test_whole_numbers_are_numbers():
+    pair = 10**10 * (1 - np.eye(3, dtype=np.int64))
+    own = np.full(3, 10**10)  # its square does not fit 64 bits
+    np.testing.assert_allclose(coalition_variance(own, pair, 1), 1.5e20)
+    low, high = np.array([0, 0, 1]), np.array([1, 2, 2])
+    np.testing.assert_allclose(coalition_variance_of_pairs(own, low, high, pair[low, high], 1), 1.5e20)
+    np.testing.assert_allclose(group_variance(10**10, 1, 3, 1), 1.5e20)
+    np.testing.assert_allclose(group_sent_variance(10**10, 1, 3), 3e20)
+    np.testing.assert_allclose(group_own(6, 10**10, 3, 1), 3**0.5)
+
+
 def test_a_node_without_pairs_has_its_own_noise():
     none = np.zeros(0, dtype=np.int64)
     assert coalition_variance_of_pairs(np.array([2.0, 0.0]), none, none, np.zeros(0), 1).tolist() == [4.0, 0.0]
@@ -156,6 +187,27 @@ def test_noise_that_cannot_be_is_refused(own, pair, size, words):
         coalition_variance(np.array(own), np.array(pair), size)
 
 
-def test_a_pair_named_twice_is_refused():
+@pytest.mark.parametrize(("low", "high"), [([0, 1, 1], [1, 0, 2]), ([0, 2, 1], [1, 2, 2])])
+def test_a_pair_named_twice_or_of_one_node_is_refused(low, high):
     with pytest.raises(ValueError, match="twice"):
-        coalition_variance_of_pairs(np.ones(3), np.array([0, 1]), np.array([1, 0]), np.ones(2), 1)
+        coalition_variance_of_pairs(np.ones(3), np.array(low), np.array(high), np.ones(3), 1)
+
+
+def test_all_pairs_of_a_network_are_different_pairs():
+    low, high = np.nonzero(np.triu(np.ones((9, 9)), k=1))
+    found = coalition_variance_of_pairs(np.ones(9), low, high, np.ones(len(low)), 3)
+    np.testing.assert_allclose(found, 1 + 5 / 2)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "size", "coalition", "words"),
+    [
+        (1.0, np.array([0, 3]), 1, "at least one node"),
+        (-1.0, 3, 1, ">= 0"),
+        (np.nan, 3, 1, "finite"),
+        (1.0, 3, -1, "coalition is -1"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(ratio, size, coalition, words):
+    with pytest.raises(ValueError, match=words):
+        group_own(1.0, ratio, size, coalition)

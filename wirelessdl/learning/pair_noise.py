@@ -113,7 +113,7 @@ class EdgeNoise:
 
         A row does not depend on which others are worked out with it, so threads may share the rows among them.
         """
-        named = np.arange(len(self.own)) if nodes is None else np.asarray(nodes)
+        named = np.arange(len(self.own)) if nodes is None else np.asarray(nodes, dtype=np.int64)
         row = np.full(len(self.own), -1)
         row[named] = np.arange(len(named))
         row[~self.on_air] = -1
