@@ -119,6 +119,17 @@ def test_lists_of_pairs_and_batches_give_the_same(size):
     np.testing.assert_allclose(batch, [coalition_variance(a, b, size, c) for a, b, c in same], rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1, 7, 200, 398])
+def test_in_large_networks_too_the_largest_terms_are_dropped(size):
+    rng = np.random.default_rng(size)
+    own, pair = rng.uniform(0.5, 2.0, 400), np.triu(rng.uniform(0.1, 3.0, (400, 400)), k=1)
+    pair = pair + pair.T
+    found = coalition_variance(own, pair, size)
+    for node in range(0, 400, 20):
+        terms = [1 / (1 / own[k] ** 2 + 1 / pair[node, k] ** 2) for k in range(400) if k != node]
+        assert found[node] == pytest.approx(own[node] ** 2 + sum(sorted(terms)[: 399 - size]), rel=1e-12)
+
+
 def test_by_default_everyone_is_on_air():
     own, pair, _ = random_case(5)
     low, high = np.nonzero(np.triu(pair))
@@ -179,12 +190,19 @@ def test_what_a_group_sends_has_the_diagonal_of_the_covariance():
         ([1.0, 1.0], [[0.0, np.inf], [np.inf, 0.0]], 1, "finite"),
         ([1.0, -1.0], np.zeros((2, 2)), 1, ">= 0"),
         ([1.0, 1.0], np.zeros((2, 2)), -1, "coalition is -1"),
-        ([1.0, 1.0], np.zeros((3, 3)), 1, "shape"),
+        ([1.0, 1.0], np.zeros((3, 3)), 1, "must end in"),
+        ([1.0, 1.0], np.zeros((1, 1)), 1, "must end in"),
+        ([1.0, 1.0], [np.zeros((2, 2)), [[0.0, 1.0], [0.5, 0.0]]], 1, "symmetric"),
     ],
 )
 def test_noise_that_cannot_be_is_refused(own, pair, size, words):
     with pytest.raises(ValueError, match=words):
         coalition_variance(np.array(own), np.array(pair), size)
+
+
+def test_pairs_of_negative_noise_are_refused():
+    with pytest.raises(ValueError, match=">= 0"):
+        coalition_variance_of_pairs(np.ones(3), np.array([0]), np.array([1]), np.array([-1.0]), 1)
 
 
 @pytest.mark.parametrize(("low", "high"), [([0, 1, 1], [1, 0, 2]), ([0, 2, 1], [1, 2, 2])])
