@@ -11,7 +11,7 @@ from wirelessdl import open_run, simulate
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,7 @@ def test_poisson_releases_of_many_kinds_compose():
     for number, slot in enumerate(slots(13, 0.4)):
         ledger.record(dataclasses.replace(slot, own_mu=slot.own_mu * (1 - 0.02 * number)))
         even.record(slot)
-    kinds = {(0.1, float(GRID.nu(np.array(cell)))): count for cell, count in ledger.cells[0].items()}
+    kinds = {(0.1, float(GRID.nu(np.array(cell)))): count for cell, count in ledger.own.cells[0].items()}
     assert len(kinds) == 12
     assert ledger.own_total()[0] == pytest.approx(compose(kinds, 1e-4, sampler="poisson"), rel=1e-9)
     assert ledger.own_total()[0] < 0.95 * even.own_total()[0]

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, own_claim, weigh
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 
 TERMS = Terms("hardened", "without-replacement", "per-sample", 1e-4)
 

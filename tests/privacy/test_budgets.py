@@ -31,7 +31,7 @@ def test_budgets_are_never_exceeded_whatever_the_schedule(protocol, groups):
         fading = rng.choice([0.2, 0.4, 0.8], 20)
         for round in range(1, 26):
             mu = fading * rng.choice([0.0, 1.0, 1.0, 1.6], 20)
-            spent = ledger.exhausted(mu, budget)
+            spent = ledger.promised.exhausted(mu, budget)
             stopped += int(spent.sum())
             ledger.record(release(round, np.where(spent, 0.0, mu)))
         assert (ledger.own_total() <= budget).all()
@@ -47,7 +47,7 @@ def test_a_budget_of_exactly_so_many_releases_allows_exactly_so_many(q, nu):
     budget = float(reference.own_total()[0])
     ledger = Ledger(terms, np.array([q]))
     sent = 0
-    while not ledger.exhausted(np.array([1 / nu]), budget)[0]:
+    while not ledger.promised.exhausted(np.array([1 / nu]), budget)[0]:
         sent += 1
         ledger.record(release(sent, [1 / nu]))
     assert sent == 40

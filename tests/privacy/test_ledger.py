@@ -95,7 +95,7 @@ def test_totals_are_the_exact_composition_of_each_senders_own_releases(sampler, 
     expected = [exact(0.05, {0.9: 3}, profile), exact(0.2, {0.9: 1, 0.4: 1}, profile), 0.0]
     np.testing.assert_allclose(ledger.own_total(), expected, rtol=1e-12)
     np.testing.assert_array_equal(ledger.own_total(), ledger.own_total())
-    assert ledger.own_rounds.tolist() == [3, 2, 0]
+    assert ledger.own.rounds.tolist() == [3, 2, 0]
     assert (ledger.own_bound() >= ledger.own_total()).all()
     assert ledger.own_bound()[0] > 1.5 * expected[0]  # running totals are loose
 
@@ -103,7 +103,7 @@ def test_totals_are_the_exact_composition_of_each_senders_own_releases(sampler, 
 def test_who_is_not_on_air_is_not_charged():
     ledger = Ledger(terms(), RATES)
     ledger.record(release(1, [0.5, 0.5, 0.5], on_air=[True, False, True]))
-    assert ledger.own_rounds.tolist() == [1, 0, 1]
+    assert ledger.own.rounds.tolist() == [1, 0, 1]
     assert (ledger.own_bound() > 0).tolist() == [True, False, True]
 
 
@@ -129,21 +129,21 @@ def test_the_worst_of_few_senders_is_exact():
     rates = np.array([0.1, 0.3, 0.2, 0.4])
     ledger = ledger_of([[0.5, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.1]], q=rates)
     # three senders made the same releases: the one with the largest rate leads
-    assert ledger.own_worst() == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
-    assert ledger.own_worst() == ledger.own_total().max()
+    assert ledger.own.worst() == pytest.approx(exact(0.3, {0.5: 2}), rel=1e-12)
+    assert ledger.own.worst() == ledger.own_total().max()
     quiet = ledger_of([[0.0] * 4], q=rates)
-    assert quiet.own_worst() == 0.0
+    assert quiet.own.worst() == 0.0
     paper = ledger_of([[0.5, 0.2, 0.1, 0.0]], terms("paper"), q=rates)
-    assert paper.own_worst() == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
-    assert Ledger(terms("paper"), np.zeros(0)).own_worst() == 0.0
+    assert paper.own.worst() == pytest.approx(analytic_epsilon(0.5, DELTA), rel=1e-12)
+    assert Ledger(terms("paper"), np.zeros(0)).own.worst() == 0.0
 
 
 def test_the_worst_of_many_senders_is_not_told_before_it_is_composed():
     rng = np.random.default_rng(0)
     rates = np.array([0.1, 0.3, 0.2, 0.15])
     ledger = ledger_of(np.exp(rng.normal(-1.5, 0.4, (12, 4))).tolist(), q=rates)
-    assert sum(len(cells) for cells in ledger.cells) > 24
-    assert math.isnan(ledger.own_worst())
+    assert sum(len(cells) for cells in ledger.own.cells) > 24
+    assert math.isnan(ledger.own.worst())
     assert ledger.own_total().max() < ledger.own_bound().max()
 
 
@@ -164,26 +164,26 @@ def test_a_budget_is_used_up_to_the_last_release_that_fits_whatever_was_released
     for slots in ([[0.4] * 3] * 5, [[0.4] * 3] * 4 + [[0.3] * 3], [[0.3] * 3] * 4):
         ledger, more = ledger_of(slots), np.full(3, 0.4)
         after = ledger_of([*slots, more.tolist()]).own_total()
-        assert ledger.exhausted(more, float(after[1])).tolist() == [False, False, False]
-        assert ledger.exhausted(more, float(np.nextafter(after[1], 0))).tolist() == [False, True, True]
-        assert ledger.exhausted(more, float(after[0])).tolist() == [False, True, True]
-        assert ledger.exhausted(more, 0.9 * float(after[0])).tolist() == [True, True, True]
+        assert ledger.promised.exhausted(more, float(after[1])).tolist() == [False, False, False]
+        assert ledger.promised.exhausted(more, float(np.nextafter(after[1], 0))).tolist() == [False, True, True]
+        assert ledger.promised.exhausted(more, float(after[0])).tolist() == [False, True, True]
+        assert ledger.promised.exhausted(more, 0.9 * float(after[0])).tolist() == [True, True, True]
 
 
 def test_a_transmission_without_a_gradient_costs_nothing_and_is_never_over_budget():
     ledger = ledger_of([[0.4] * 3] * 5)
     spent = ledger.own_total()
     assert (ledger.own_bound() > spent).all()
-    assert not ledger.exhausted(np.zeros(3), float(spent.max())).any()
+    assert not ledger.promised.exhausted(np.zeros(3), float(spent.max())).any()
     paper = ledger_of([[0.4] * 3] * 5, terms("paper"))
-    assert not paper.exhausted(np.zeros(3), float(paper.own_total().max())).any()
+    assert not paper.promised.exhausted(np.zeros(3), float(paper.own_total().max())).any()
 
 
 @pytest.mark.parametrize("fits", [1, 2, 3, 6, 7, 13])
 def test_as_many_equal_releases_fit_as_a_budget_was_made_for(fits):
     budget = exact(0.2, {0.5: fits})
     ledger, sent = Ledger(terms(), RATES[1:2]), 0
-    while not ledger.exhausted(np.array([0.5]), budget)[0]:
+    while not ledger.promised.exhausted(np.array([0.5]), budget)[0]:
         sent += 1
         ledger.record(release(sent, [0.5]))
     assert sent == fits
@@ -196,27 +196,31 @@ def test_a_long_run_is_stopped_at_the_release_its_budget_was_made_for():
         ledger = Ledger(terms(), RATES[1:2])
         ledger._own_counts.restore(np.array([[cell + 1], [held]]))
         ledger.own.total[:] = np.inf  # a running bound that decides nothing
-        assert ledger.exhausted(np.array([0.5]), budget)[0] == over
+        assert ledger.promised.exhausted(np.array([0.5]), budget)[0] == over
 
 
 def test_a_release_that_no_budget_covers_is_refused_at_once():
     ledger = ledger_of([[0.1, 0.1, 0.1]])
-    assert ledger.exhausted(np.array([np.inf, 5000.0, 0.1]), 3.0).tolist() == [True, True, False]
-    assert Ledger(terms(), RATES).exhausted(np.array([np.inf, 5000.0, 2.0]), 0.01).tolist() == [True, True, True]
+    assert ledger.promised.exhausted(np.array([np.inf, 5000.0, 0.1]), 3.0).tolist() == [True, True, False]
+    assert Ledger(terms(), RATES).promised.exhausted(np.array([np.inf, 5000.0, 2.0]), 0.01).tolist() == [
+        True,
+        True,
+        True,
+    ]
     lowest = 1 / GRID.nu(np.array([0]))[0] * 0.9999  # the noisiest release that the grid still holds
     # between the exact epsilon, about mu^2 / 2, and the running bound, about mu^2
-    assert not Ledger(terms(), RATES).exhausted(np.full(3, lowest), 7e5).any()
+    assert not Ledger(terms(), RATES).promised.exhausted(np.full(3, lowest), 7e5).any()
 
 
 def test_a_budget_beyond_all_releases_is_no_limit():
     ledger = ledger_of([[1e-4, 1e-4, 1e-4]])
-    assert not ledger.exhausted(np.full(3, 1e-4), 0.02).any()
+    assert not ledger.promised.exhausted(np.full(3, 1e-4), 0.02).any()
 
 
 def test_budgets_without_amplification_count_squares():
     ledger = ledger_of([[0.3, 0.3, 0.3]], terms("paper"))
     budget = analytic_epsilon(math.sqrt(0.09 + 0.16), DELTA)
-    assert ledger.exhausted(np.array([0.39, 0.4, 0.41]), budget * (1 + 1e-12)).tolist() == [False, False, True]
+    assert ledger.promised.exhausted(np.array([0.39, 0.4, 0.41]), budget * (1 + 1e-12)).tolist() == [False, False, True]
 
 
 # --- links and kept states

@@ -152,7 +152,7 @@ def test_the_ledger_charges_only_what_was_sent(lossy):
             np.testing.assert_allclose(slot.sigma[old], 10.0 * carried[old])
         charges += slot.on_air & (carried > 0)
         carried = np.where(slot.on_air, slot.learning_rate, carried)
-    np.testing.assert_array_equal(lossy.engine.stages.ledger.own_rounds, charges)
+    np.testing.assert_array_equal(lossy.engine.stages.ledger.own.rounds, charges)
     assert (charges < 39).all()
 
 

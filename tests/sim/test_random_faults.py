@@ -110,7 +110,7 @@ def hold_to_the_rules(table):
         assert (release.own_mu[~release.on_air] == 0).all()
         assert release.on_air[release.link_tx].all()
     charged = np.sum([release.own_mu > 0 for release in recorded], axis=0)
-    np.testing.assert_array_equal(engine.stages.ledger.own_rounds, charged)
+    np.testing.assert_array_equal(engine.stages.ledger.own.rounds, charged)
     # a charge for each gradient that was taken and then sent, none for those that were lost, and none twice
     stepped = np.sum([event.record.stepped for event in watched.events["learning.update"]], axis=0)
     assert (charged <= stepped).all()

@@ -13,7 +13,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.run import Run
 
 _PROTOCOLS = ("hardened", "paper")

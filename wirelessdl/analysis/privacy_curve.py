@@ -21,7 +21,8 @@ from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.ledger import Ledger, Terms
+from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 
@@ -95,14 +96,14 @@ def _other_accountants(ledger: Ledger, split: DataSplit) -> tuple[dict[str, Floa
     if "rdp-wang19" in valid:
         found["rdp-wang19"] = ledger.own_bound()
     factor = noise_factor("gdp", terms.sampler, terms.adjacency, terms.clipping)
-    found["gdp"] = np.array([_gdp(cells, factor, terms.delta) for cells in ledger.cells])
+    found["gdp"] = np.array([_gdp(cells, factor, terms.delta) for cells in ledger.own.cells])
     if "rdp" not in valid:
         return found, ""
-    alike = all(len(cells) <= 1 and -1 not in cells for cells in ledger.cells)
-    if not alike or len(ledger.cells) > _MOST_RDP:
+    alike = all(len(cells) <= 1 and -1 not in cells for cells in ledger.own.cells)
+    if not alike or len(ledger.own.cells) > _MOST_RDP:
         why = f"there are more than {_MOST_RDP} senders" if alike else "releases differ from slot to slot"
         return found, f"rdp is left out because {why}; it would take minutes"
-    found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(ledger.cells, split.rate.tolist())])
+    found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(ledger.own.cells, split.rate.tolist())])
     return found, ""
 
 

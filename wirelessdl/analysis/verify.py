@@ -168,7 +168,7 @@ def _epsilon(run: Run) -> tuple[float | None, list[str]]:
         charged, then = stored_ledger(kept, split), run.up_to(kept.round)
         again = recounted_ledger(then, split)
         follows = np.allclose(charged.own_bound(), again.own_bound(), rtol=_AGREE, equal_nan=True)
-        follows &= np.array_equal(charged.own_rounds, again.own_rounds)
+        follows &= np.array_equal(charged.own.rounds, again.own.rounds)
         if run.scenario["trace"]["links"] != "none":
             follows &= not len(charged.link_counts().fewer_than(traced_links(then)))
         if not follows:

@@ -23,7 +23,7 @@ from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_s
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, own_claim, weigh
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 

@@ -1,5 +1,6 @@
 """`wirelessdl run`."""
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from wirelessdl.cli.progress import emit, listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 
 if TYPE_CHECKING:
+    from wirelessdl.scenario.protection import PrivacySection
     from wirelessdl.scenario.schema import Scenario
 
 
@@ -112,8 +114,14 @@ def _headline(loaded: "Scenario", done: int) -> str:
     return (
         f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {loaded.network.nodes} nodes, "
         f"{section.rounds} rounds{f', continuing after round {done}' if done else ''}, "
-        f"{loaded.privacy.protocol} protocol, epsilon_max {loaded.privacy.epsilon_max:g} per slot"
+        f"{loaded.privacy.protocol} protocol, {_target(loaded.privacy)}"
     )
+
+
+def _target(privacy: "PrivacySection") -> str:
+    if math.isfinite(privacy.epsilon_total):
+        return f"epsilon {privacy.epsilon_total:g} in all at delta {privacy.delta_total:g}"
+    return f"epsilon_max {privacy.epsilon_max:g} per slot"
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -127,28 +135,43 @@ def summary_table(summary: dict[str, Any]) -> Table:
         f"{summary['accuracy_mean']:.1%} mean, {summary['accuracy_min']:.1%} to {summary['accuracy_max']:.1%}",
     )
     unit = "one sample" if summary.get("unit", "sample") == "sample" else "all data of one node"
-    own = float(summary["epsilon_own_total"])
-    declared = float(summary.get("epsilon_own_declared", own))
+    total = float(summary["epsilon_total"])
+    declared = float(summary.get("epsilon_declared", total))
+    pairwise = summary["epsilon_coalition_total"] is not None
     table.add_row(
-        "whole run, own noise",
-        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}  (proven, whoever listens)",
+        "whole run",
+        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}  (proven, against "
+        f"{summary['adversary']})",
     )
-    if "epsilon_own_declared" in summary:
+    if "epsilon_declared" in summary:
         rest = f"stopped in round {summary['stopped']}" if summary["stopped"] else "did not stop the run"
         table.add_row(
             "stopping rule",
-            f"{rest}, where an odometer reads {epsilon(own)}; when it stops depends on data, so the figure above is "
+            f"{rest}, where an odometer reads {epsilon(total)}; when it stops depends on data, so the figure above is "
             "that of all rounds declared",
         )
-    table.add_row(
-        "one slot, one receiver",
-        f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g} for {unit}, worst link, "
-        "one antenna in phase" + (f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""),
-    )
-    table.add_row(
-        "whole run, link sum",
-        f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
-    )
+    if pairwise:
+        other = (
+            ("own", "everyone else, all nodes colluding")
+            if summary["promised"] == "coalition"
+            else (
+                "coalition",
+                f"any {summary['coalition']} colluding nodes",
+            )
+        )
+        figure = float(summary[f"epsilon_{other[0]}_total"])
+        table.add_row("", f"epsilon {epsilon(figure)} against {other[1]}; pair ratio {summary['pair_ratio']:.3g}")
+    above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
+    if summary["epsilon_link_total"] is not None:
+        table.add_row(
+            "one slot, one receiver",
+            f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g} for {unit}, worst "
+            f"link, one antenna in phase{above}",
+        )
+        table.add_row(
+            "whole run, link sum",
+            f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
+        )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
     table.add_row("energy used", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")

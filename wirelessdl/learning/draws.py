@@ -17,19 +17,22 @@ from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
 _PURPOSES = ("noise", "thermal")
-MOST_NODE_ROUNDS = 2**32 // len(_PURPOSES)  # nodes times rounds that have seeds of their own
 
 
-def most_rounds(nodes: int, *, pairs: bool) -> int:
-    """Rounds whose noise has 32-bit seeds of its own, round 0 not counted; pairs: any two nodes may share noise."""
-    return 2**32 // (len(_PURPOSES) * nodes + (nodes * (nodes - 1) // 2 if pairs else 0)) - 1
+def most_rounds(nodes: int, *, pairs: bool = False, passes: int = 0) -> int:
+    """Rounds whose noise has 32-bit seeds of its own, round 0 not counted.
+
+    pairs: any two nodes may share noise; passes: mixing passes of a round, at most.
+    """
+    return 2**32 // ((len(_PURPOSES) + passes) * nodes + (nodes * (nodes - 1) // 2 if pairs else 0)) - 1
 
 
 class NodeDraws:
     """Batches and noise of K nodes; every thread has an instance of its own, and all give the same draws."""
 
-    def __init__(self, streams: Streams, nodes: int, device: torch.device):
-        self._nodes = nodes
+    def __init__(self, streams: Streams, nodes: int, device: torch.device, passes: int = 0):
+        """passes: mixing passes of a round, at most; each has receiver noise of its own."""
+        self._nodes, self._purposes = nodes, len(_PURPOSES) + passes
         self._bits = np.random.Philox(key=streams.word("learning.batch"))
         self._numpy = np.random.Generator(self._bits)
         self._state = self._bits.state
@@ -53,10 +56,16 @@ class NodeDraws:
         self._images.manual_seed(_scramble(self._augment + round * self._nodes + node))
         return draw_changes(samples, self._images)
 
-    def fill_normal(self, out: torch.Tensor, round: int, purpose: str, nodes: Sequence[int] | None = None) -> None:
-        """Fill `out` with standard normal numbers, one row per node: all of them, or those named."""
+    def fill_normal(
+        self, out: torch.Tensor, round: int, purpose: str | int, nodes: Sequence[int] | None = None
+    ) -> None:
+        """Fill `out` with standard normal numbers, one row per node: all of them, or those named.
+
+        purpose: "noise", "thermal" or the number of a mixing pass, from 0.
+        """
+        index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
         for row, node in enumerate(range(len(out)) if nodes is None else nodes):
-            key = (round * self._nodes + node) * len(_PURPOSES) + _PURPOSES.index(purpose)
+            key = (round * self._nodes + node) * self._purposes + index
             self._torch.manual_seed(_scramble(self._base + key))
             out[row].normal_(generator=self._torch)
 

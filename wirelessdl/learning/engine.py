@@ -19,6 +19,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import capability
+from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
 from wirelessdl.learning.clipping import sensitivity
@@ -32,13 +33,12 @@ from wirelessdl.learning.models.module import ModuleLearner, require_fit
 from wirelessdl.learning.records import RoundInput, RoundResult, Settings
 from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.learning.superposition import Air, consensus_distance, project_, receiver_deviation
+from wirelessdl.learning.superposition import Air, consensus_distance, project_
 from wirelessdl.memory import format_size
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _EVALUATED = 2**25  # scores of common samples that are held at once
-_NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 _SMALL = 2**19  # numbers in all models, below which waking a second thread costs more than it does
 
 
@@ -96,7 +96,7 @@ class LearningEngine:
         self._workers = Workers(1 if self._small or self.device.type != "cpu" else torch.get_num_threads())
         self._gradients = Workers(self.strategy.workers)
         count = max(self._workers.count, self._gradients.count)
-        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in range(count)]
+        self._draws = [NodeDraws(streams, self.nodes, self.device, settings.passes) for _ in range(count)]
         self.draws = self._draws[0]
         bias_column = capability(learner, "bias_column")
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
@@ -106,7 +106,8 @@ class LearningEngine:
 
         self.x = self._initial(streams)
         self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
-        self.air = Air(self.device, self.dtype)
+        self._third: Tensor | None = None  # where mixing passes need it
+        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = self._known_optimum() if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
@@ -116,7 +117,7 @@ class LearningEngine:
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
-        self._draws = [NodeDraws(streams, self.nodes, self.device) for _ in self._draws]
+        self._draws = [NodeDraws(streams, self.nodes, self.device, self.settings.passes) for _ in self._draws]
         self.draws = self._draws[0]
         self.sampler.restart()
         self.x.copy_(self._initial(streams))
@@ -156,10 +157,10 @@ class LearningEngine:
             kept = [held.index_select(0, away) for held in (self.x, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
-        mixed, self_interference_power = self._superpose(given)
+        mixed, self_interference_power, pass_power = self._on_air(given)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
-        step = -self._column(update.step)
+        step = -self._airing.column(update.step)
         stood = None
         if self.remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
@@ -190,8 +191,18 @@ class LearningEngine:
             nonfinite,
             consensus_distance(evaluated, self._spare),
             None,
+            pass_power,
             None if self._objective is None else self._objective.excess(evaluated),
         )
+
+    @property
+    def air(self) -> Air:
+        """What superposes payloads; an audit listens in its place."""
+        return self._airing.air
+
+    @air.setter
+    def air(self, air: Air) -> None:
+        self._airing.air = air
 
     @property
     def remembered(self) -> Tensor | None:
@@ -248,7 +259,7 @@ class LearningEngine:
         module = isinstance(self.learner, ModuleLearner)
         evaluated = min(tests, 500) * numbers * strategy.workers if module else 0
         return Need(
-            models=3 * nodes * size * width,
+            models=(4 if self.settings.passes else 3) * nodes * size * width,
             data=stored + tests * features * width,
             batches=at_once * batch * features * (width + 1),
             layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
@@ -266,45 +277,25 @@ class LearningEngine:
                 f"learning needs {need.formatted()}; {format_size(free)} are free on {self.device}: {remedy}"
             )
 
-    def _superpose(self, given: RoundInput) -> tuple[Tensor, Tensor | None]:
-        """s = A w, and ||w||^2 / m where a receiver hears its own: noise row by row in threads, then the air."""
-        noisy = bool(given.noise_scale.any())
-        receiver_noise = any(segment.receiver_noise for segment in given.segments)
-        sent = self._spare if noisy else self.x
-        interferes = any(segment.self_interference_scale.any() for segment in given.segments)
-        power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if interferes else None
-        if noisy or receiver_noise:
-            scale, rows = self._column(given.noise_scale), max(1, _NOISE_PIECE // self.learner.size)
-            scales = [
-                (self._column(segment.thermal_scale), self._column(segment.self_interference_scale))
-                for segment in given.segments
-            ]
-
-            def draw(worker: int, piece: int) -> None:
-                nodes = self._piece(piece, rows)
-                part, draws = slice(nodes.start, nodes.stop), self._draws[worker]
-                if noisy:
-                    draws.fill_normal(sent[part], given.round, "noise", nodes)
-                    torch.addcmul(self.x[part], sent[part], scale[part], out=sent[part])
-                if power is not None:
-                    power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self.learner.size)
-                if receiver_noise:
-                    draws.fill_normal(self._mixed[part], given.round, "thermal", nodes)
-                    for segment, (thermal, interference) in zip(given.segments, scales):
-                        own = None if power is None else power[part]
-                        deviation = receiver_deviation(thermal[part], interference[part], own)
-                        self._mixed[part, segment.coordinates].mul_(deviation)
-
-            self._workers.each(-(-self.nodes // rows), draw)
-        if not receiver_noise:
-            self._mixed.zero_()
-        self.air.superpose(given.segments, sent, self._mixed)
-        return self._mixed, power
-
     @property
     def optimum(self) -> FloatArray | None:
         """Where all nodes' losses together are least, where that is known and wanted."""
         return None if self._objective is None else self._objective.optimum
+
+    def _on_air(self, given: RoundInput) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """What every node holds after payload and passes; ||w||^2 / m and the passes' likewise, where they matter."""
+        sent, power = self._airing.payload(given, self._draws, self.x, self._spare, self._mixed)
+        if not given.passes:
+            return self._mixed, power, None
+        if sent is self.x:
+            sent = self._spare.copy_(self.x)
+        if self._third is None:
+            self._third = torch.empty_like(self.x)
+        y, self._spare, self._third, passed = self._airing.passes(
+            given.passes, given.round, self._draws, sent, self._mixed, self._third
+        )
+        self._mixed = y
+        return y, power, passed
 
     def _known_optimum(self) -> Objective:
         learner, store = self.learner, self._store
@@ -346,6 +337,3 @@ class LearningEngine:
         if self.strategy.name == "threads":
             return 1
         return max(1, _EVALUATED // (self._stored[1] * self._classes * 8))
-
-    def _column(self, values: FloatArray) -> Tensor:
-        return torch.as_tensor(values).to(device=self.device, dtype=self.dtype, non_blocking=True).unsqueeze(1)

@@ -99,7 +99,14 @@ class OrientedGradients:
         return np.sqrt(right**2 + down**2), np.rint(turn).astype(np.int64) % self.orientations
 
 
-FEATURES: dict[str, Callable[..., Features]] = {"oriented-gradients": OrientedGradients}
+class AsStored:
+    """Samples as they are."""
+
+    def transform(self, samples: NDArray[Any]) -> NDArray[Any]:
+        return samples
+
+
+FEATURES: dict[str, Callable[..., Features]] = {"none": AsStored, "oriented-gradients": OrientedGradients}
 
 
 def featured(data: Dataset, features: Features, name: str, *, is_user_class: bool) -> Dataset:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
 from wirelessdl.learning.sampling import Sampling
@@ -33,6 +33,32 @@ class ModelUpdate:
 
 
 @dataclass(frozen=True, eq=False)
+class PairInput:
+    """Noise that pairs of nodes share.
+
+    own: [K] deviation a of each node's own noise; pair: deviation b of what is shared, [K], or [pairs] if listed.
+    group: [K] nodes of one group are all partners, -1 for none; None where pairs low, high `[pairs]` are listed.
+    """
+
+    own: FloatArray
+    pair: FloatArray
+    on_air: BoolArray
+    group: IntArray | None
+    low: IntArray
+    high: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class PassInput:
+    """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each."""
+
+    segments: tuple[Segment, ...]
+    heard: FloatArray
+    kept: FloatArray
+    before: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class RoundInput:
     """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
 
@@ -41,6 +67,8 @@ class RoundInput:
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
     update: ModelUpdate
     evaluate: bool
+    pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
+    passes: tuple[PassInput, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +84,7 @@ class RoundResult:
     nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
     accuracy: Tensor | None
+    pass_power: Tensor | None = None  # ||y||^2 / m of what was sent in mixing passes, summed over them
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
 
 
@@ -76,3 +105,4 @@ class Settings:
     strategy: StrategyName = "auto"
     augment: Literal["none", "flip-crop"] = "none"
     regret: bool = False
+    passes: int = 0  # most mixing passes of a round

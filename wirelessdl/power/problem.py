@@ -53,7 +53,8 @@ class PowerProblem:
     samples: [N, links] |h|, realisations for which the target must hold; by default gain. thermal_w: credited thermal
     noise over max gamma^2, W. margin_db: reduction of the allowed mu^2, for gains that differ from their estimates.
     heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more than the links they
-    mix. orthogonal: senders are heard one at a time, so nobody masks another.
+    mix. orthogonal: senders are heard one at a time, so nobody masks another. mu_max: the target itself, where it does
+    not come from epsilon_max.
     """
 
     links: Links
@@ -72,6 +73,7 @@ class PowerProblem:
     heard: Links | None = None
     heard_gain: FloatArray | None = None
     orthogonal: bool = False
+    mu_max: float | None = None
 
     @property
     def audible(self) -> Links:
@@ -92,7 +94,8 @@ class PowerProblem:
     @cached_property
     def target_mu(self) -> float:
         """Largest allowed sensitivity over noise deviation on a link."""
-        return slot_mu(self.epsilon_max, self.delta) / math.sqrt(from_db(self.margin_db))
+        target = slot_mu(self.epsilon_max, self.delta) if self.mu_max is None else self.mu_max
+        return target / math.sqrt(from_db(self.margin_db))
 
     def masking(self, noise_w: FloatArray) -> FloatArray:
         """Noise power at each receiver, `[N, K]` W. noise_w: [K] noise power that each sender radiates."""
@@ -169,7 +172,9 @@ class PowerPlan:
     """A verified split of power. theta: upper bound of every multiplier while the plan is in use.
 
     alpha: [K] share of power for the model. power_w: [K] W, what each node radiates: its budget, or less where
-    balancing makes it back off. notes: what differs from what the scenario asks for, and why.
+    balancing makes it back off. notes: what differs from what the scenario asks for, and why. own_share,
+    coalition_share: [K] shares of the noise variance that hide a sender from everyone, and from a coalition, where
+    pairs share noise.
     """
 
     problem: PowerProblem
@@ -178,6 +183,8 @@ class PowerPlan:
     theta: float
     iterations: int
     notes: tuple[str, ...] = ()
+    own_share: FloatArray | None = None
+    coalition_share: FloatArray | None = None
 
     @property
     def balance(self) -> Balance:
@@ -229,7 +236,15 @@ class PowerPlan:
     @cached_property
     def epsilon_own(self) -> FloatArray:
         """One-slot epsilon of each sender masked by its own noise only, `[K]`: against any listener."""
-        noise_w = self.beta * self.power_w * self.problem.rho**2
+        return self._hidden_by(self.own_share)
+
+    @cached_property
+    def epsilon_coalition(self) -> FloatArray:
+        """One-slot epsilon of each sender against a coalition, `[K]`; the same where no pairs share noise."""
+        return self._hidden_by(self.coalition_share)
+
+    def _hidden_by(self, share: FloatArray | None) -> FloatArray:
+        noise_w = self.beta * self.power_w * self.problem.rho**2 * (1.0 if share is None else share)
         mu = own_mu(self.alpha * self.power_w, noise_w, self.problem.step(self.theta))
         return slot_epsilon(mu, self.problem.delta)
 
@@ -239,5 +254,9 @@ class PowerPlan:
 
     @property
     def noise_per_step(self) -> float:
-        """Standard deviation per coordinate that noise adds to the consensus model in a round, per unit gamma."""
-        return float(self.problem.rho * np.sqrt(np.sum(self.perron**2 * self.beta / self.alpha)))
+        """Standard deviation per coordinate that noise adds to the consensus model in a round, per unit gamma.
+
+        What pairs share cancels there.
+        """
+        own = self.beta / self.alpha * (1.0 if self.own_share is None else self.own_share)
+        return float(self.problem.rho * np.sqrt(np.sum(self.perron**2 * own)))

@@ -22,7 +22,7 @@ from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.wiring import make_access, make_observer, make_planner
 from wirelessdl.run.world import World
-from wirelessdl.scenario.schema import PrivacySection
+from wirelessdl.scenario.protection import PrivacySection
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.

@@ -2,9 +2,10 @@
 
 from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
 from wirelessdl.privacy.combinations import valid_accountants
-from wirelessdl.privacy.ledger import Ledger, Statement, Terms
+from wirelessdl.privacy.ledger import Ledger, Statement
 from wirelessdl.privacy.rdp import subsampled_rdp
 from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.privacy.totals import calibrate, total_epsilon
 
 __all__ = [

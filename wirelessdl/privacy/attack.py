@@ -33,8 +33,9 @@ from scipy.stats import beta
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.ledger import Ledger, Terms
+from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.terms import Terms
 
 PILOT = 0.2  # share of trials that choose the rule
 FEWEST = 50  # trials below which no bound can say anything

@@ -11,7 +11,7 @@ class Frame:
     """Durations of one round. Each of `slots` goes in `turns`: pilots, guard, payload, guard; pilots are of a turn.
 
     In between, once a frame: `feedback_ns` before the first payload, for a plan made from the pilots, and
-    `exchange_ns` after the last one, for z.
+    `exchange_ns` after the last one, for z. Mixing passes send what nodes hold in as many slots again.
     """
 
     pilot_ns: int
@@ -23,6 +23,8 @@ class Frame:
     turns: int = 1  # full duplex 1; half duplex 2; one sender after another: as many as it takes
     feedback_ns: int = 0
     exchange_ns: int = 0
+    passes: int = 0  # mixing passes after the payload
+    closing: int = 0  # further ones in the last round
 
     @staticmethod
     def of(
@@ -38,6 +40,8 @@ class Frame:
         extra: int = 0,
         feedback_s: float = 0.0,
         exchange_s: float = 0.0,
+        passes: int = 0,
+        closing: int = 0,
     ) -> "Frame":
         """Two real coordinates per complex symbol, one symbol per hertz and second; pilots one sender at a time.
 
@@ -57,7 +61,15 @@ class Frame:
             turns,
             to_ns(feedback_s),
             to_ns(exchange_s),
+            passes,
+            closing,
         )
+
+    def in_round(self, round: int, rounds: int) -> "Frame":
+        """The frame of a round: the last one has the closing passes, too."""
+        if round < rounds or not self.closing:
+            return self
+        return replace(self, passes=self.passes + self.closing, closing=0)
 
     def taking(self, turns: int) -> "Frame":
         """The same with another number of turns."""
@@ -72,8 +84,13 @@ class Frame:
         return self.turns * self.turn_ns
 
     @property
+    def all_slots(self) -> int:
+        """Slots of the payload and of all passes."""
+        return self.slots * (1 + self.passes)
+
+    @property
     def airtime_ns(self) -> int:
-        return self.slots * self.slot_ns + self.feedback_ns + self.exchange_ns
+        return self.all_slots * self.slot_ns + self.feedback_ns + self.exchange_ns
 
     def opens_ns(self, slot: int) -> int:
         """When a slot begins, from the start of the frame."""
@@ -81,13 +98,13 @@ class Frame:
 
     @property
     def sending_ns(self) -> tuple[int, int]:
-        """How long a node sends payload, and its own pilots, in a frame."""
-        return self.slots * self.payload_ns, self.slots * self.own_pilot_ns
+        """How long a node sends payload, that of passes included, and its own pilots, in a frame."""
+        return self.all_slots * self.payload_ns, self.all_slots * self.own_pilot_ns
 
     @property
     def listening_ns(self) -> int:
         """How long a receiver listens: through all turns but, where it cannot do both at once, its own."""
-        return self.slots * max(1, self.turns - 1) * (self.pilot_ns + self.payload_ns)
+        return self.all_slots * max(1, self.turns - 1) * (self.pilot_ns + self.payload_ns)
 
     def coordinates(self, parameters: int) -> tuple[slice, ...]:
         """Which of the model's coordinates each slot carries."""

@@ -34,7 +34,7 @@ class FrameChannel:
     links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
-    that a blockage takes away, None where nothing is.
+    that a blockage takes away, None where nothing is. passes: slots of every mixing pass after the payload.
     """
 
     links: Links
@@ -44,6 +44,7 @@ class FrameChannel:
     slots: tuple[SlotChannel, ...]
     jammer_w: FloatArray | None = None
     blocked: BoolArray | None = None
+    passes: tuple[tuple[SlotChannel, ...], ...] = ()
 
     def of_links(self, values: FloatArray) -> FloatArray:
         """Values of the graph's links, out of values for everything that is heard."""
@@ -69,6 +70,10 @@ class FrameChannel:
     def is_neighbour(self) -> BoolArray:
         """[heard] whether each link that is heard is one of the graph's."""
         return np.ones(len(self.heard), dtype=bool) if self.neighbour is None else self.neighbour
+
+    def in_passes(self) -> "tuple[FrameChannel, ...]":
+        """The channel of every mixing pass, as if it were a payload's."""
+        return tuple(replace(self, slots=slots, passes=()) for slots in self.passes)
 
     def strangers(self, gain: FloatArray) -> tuple[Links, FloatArray] | None:
         """Everything that is heard, with its gains, where that is more than the graph's links."""
@@ -103,6 +108,7 @@ class FrameChannel:
             neighbour=None if self.neighbour is None else self.neighbour[keep],
             mean=self.mean[keep],
             slots=tuple(slot.where(keep) for slot in self.slots),
+            passes=tuple(tuple(slot.where(keep) for slot in slots) for slots in self.passes),
             blocked=None if self.blocked is None else self.blocked[keep],
         )
 

@@ -96,12 +96,17 @@ class Offsets:
             return channel
         heard, cfo_hz = channel.heard, self.cfo_hz
         relative_hz = cfo_hz[heard.tx] - cfo_hz[heard.rx]
-        slots: list[SlotChannel] = []
-        for number, slot in enumerate(channel.slots):
+
+        def turned(slot: SlotChannel, number: int) -> SlotChannel:
             gained = 2.0 * np.pi * relative_hz * self.wait_s(turns.turn, number)[heard.tx]
             before = slot.phase_rad
-            slots.append(replace(slot, phase_rad=gained if before is None else before + gained))
-        return replace(channel, slots=tuple(slots))
+            return replace(slot, phase_rad=gained if before is None else before + gained)
+
+        return replace(
+            channel,
+            slots=tuple(turned(slot, number) for number, slot in enumerate(channel.slots)),
+            passes=tuple(tuple(turned(slot, 1) for slot in slots) for slots in channel.passes),
+        )
 
     def wait_s(self, turn: IntArray, slot: int) -> FloatArray:
         """From the middle of each node's pilots to the middle of its payload, `[K]` s. turn: [K] in which each sends.

@@ -27,13 +27,15 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.records import RoundInput
+from wirelessdl.learning.records import PassInput, RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.learning.superposition import Segment
 from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.senders import SenderTotals
 from wirelessdl.radio.access import Access, Turns
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.frame import Frame
@@ -43,6 +45,7 @@ from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
+from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.records import FrameDecision, RoundRecord
@@ -53,8 +56,8 @@ from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
 # of a kept state: arrays that grow with what was met, and sums that may be without bound
-_GROWING = ("ledger_own_counts", "ledger_link_number", "ledger_link_counts")
-_MAY_BE_INFINITE = ("ledger_own_total", "multiplier_sum")
+_GROWING = ("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts")
+_MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
 
 
@@ -67,6 +70,7 @@ class Stages:
     planner: Planner
     gate: BudgetGate
     weigher: Weigher
+    passing: Passing
     multiplier: Multiplier
     releases: Releases
     ledger: Ledger
@@ -177,22 +181,32 @@ class Engine:
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         multiplier = np.minimum(exchanged, air.plan.theta)
 
+        passes = stages.passing.decide(
+            air.channel,
+            air.plan,
+            weights,
+            stages.releases.pass_w(air.plan, sigma, air.on_air),
+            air.on_air,
+            turns.turn,
+        )
         release = stages.releases.release(round, air.on_air, air.channel, air.plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, terms.delta)
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
-            frame=terms.frame.taking(turns.count),
+            frame=terms.frame.in_round(round, terms.rounds).taking(turns.count),
             turn=turns.turn,
             participation=participation,
             channel=air.channel,
             plan=air.plan,
             release=release,
             weights=weights,
+            roster=air.roster,
+            passes=passes,
             on_air=air.on_air,
             budget_w=budget_w,
-            violations=self._count_violations(round, link_epsilon),
+            violations=self._count_violations(round, link_epsilon, release),
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
@@ -200,8 +214,12 @@ class Engine:
             spectral_gap=self._spectral_gap(round, weights.known),
             link_epsilon=link_epsilon,
             own_epsilon=slot_epsilon(release.own_mu, terms.delta),
+            coalition_epsilon=None if release.coalition_mu is None else slot_epsilon(release.coalition_mu, terms.delta),
             own_bound=stages.ledger.own_bound(),
-            own_total=self._own_total(round),
+            own_total=self._worst_total(round, stages.ledger.own),
+            promised_bound=stages.ledger.promised.bound(),
+            promised_total=self._worst_total(round, stages.ledger.promised),
+            promised=stages.ledger.terms.promised,
         )
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
@@ -223,29 +241,20 @@ class Engine:
     def _evaluated(self, round: int) -> bool:
         return round % self.terms.eval_every == 0 or round == self.terms.rounds
 
-    def _own_total(self, round: int) -> float:
+    def _worst_total(self, round: int, view: SenderTotals) -> float:
         """Proven total of the worst sender; NaN between evaluations."""
         if not self._evaluated(round):
             return float("nan")
-        ledger = self.stages.ledger
-        return float(ledger.own_total().max()) if round == self.terms.rounds else ledger.own_worst()
+        return float(view.total().max()) if round == self.terms.rounds else view.worst()
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
-        terms, plan = self.terms, decision.plan
-        own = np.asarray(
-            decision.on_air * np.sqrt(terms.self_interference * plan.alpha * decision.budget_w), np.float64
-        )
-        jammer_w = decision.channel.jammer_w
-        noise = np.sqrt(terms.thermal_w if jammer_w is None else terms.thermal_w + jammer_w)
-        segments = tuple(
-            self._segment(coordinates, weights, noise, own)
-            for coordinates, weights in zip(self._coordinates, decision.weights.slots)
-        )
+        plan, passes = decision.plan, decision.passes
+        noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
-            segments=segments,
-            noise_scale=decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma,
+            segments=self._segments(decision, decision.weights, plan.alpha * decision.budget_w),
+            noise_scale=noise_scale,
             update=self.stages.pending.update(
                 stepped=stepped,
                 absent=decision.absent,
@@ -253,6 +262,22 @@ class Engine:
                 multiplier=decision.multiplier,
             ),
             evaluate=self._evaluated(decision.round),
+            pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
+            passes=()
+            if passes is None
+            else tuple(
+                PassInput(self._segments(decision, one, passes.power_w), *coefficients)
+                for one, *coefficients in zip(passes.weights, passes.heard, passes.kept, passes.before)
+            ),
+        )
+
+    def _segments(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
+        """What the slots of a payload, or of a pass, make of their coordinates. model_w: [K] power of models, W."""
+        terms, jammer_w = self.terms, decision.channel.jammer_w
+        own = np.asarray(decision.on_air * np.sqrt(terms.self_interference * model_w), np.float64)
+        noise = np.sqrt(terms.thermal_w if jammer_w is None else terms.thermal_w + jammer_w)
+        return tuple(
+            self._segment(coordinates, slot, noise, own) for coordinates, slot in zip(self._coordinates, weights.slots)
         )
 
     def _segment(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:
@@ -299,12 +324,17 @@ class Engine:
             self._gap = (mixing, spectral_gap(mixing))
         return self._gap[1]
 
-    def _count_violations(self, round: int, link_epsilon: FloatArray) -> int:
+    def _count_violations(self, round: int, link_epsilon: FloatArray, release: FrameRelease) -> int:
+        """Links above epsilon_max; where links are not accounted for, senders above it in the promised view."""
+        what, ledger = "links", self.stages.ledger.terms
+        if not ledger.counts_links:
+            what, mu = "senders", release.coalition_mu if ledger.promised == "coalition" else None
+            link_epsilon = slot_epsilon(release.own_mu if mu is None else mu, self.terms.delta)
         over = int(np.sum(link_epsilon > self.terms.epsilon_max * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
             worst = float(link_epsilon.max())
-            self.net_state("violation", f"round {round}: {over} links above epsilon_max, {worst:.4g} at most")
+            self.net_state("violation", f"round {round}: {over} {what} above epsilon_max, {worst:.4g} at most")
         return over
 
     def node_state(self, time_ns: int, node: int, state: str, detail: str) -> None:

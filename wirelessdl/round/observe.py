@@ -65,10 +65,12 @@ class Observer:
         frame: Frame,
         streams: Streams,
         *,
+        rounds: int,
         snr_db: SnrDb,
         joint_window: int,
     ):
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
+        self._rounds = rounds
         self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
         links = surroundings.links
         self._nodes = links.nodes
@@ -99,8 +101,9 @@ class Observer:
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
         slots: list[SlotChannel] = []
         mean = np.zeros(0)
-        for slot in range(self._frame.slots):
-            when_s = time_s + to_s(self._frame.opens_ns(slot))
+        frame = self._frame.in_round(round, self._rounds)
+        for slot in range(frame.all_slots):
+            when_s = time_s + to_s(frame.opens_ns(slot))
             here = heard if slot == 0 else heard.at(self._geometry(when_s))
             air = self._parts.channel.gain(here, when_s)
             if slot == 0:
@@ -110,7 +113,9 @@ class Observer:
             self._note("radio.csi", estimate)
             slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, neighbour, key)))
         blocked = self._blocked(heard, time_s, slots[0].gain, jammer_w)
-        return FrameChannel(links, heard, neighbour, mean, tuple(slots), jammer_w, blocked)
+        each = frame.slots
+        payload, passes = tuple(slots[:each]), tuple(tuple(slots[n : n + each]) for n in range(each, len(slots), each))
+        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes)
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""

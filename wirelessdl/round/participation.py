@@ -9,6 +9,7 @@ from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
+from wirelessdl.round.pairing import Roster, roster_of, with_pairs
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.releases import Releases
 
@@ -23,16 +24,24 @@ class OnAir:
     over_budget: BoolArray
     channel: FrameChannel
     plan: PowerPlan
+    roster: Roster | None = None  # of pairs that share noise
 
 
 class BudgetGate:
-    """Keeps senders silent once their own total would exceed the budget.
+    """Keeps senders silent once their promised total would exceed the budget.
 
     Silence changes what the others need of their plan, so `admit` repeats until nobody else falls silent. It looks at
     nothing that depends on data, so the silence itself tells nothing.
     """
 
-    def __init__(self, nodes: int, budget: float, planner: Planner, releases: Releases, ledger: Ledger):
+    def __init__(
+        self,
+        nodes: int,
+        budget: float,
+        planner: Planner,
+        releases: Releases,
+        ledger: Ledger,
+    ):
         self.budget, self._planner, self._releases, self._ledger = budget, planner, releases, ledger
         self.silent_from: IntArray = np.full(nodes, _NEVER)  # round from which a node is silent for good
 
@@ -48,16 +57,21 @@ class BudgetGate:
         """Who sends in this frame. sigma: [K] deviation of eta."""
         wanting = self.wanting(round, participation)
         on_air = wanting
+        roster = None
         while True:
             heard = channel.among(on_air, participation.ready)
             plan = self._planner.plan(heard, sigma)
+            pairs = self._planner.pairs
+            if pairs is not None:
+                roster = roster_of(pairs, on_air, heard.links)
+                plan = with_pairs(plan, roster, sigma)
             if not self.limited:
                 break
-            mu = np.where(on_air, self._releases.own_mu(plan, sigma), 0.0)
-            over = on_air & self._ledger.exhausted(mu, self.budget)
+            mu = np.where(on_air, self._releases.promised_mu(plan, sigma), 0.0)
+            over = on_air & self._ledger.promised.exhausted(mu, self.budget)
             if not over.any():
                 break
             on_air = on_air & ~over
         over_budget = wanting & ~on_air
         self.silent_from = np.where(over_budget, round, self.silent_from)
-        return OnAir(on_air, over_budget, heard, plan)
+        return OnAir(on_air, over_budget, heard, plan, roster)

@@ -10,8 +10,11 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Links
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
+from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.round.cancelling import Cancelling
+from wirelessdl.round.pairing import PairTerms
 
 Samples = Callable[[Links, FloatArray, int], FloatArray]
 
@@ -22,7 +25,7 @@ class PowerTerms:
 
     power_w: [K] budgets, W. sensitivity: [K]. thermal_w: credited thermal noise over max gamma^2; 0 where none is.
     orthogonal: senders are heard one at a time. theta: what the multiplier is at most, where its rule says so; None: it
-    follows from the mixing.
+    follows from the mixing. mu_max: of every release, where that is the target and not epsilon_max.
     """
 
     power_w: FloatArray
@@ -37,6 +40,7 @@ class PowerTerms:
     margin_db: float
     orthogonal: bool = False
     theta: float | None = None
+    mu_max: float | None = None
 
     def problem(
         self,
@@ -65,6 +69,7 @@ class PowerTerms:
             heard=None if heard is None else heard[0],
             heard_gain=None if heard is None else heard[1],
             orthogonal=self.orthogonal,
+            mu_max=self.mu_max,
         )
 
 
@@ -88,13 +93,27 @@ class Planner:
         *,
         samples: Samples,
         origin: str,
+        cancelling: Cancelling | None = None,
     ):
-        """samples: draws realisations of the gains (`FadingSamples.gains`); origin: the scenario's name in messages."""
+        """samples: draws realisations of the gains (`FadingSamples.gains`); origin: the scenario's name in messages.
+
+        cancelling: what is left to choose of noise that cancels and of amplitudes; None where nothing is.
+        """
+        self._cancelling = cancelling
+        self.joint: JointPlan | None = None
         self._terms, self._allocator, self._schedule = terms, allocator, schedule
         self._samples, self._origin = samples, origin
         self.on_note: Callable[[str], None] = lambda _: None  # hears what a plan did otherwise than asked
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
+
+    @property
+    def pairs(self) -> PairTerms | None:
+        """Who shares noise, and how much, once the first plan is made; None where nobody does."""
+        cancelling, joint = self._cancelling, self.joint
+        if cancelling is None or cancelling.pairs is None or joint is None:
+            return None
+        return replace(cancelling.pairs, ratio=joint.best.ratio)
 
     @property
     def latest(self) -> PowerPlan:
@@ -114,7 +133,14 @@ class Planner:
                 channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
             )
             self._first = self._solve(problem, self._terms.theta)
+            if self._cancelling is not None:
+                self.joint = self._cancelling.choose(self._first, channel.links, channel.mean_gain)
+                self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
         return self._first
+
+    def _shaped(self, plan: PowerPlan) -> PowerPlan:
+        """The plan with the amplitudes of partial balancing."""
+        return plan if self.joint is None else replace(plan, power_w=plan.power_w * self.joint.share**2)
 
     def plan(self, channel: FrameChannel, sigma: FloatArray) -> PowerPlan:
         """The plan of a frame with this channel, once the first is made. Adaptive: from its estimates.
@@ -157,7 +183,7 @@ class Planner:
         plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)
         if uneven is not None:
             plan = replace(plan, problem=replace(plan.problem, power_w=budgets_w), power_w=budgets_w)
-        return plan
+        return self._shaped(plan)
 
     def _solve(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
         try:

@@ -1,6 +1,7 @@
 """A round as it was decided and as it came out: frozen records that stages hand on and the recorder writes."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.records import RoundResult
@@ -9,6 +10,8 @@ from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
+from wirelessdl.round.pairing import Roster
+from wirelessdl.round.passing import PassWeights
 from wirelessdl.round.weights import FrameWeights
 
 
@@ -25,6 +28,8 @@ class FrameDecision:
     plan: PowerPlan
     release: FrameRelease
     weights: FrameWeights
+    roster: Roster | None  # of pairs that share noise
+    passes: PassWeights | None  # mixing passes after the payload
     on_air: BoolArray
     budget_w: FloatArray  # power that amplitudes are measured against
     violations: int
@@ -35,8 +40,12 @@ class FrameDecision:
     spectral_gap: float
     link_epsilon: FloatArray
     own_epsilon: FloatArray
+    coalition_epsilon: FloatArray | None
     own_bound: FloatArray  # proven total of each sender over the rounds so far, by a fast bound
     own_total: float  # of the worst sender, exact; NaN between evaluations, and where it would take too long
+    promised_bound: FloatArray  # the same in the view that is promised
+    promised_total: float
+    promised: Literal["own", "coalition"]
 
     @property
     def absent(self) -> BoolArray:

@@ -20,7 +20,8 @@ class ReleaseTerms:
 
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
-    budget, None where they are not. offsets: of carriers and timing, None without any.
+    budget, None where they are not. offsets: of carriers and timing, None without any. promised: to whom. counts_links:
+    whether what one receiver hears is accounted for. radius: projection radius per coordinate.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -30,6 +31,9 @@ class ReleaseTerms:
     orthogonal: bool
     full_power_radius: float | None
     offsets: Offsets | None = None
+    promised: Literal["own", "coalition"] = "own"
+    counts_links: bool = True
+    radius: float = 1.0
 
     @property
     def hardened(self) -> bool:
@@ -49,9 +53,11 @@ class Releases:
             return np.full(len(pending), rho * gamma)
         return rho * np.where(pending > 0, pending, gamma)
 
-    def own_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
-        """What each transmission would leak behind its own noise, by the pending gradient, `[K]`."""
-        return own_mu(plan.alpha * plan.power_w, plan.beta * plan.power_w * sigma**2, self._shift)
+    def promised_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
+        """What each transmission would leak to those against whom it is promised, by the pending gradient, `[K]`."""
+        share = plan.coalition_share if self._terms.promised == "coalition" else plan.own_share
+        noise_w = plan.beta * plan.power_w * sigma**2 * (1.0 if share is None else share)
+        return own_mu(plan.alpha * plan.power_w, noise_w, self._shift)
 
     def budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
         """Power that amplitudes are measured against, `[K]`: the plan's, or scaled up to use all of it."""
@@ -60,6 +66,16 @@ class Releases:
             return plan.power_w
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
         return plan.power_w / peak
+
+    def pass_w(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> FloatArray:
+        """Power that amplitudes of mixing passes are measured against, `[K]`: nothing is spent on noise.
+
+        What nodes hold is at most the ball's radius plus the noise that was sent, on average: public numbers, so the
+        factor tells nothing.
+        """
+        noise = np.max(np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0), initial=0.0)
+        peak = self._terms.radius**2 + noise
+        return np.asarray(plan.power_w / (max(1.0, peak) if self._terms.full_power_radius is None else peak))
 
     def release(
         self,
@@ -79,17 +95,22 @@ class Releases:
         terms = self._terms
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
         shift = self._shift
+        hidden = {
+            name: np.where(on_air, own_mu(model_w, noise_w * (1.0 if share is None else share), shift), 0.0)
+            for name, share in (("own", plan.own_share), ("coalition", plan.coalition_share))
+        }
         printed = terms.sensitivity * gamma * plan.theta
         on_links = [
             self._on_links(channel, slot.gain, model_w, noise_w, shift if terms.hardened else printed)
-            for slot in channel.slots
-        ]
+            for slot in (channel.slots if terms.counts_links else ())
+        ] or [np.full(len(channel.heard), np.nan)]
         return FrameRelease(
             round=round,
             on_air=on_air,
             gamma=self._pending.gamma,
             multiplier=self._pending.multiplier,
-            own_mu=np.where(on_air, own_mu(model_w, noise_w, shift), 0.0),
+            own_mu=hidden["own"],
+            coalition_mu=None if plan.coalition_share is None else hidden["coalition"],
             link_rx=channel.heard.rx,
             link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],

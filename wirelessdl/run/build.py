@@ -4,9 +4,13 @@ What needs data or graphs is checked here; gains and the power plan when the fir
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from wirelessdl.contract import capability
+from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import Plant, build_learning
@@ -43,7 +47,7 @@ def build(
     csi = builder.part("radio.csi", radio.csi)
     simulation, coherence_s = build_time(builder, network, learning.engine, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
-    return World(
+    world = World(
         scenario=scenario,
         streams=streams,
         mobility=network.mobility,
@@ -78,6 +82,20 @@ def build(
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
     )
+    return _with_target(builder, world)
+
+
+def _with_target(builder: Builder, world: World) -> World:
+    """The world with epsilon_max of a slot, where only the total was given."""
+    mu_max = builder.check("privacy", lambda: world.mu_max)
+    if mu_max is None:
+        return world
+    privacy = world.scenario.privacy
+    epsilon_max = float(slot_epsilon(np.array([mu_max]), privacy.delta)[0])
+    scenario = world.scenario.model_copy(update={"privacy": privacy.model_copy(update={"epsilon_max": epsilon_max})})
+    found = replace(world, scenario=scenario)
+    found.__dict__["mu_max"] = mu_max  # worked out already, which may take a second
+    return found
 
 
 def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:

@@ -10,13 +10,15 @@ import numpy as np
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.draws import MOST_NODE_ROUNDS
+from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.features import featured
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 
 # changes data and clients before anything is built on them: an audit plants its samples so
@@ -49,12 +51,18 @@ def build_learning(builder: Builder, streams: Streams, device: str, plant: Plant
 
 def _check_seeds(builder: Builder) -> None:
     """Noise that repeats is no noise: every node and round needs a 32-bit seed of its own."""
-    rounds, nodes = builder.scenario.scenario.rounds, builder.scenario.network.nodes
-    if (rounds + 1) * nodes > MOST_NODE_ROUNDS:
+    scenario = builder.scenario
+    rounds, nodes = scenario.scenario.rounds, scenario.network.nodes
+    most = most_rounds(nodes, pairs=scenario.privacy.noise == "pairwise", passes=_most_passes(scenario))
+    if rounds > most:
         raise builder.fail(
-            f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {MOST_NODE_ROUNDS // nodes - 1} "
-            "rounds: lower it, or network.nodes"
+            f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {most} rounds: lower it, or "
+            "network.nodes"
         )
+
+
+def _most_passes(scenario: Scenario) -> int:
+    return scenario.radio.mixing_passes + scenario.learning.closing_passes
 
 
 def _check_rates(builder: Builder, schedule: Schedule) -> None:
@@ -86,7 +94,19 @@ def _data(builder: Builder) -> Dataset:
         return loaded
 
     data: Dataset = builder.ask("learning.dataset", part, load)
-    return data
+    features = builder.scenario.learning.features
+    if features.name == "none":
+        return data
+    if builder.scenario.learning.augment != "none":
+        raise builder.fail(
+            f'learning.augment is "{builder.scenario.learning.augment}" with learning.features "{features.name}"; '
+            'features are no images: set augment = "none"'
+        )
+    built = builder.part("learning.features", features)
+    mapped: Dataset = builder.check(
+        "learning.features", lambda: featured(data, built, features.name, is_user_class=features.is_user_class)
+    )
+    return mapped
 
 
 def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:
@@ -164,6 +184,7 @@ def _engine(
         strategy=learning.strategy,
         augment=learning.augment,
         regret=learning.regret,
+        passes=_most_passes(builder.scenario),
     )
     try:
         return LearningEngine(learner, data, client_indices, streams, settings)

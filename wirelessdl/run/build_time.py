@@ -112,6 +112,8 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
         # receivers report the gains they hear; senders learn alpha, receivers their weight
         feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
         exchange_s=nodes**2 * number_s if _exchanges_z(scenario) and not extra else 0.0,
+        passes=radio.mixing_passes,
+        closing=scenario.learning.closing_passes,
     )
 
 
@@ -156,7 +158,7 @@ def _check_recordings(builder: Builder, channel: Chain, simulation: EventSimulat
     last = LastFrame()
     simulation.run(scenario.scenario.rounds, last)
     frame = simulation.frame
-    needed_s = last.time_s + to_s(frame.opens_ns(frame.slots - 1))
+    needed_s = last.time_s + to_s(frame.opens_ns(frame.all_slots - 1))
     for n, named in recorded:
         ends_s = capability(named.model, "ends_s")
         if needed_s > ends_s + 1e-12:

@@ -35,16 +35,20 @@ def node_columns(
     alpha, budget_w, on_air = flat(lambda d: d.plan.alpha), flat(lambda d: d.budget_w), flat(lambda d: d.on_air)
     sigma = flat(lambda d: d.sigma)
     power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
+    pass_power_w = np.concatenate([_pass_power_w(record) for record in records])
     spent = [
         energy.spent(
             decision.frame,
-            power_w=power,
+            # payload and passes take equally long
+            power_w=(power + decision.frame.passes * again) / (1 + decision.frame.passes),
             sends=decision.on_air,
             hears=decision.participation.ready,
             missed=decision.participation.missed,
             compute_s=decision.on_air * decision.participation.compute_s,
         )
-        for decision, power in zip(decisions, power_w.reshape(len(decisions), -1))
+        for decision, power, again in zip(
+            decisions, power_w.reshape(len(decisions), -1), pass_power_w.reshape(len(decisions), -1)
+        )
     ]
     stepped = np.concatenate([record.stepped for record in records])
     return {
@@ -69,7 +73,10 @@ def node_columns(
         "excess_loss": _excess(records, count),
         "alpha": alpha,
         "beta": 1.0 - alpha,
+        "own_share": flat(lambda d: _shares(d, d.plan.own_share)),
+        "coalition_share": flat(lambda d: _shares(d, d.plan.coalition_share)),
         "power_w": power_w,
+        "pass_power_w": np.ma.masked_array(pass_power_w, np.repeat([not d.frame.passes for d in decisions], count)),
         "backoff_db": flat(lambda d: d.plan.backoff_db),
         "self_interference_w": _self_interference_w(records, self_interference * (on_air * alpha * budget_w)),
         "multiplier": flat(lambda d: d.multiplier),
@@ -114,8 +121,26 @@ def link_columns(
         "weight": flat(lambda d: d.weights.actual.link),
         "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
         "sinr_db": np.ma.array(sinr, mask=np.isposinf(sinr)),
-        "epsilon": flat(lambda d: d.link_epsilon),
+        "epsilon": np.ma.masked_invalid(flat(lambda d: d.link_epsilon)),
     }
+
+
+def _pass_power_w(record: RoundRecord) -> FloatArray:
+    """Mean power that each node radiated in the mixing passes of a frame, `[K]` W."""
+    decision, passed = record.decision, record.result.pass_power
+    if passed is None or decision.passes is None:
+        return np.zeros(len(decision.on_air))
+    return np.asarray(decision.on_air * decision.passes.power_w * fetch([passed])[0] / decision.frame.passes)
+
+
+def _shares(decision: FrameDecision, share: FloatArray | None) -> FloatArray:
+    return np.ones(len(decision.on_air)) if share is None else share
+
+
+def _promised(decision: FrameDecision) -> FloatArray:
+    """One-slot epsilon of each sender in the promised view, `[K]`."""
+    coalition = decision.coalition_epsilon
+    return decision.own_epsilon if coalition is None or decision.promised == "own" else coalition
 
 
 def _median_sinr_db(decisions: Sequence[FrameDecision], nodes: Columns, thermal_w: float) -> Any:
@@ -162,16 +187,20 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: flo
         "consensus_distance": fetch([record.result.consensus_distance for record in records]),
         "learning_rate": each(lambda d: d.learning_rate),
         "noise_std": each(lambda d: d.sigma.max()),
-        "epsilon_link_max": each(lambda d: d.link_epsilon.max(initial=0.0)),
+        "epsilon_link_max": _known(each(lambda d: d.link_epsilon.max(initial=0.0))),
         "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
         "epsilon_own_bound": each(lambda d: d.own_bound.max()),
         "epsilon_own_total": _known(each(lambda d: d.own_total)),
+        "epsilon_promised_max": each(lambda d: _promised(d).max()),
+        "epsilon_promised_bound": each(lambda d: d.promised_bound.max()),
+        "epsilon_promised_total": _known(each(lambda d: d.promised_total)),
         "violations": each(lambda d: d.violations),
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
         "spectral_gap": np.ma.masked_invalid(each(lambda d: d.spectral_gap)),
         "sinr_db": _median_sinr_db(decisions, nodes, thermal_w),
-        "slots": each(lambda d: d.frame.slots * d.frame.turns),
+        "slots": each(lambda d: d.frame.all_slots * d.frame.turns),
+        "passes": each(lambda d: d.frame.passes),
         "opened_s": each(lambda d: to_s(d.opened_ns)),
         "payload_slots": each(lambda d: d.frame.slots),
         "turns": each(lambda d: d.frame.turns),

@@ -13,7 +13,7 @@ from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.combinations import Accountant
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.run.world import World
 
 

@@ -10,6 +10,7 @@ from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.learning.data import DATASETS
+from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.partition import PARTITIONS
 from wirelessdl.learning.schedule import SCHEDULES
@@ -48,6 +49,7 @@ PARTS: dict[str, PartKind] = {
     "radio.csi": PartKind(CSI, "estimate"),
     "power.allocator": PartKind(ALLOCATORS, "allocate", ("objective",)),
     "learning.dataset": PartKind(DATASETS, "load", ("folders",)),
+    "learning.features": PartKind(FEATURES, "transform"),
     "learning.model": PartKind(MODELS, "gradient", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate", ("rounds",)),

@@ -101,7 +101,7 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
         node, own, traced = int(fewer[0]), stored.own_total(), again.own_total()
         raise TraceError(
             f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon {own[node]:.6g} "
-            f"for {stored.own_rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own_rounds[node]}; "
+            f"for {stored.own.rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own.rounds[node]}; "
             "one of them was changed: start the run anew"
         )
     if run.scenario["trace"]["links"] == "none":

@@ -306,8 +306,8 @@ class _Session:
             warnings = [*self._warnings, *self._channel.warnings]
             figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, warnings)
             if self._plateau.wanted:
-                declared = self._declared(figures["epsilon_own_total"])
-                figures |= {"stopped": self._stopped, "epsilon_own_declared": declared}
+                declared = self._declared(figures["epsilon_total"])
+                figures |= {"stopped": self._stopped, "epsilon_declared": declared}
             writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
         writer.finish()
@@ -340,7 +340,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
     """Final figures of a run."""
     last, ledger = run.rounds.iloc[-1], engine.stages.ledger
     section, privacy = scenario.scenario, scenario.privacy
-    own, link = (statement.epsilon_total.max(initial=0.0) for statement in ledger.statements())
+    total = {one.view: float(one.epsilon_total.max(initial=0.0)) for one in ledger.statements()}
     return {
         "scenario": section.name,
         "seed": section.seed,
@@ -353,11 +353,17 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "protocol": privacy.protocol,
         "epsilon_max": privacy.epsilon_max,
         "delta": privacy.delta,
-        "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()),
+        "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()) if ledger.terms.counts_links else None,
         "violations": engine.violations,
         "unit": privacy.unit,
-        "epsilon_own_total": float(own),
-        "epsilon_link_total": float(link),
+        "epsilon_total": total.get(ledger.terms.promised, total["own"]),
+        "promised": ledger.terms.promised,
+        "adversary": ledger.terms.adversary,
+        "coalition": ledger.terms.coalition or None,
+        "pair_ratio": None if engine.stages.planner.pairs is None else engine.stages.planner.pairs.ratio,
+        "epsilon_own_total": total["own"],
+        "epsilon_coalition_total": total.get("coalition"),
+        "epsilon_link_total": total.get("link"),
         "delta_total": privacy.delta_total,
         "time_s": to_s(engine.time_ns),
         "airtime_s": float(run.rounds["airtime_s"].sum()),

@@ -1,18 +1,24 @@
 """From a built world to the stages of a round: each is handed its inputs, nothing more."""
 
+from typing import Any
+
 from wirelessdl.contract import capability
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
+from wirelessdl.round.cancelling import Cancelling
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import make_multiplier, rule_for
 from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
+from wirelessdl.round.pairing import PairTerms
 from wirelessdl.round.participation import BudgetGate
+from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Planner, PlanSchedule, PowerTerms
 from wirelessdl.round.releases import Releases, ReleaseTerms
 from wirelessdl.round.weights import Weigher
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
+from wirelessdl.scenario.protection import PairGroups
 from wirelessdl.trace.events import TraceEvents
 
 
@@ -46,6 +52,7 @@ def make_observer(world: World) -> Observer:
         radio,
         world.frame,
         world.streams,
+        rounds=scenario.scenario.rounds,
         snr_db=world.snr_db,
         joint_window=scenario.network.joint_window,
     )
@@ -67,13 +74,14 @@ def make_planner(world: World) -> Planner:
         sensitivity=world.exposure.sensitivity,
         delta=privacy.delta,
         epsilon_max=privacy.epsilon_max,
-        balance=power.balance,
+        balance="receiver" if power.balance == "partial" else power.balance,
         thermal_w=world.thermal_w / world.largest_rate**2 if privacy.credit_thermal else 0.0,
         alpha_min=power.alpha_min,
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
         orthogonal=world.scenario.radio.access == "tdma",
         theta=1.0 if rule_for(world.scenario) == "none" else None,
+        mu_max=world.mu_max,
     )
     return Planner(
         terms,
@@ -81,6 +89,31 @@ def make_planner(world: World) -> Planner:
         PlanSchedule(power.schedule, power.reference, power.samples),
         samples=world.fading.gains,
         origin=world.scenario.origin,
+        cancelling=_cancelling(world),
+    )
+
+
+def _cancelling(world: World) -> Cancelling | None:
+    """What the first frame is to choose; None where noise is independent and amplitudes are not balanced by power."""
+    scenario = world.scenario
+    power, privacy, pairs = scenario.power, scenario.privacy, None
+    if privacy.noise == "pairwise":
+        kind = privacy.pairs.groups if isinstance(privacy.pairs, PairGroups) else privacy.pairs
+        pairs = PairTerms(kind, 0.0, privacy.coalition, privacy.promised)
+    if pairs is None and power.balance != "partial":
+        return None
+    exponent = power.balance_exponent if power.balance == "partial" else 0.0
+    return Cancelling(
+        pairs=pairs,
+        ratio=None if privacy.pair_ratio == "auto" else privacy.pair_ratio,
+        exponent=None if exponent == "auto" else exponent,
+        passes=scenario.radio.mixing_passes,
+        mixing=scenario.radio.mixing,
+        thermal_w=world.thermal_w,
+        rounds=scenario.scenario.rounds,
+        full_power=scenario.radio.use_full_power,
+        radius=scenario.learning.projection_radius,
+        largest_rate=world.largest_rate,
     )
 
 
@@ -124,15 +157,20 @@ def _stages(world: World, planner: Planner) -> Stages:
         orthogonal=orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
         offsets=world.offsets,
+        promised=privacy.promised,
+        counts_links=world.terms.counts_links,
+        radius=learning.projection_radius,
     )
     releases = Releases(terms, pending)
+    weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     return Stages(
         observer=make_observer(world),
         access=make_access(world),
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
-        weigher=Weigher(scenario.power.balance_from, orthogonal=orthogonal, offsets=world.offsets),
+        weigher=Weigher(scenario.power.balance_from, **weighing),
+        passing=Passing(radio.mixing, Weigher(scenario.power.balance_from, **weighing)),
         multiplier=make_multiplier(rule_for(scenario), nodes, lossy=radio.control_failure > 0),
         releases=releases,
         ledger=ledger,

@@ -3,7 +3,9 @@
 Nobody carries a World along: functions of `run` and `preview` take it apart and hand each stage its inputs.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,11 +23,12 @@ from wirelessdl.network.topology import SnrDb, Topology
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.ledger import Terms
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
+from wirelessdl.run.target import release_mu
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.simulation import EventSimulation
@@ -102,7 +105,18 @@ class World:
             unit=privacy.unit,
             evaluated=self.learning.settings.evaluated,
             epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
+            coalition=privacy.coalition if privacy.noise == "pairwise" else 0,
+            promised=privacy.promised,
+            passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
         )
+
+    @cached_property
+    def mu_max(self) -> float | None:
+        """mu of every release that keeps the promised total; None where epsilon_max is the target."""
+        total = self.scenario.privacy.epsilon_total
+        if math.isinf(total):
+            return None
+        return release_mu(total, self.scenario.scenario.rounds, self.exposure, self.terms)
 
     @property
     def exposure(self) -> Exposure:

@@ -1,5 +1,6 @@
 """What sections of a scenario say about each other: combinations that prove nothing, or make no sense, are refused."""
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,6 +9,9 @@ if TYPE_CHECKING:
 
 def require_agreement(scenario: "Scenario") -> None:
     """Raise a ValueError, with the keys and a remedy, for the first two that do not go together."""
+    _require_target(scenario)
+    _require_pairs(scenario)
+    _require_passes(scenario)
     if scenario.privacy.protocol == "paper" and scenario.privacy.clipping == "per-sample":
         raise ValueError(
             'privacy.clipping is "per-sample" under privacy.protocol "paper"; its sensitivity 2C/B does not hold '
@@ -40,6 +44,98 @@ def require_agreement(scenario: "Scenario") -> None:
             'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
             'or multiplier = "auto"'
         )
+
+
+def _require_target(scenario: "Scenario") -> None:
+    """Noise follows from one number: epsilon of a slot, or of the run."""
+    privacy = scenario.privacy
+    if not {"epsilon_max", "epsilon_total"} & privacy.model_fields_set:
+        raise ValueError("missing key privacy.epsilon_max; add it, or epsilon_total")
+    if not math.isfinite(privacy.epsilon_total):
+        return
+    if math.isfinite(privacy.epsilon_max):
+        raise ValueError(
+            f"privacy.epsilon_total is {privacy.epsilon_total:g} and epsilon_max {privacy.epsilon_max:g}; one follows "
+            "from the other: keep one of them"
+        )
+    if privacy.protocol == "paper" or scenario.power.objective != "own-noise":
+        key, value = (
+            ("privacy.protocol", privacy.protocol)
+            if privacy.protocol == "paper"
+            else ("power.objective", scenario.power.objective)
+        )
+        raise ValueError(
+            f'privacy.epsilon_total is {privacy.epsilon_total:g} under {key} "{value}"; only the total of hardened '
+            'transmissions behind their senders\' own noise is proven: set protocol = "hardened" and objective = '
+            '"own-noise", or use epsilon_max'
+        )
+    if scenario.scenario.rounds < 2:
+        raise ValueError(
+            f"privacy.epsilon_total is {privacy.epsilon_total:g} with rounds = {scenario.scenario.rounds}; the first "
+            "round sends no gradient, so nothing is ever charged: use at least 2 rounds"
+        )
+
+
+def _require_pairs(scenario: "Scenario") -> None:
+    """Noise that cancels is proven under the hardened protocol, for senders that nobody else's noise hides."""
+    privacy, nodes = scenario.privacy, scenario.network.nodes
+    if privacy.noise == "independent":
+        if privacy.against == "coalition":
+            raise ValueError(
+                'privacy.against is "coalition" with privacy.noise "independent"; a node\'s own noise protects against '
+                'everyone: leave it at "auto", or set noise = "pairwise"'
+            )
+        return
+    if privacy.protocol == "paper":
+        raise ValueError(
+            'privacy.noise is "pairwise" under privacy.protocol "paper"; what it hides is proven for the hardened '
+            'protocol only: set protocol = "hardened"'
+        )
+    if scenario.power.objective != "own-noise":
+        raise ValueError(
+            f'privacy.noise is "pairwise" under power.objective "{scenario.power.objective}"; a linear program counts '
+            'on noise of others that now cancels: set objective = "own-noise"'
+        )
+    if privacy.coalition < 1:
+        raise ValueError(
+            "privacy.coalition is 0 with pairwise noise; a curious receiver is a coalition of one, and knows its own "
+            "part of the noise: set at least 1"
+        )
+    if privacy.coalition > nodes - 1:
+        raise ValueError(
+            f"privacy.coalition is {privacy.coalition}; there are {nodes - 1} other nodes: lower it, or use noise = "
+            '"independent", which protects against all of them'
+        )
+    if privacy.credit_thermal:
+        raise ValueError(
+            "privacy.credit_thermal is true with pairwise noise; links are not accounted for there: set it to false"
+        )
+
+
+def _require_passes(scenario: "Scenario") -> None:
+    """Passes send what was received on: post-processing of noisy transmissions, and only of those."""
+    if not (scenario.radio.mixing_passes or scenario.learning.closing_passes):
+        return
+    key = "radio.mixing_passes" if scenario.radio.mixing_passes else "learning.closing_passes"
+    count = scenario.radio.mixing_passes or scenario.learning.closing_passes
+    if scenario.power.objective != "own-noise":
+        raise ValueError(
+            f'{key} is {count} under power.objective "{scenario.power.objective}"; a linear program hides a sender '
+            "behind what one receiver hears in one slot, and passes hand that on to everyone: set objective = "
+            '"own-noise"'
+        )
+    if scenario.privacy.protocol == "paper":
+        raise ValueError(
+            f'{key} is {count} under privacy.protocol "paper"; there the gradient is taken at a model that was never '
+            'sent: set protocol = "hardened"'
+        )
+    if scenario.power.balance in ("power", False) or scenario.power.multiplier not in ("auto", "balanced", "none"):
+        raise ValueError(
+            f"{key} is {count} without receiver balancing; z follows one averaging, not a row of them: set balance = "
+            '"receiver" or "partial", and leave multiplier at "auto"'
+        )
+    if scenario.privacy.credit_thermal:
+        raise ValueError(f"{key} is {count} under privacy.credit_thermal; links are not accounted for: set it to false")
 
 
 def _require_condition(scenario: "Scenario") -> None:

@@ -7,26 +7,13 @@ is checked when the world is built.
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
+from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.part import Model, Part
 from wirelessdl.scenario.per_node import RULE, PerNode
-
-# bounds keep products and powers of any two of them within what a float can hold
-Positive = Annotated[FiniteFloat, Field(gt=0, ge=1e-18, le=1e18)]
-Fraction = Annotated[FiniteFloat, Field(ge=1e-30, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-Battery = Annotated[float, Field(gt=0)]
-
-
-def _rule(text: str) -> dict[str, Any]:
-    """A remedy to print instead of pydantic's words."""
-    return {"rule": text}
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+from wirelessdl.scenario.protection import PowerSection, PrivacySection
+from wirelessdl.scenario.section import Battery, Count, Positive, Section, rule_text
 
 
 class ScenarioSection(Section):
@@ -34,7 +21,7 @@ class ScenarioSection(Section):
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$",
-        json_schema_extra=_rule("must be at most 100 letters, digits, '_', '-' or '.': it names the run directory"),
+        json_schema_extra=rule_text("must be at most 100 letters, digits, '_', '-' or '.': it names the run directory"),
         description="Name of the scenario and of its run directories.",
     )
     description: str = Field("", description="What the scenario shows; free text.")
@@ -43,7 +30,7 @@ class ScenarioSection(Section):
     )
     run: Count = Field(1, description="Run number: seed of fading, batches, noise and faults.")
     rounds: Annotated[int, Field(ge=1, le=999_999)] = Field(
-        json_schema_extra=_rule("must be an integer from 1 to 999999"), description="Number of rounds."
+        json_schema_extra=rule_text("must be an integer from 1 to 999999"), description="Number of rounds."
     )
 
 
@@ -51,7 +38,7 @@ class NetworkSection(Section):
     """Nodes, their positions and the links between them."""
 
     nodes: Annotated[int, Field(ge=2, le=20_000)] = Field(
-        json_schema_extra=_rule("must be an integer from 2 to 20000: a node alone has nobody to talk to"),
+        json_schema_extra=rule_text("must be an integer from 2 to 20000: a node alone has nobody to talk to"),
         description="Number of nodes K.",
     )
     topology: Part = Field(Part(kind="full"), description="Rule that decides which links exist.")  # type: ignore[call-arg]
@@ -88,7 +75,7 @@ class RadioSection(Section):
 
     power_dbm: PerNode = Field(
         23.0,
-        json_schema_extra=_rule(f"must be {RULE}"),
+        json_schema_extra=rule_text(f"must be {RULE}"),
         description="Transmit power budget: one number for all nodes, a list with one for each, or a distribution: "
         '{ kind = "uniform", low, high } or { kind = "choice", values }.',
     )
@@ -111,7 +98,7 @@ class RadioSection(Section):
     control_bits: Annotated[int, Field(ge=1, le=64)] = Field(16, description="Bits per number on the control channel.")
     control_failure: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
         0.0,
-        json_schema_extra=_rule("must be >= 0 and < 1"),
+        json_schema_extra=rule_text("must be >= 0 and < 1"),
         description="Probability that a node's message on the control channel is lost in a frame. Its report of gains "
         "(adaptive plans): the node takes no part in the frame; its z: the others use the last they received.",
     )
@@ -122,7 +109,7 @@ class RadioSection(Section):
     )
     cancellation_db: Annotated[float, Field(ge=0)] = Field(
         math.inf,
-        json_schema_extra=_rule("must be >= 0, or inf for no self-interference"),
+        json_schema_extra=rule_text("must be >= 0, or inf for no self-interference"),
         description="Self-interference cancellation at a node's own receiver; inf: no self-interference.",
     )
     csi: Part = Field(Part(kind="perfect"), description="Channel state information: how receivers estimate |h|.")  # type: ignore[call-arg]
@@ -133,14 +120,14 @@ class RadioSection(Section):
     )
     cfo_hz: PerNode = Field(
         0.0,
-        json_schema_extra=_rule(f"must be {RULE}"),
+        json_schema_extra=rule_text(f"must be {RULE}"),
         description="Carrier frequency offset of each node: one number, a list or a distribution, as power_dbm. Only "
         "differences between nodes matter, so one number for all changes nothing. Phases turn from a sender's pilots "
         "to the end of its payload.",
     )
     timing_offset_s: PerNode = Field(
         0.0,
-        json_schema_extra=_rule(f"must be {RULE}"),
+        json_schema_extra=rule_text(f"must be {RULE}"),
         description="How late each node is, likewise; any two nodes within a symbol, 1 / bandwidth_hz. A receiver "
         "hears a part of the symbol before (a late sender) or after (an early one).",
     )
@@ -148,6 +135,16 @@ class RadioSection(Section):
         "none",
         description="none: a receiver hears only its neighbours (the paper); physical: every transmitter reaches every "
         "receiver.",
+    )
+    mixing_passes: Annotated[int, Field(ge=0, le=64)] = Field(
+        0,
+        description="Passes after the payload in which nodes send what they hold, without noise, and average again: "
+        "they cost airtime and energy, not epsilon.",
+    )
+    mixing: Literal["chebyshev", "plain"] = Field(
+        "chebyshev",
+        description="How passes follow each other. chebyshev: weighted such that disagreement falls fastest; plain: "
+        "each averages what the one before gave.",
     )
     payload_slots: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
         "auto",
@@ -161,89 +158,6 @@ class RadioSection(Section):
         False,
         description="Scale all transmissions by one known factor so that the radiated power may reach the budget.",
     )
-
-
-class PowerSection(Section):
-    """Split of transmit power between model and privacy noise."""
-
-    allocator: Part = Field(Part(kind="lp"), description="Solver of the split.")  # type: ignore[call-arg]
-    objective: Literal["sum", "max-min", "min-noise", "own-noise"] = Field(
-        "sum",
-        description="sum: the paper's linear program; max-min: largest minimum alpha; min-noise: least noise on the "
-        "models; own-noise: each node's own noise alone meets epsilon_max.",
-    )
-    balance: Literal["receiver", "power", False] = Field(
-        "receiver",
-        description="Make the mixing matrix doubly stochastic. receiver: by receiver weights; power: by reduced "
-        "transmit power; false: not at all (the paper).",
-    )
-    balance_from: Literal["block", "mean"] = Field(
-        "block",
-        description="Receiver balancing. block: from the gains of every frame; mean: once, from the mean gains.",
-    )
-    multiplier: Literal["auto", "balanced", "product", "mean", "windowed", "none"] = Field(
-        "auto",
-        description="Gradient multiplier. balanced: K; product: 1/z_ii (the paper); mean: 1/pi of the mean mixing "
-        "matrix; windowed: z in windows; none: 1. auto: balanced with balancing, else product (paper "
-        "protocol) or mean (hardened).",
-    )
-    schedule: Literal["static", "adaptive", "robust"] = Field(
-        "static",
-        description="static: one plan; adaptive: a plan for every frame; robust: one plan for many sampled "
-        "realisations of the channel.",
-    )
-    reference: Literal["mean", "first"] = Field(
-        "mean", description="Gains of a static plan. mean: mean over fading; first: those of the first frame."
-    )
-    samples: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        50, description="Realisations of the channel that a robust plan must satisfy."
-    )
-    csi_margin_db: Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
-        0.0, description="Margin below epsilon_max for gain estimation errors."
-    )
-    alpha_min: Fraction = Field(1e-3, description="Smallest alpha: share of power for the model.")
-    beta_min: Fraction = Field(1e-6, description="Smallest beta: share of power for noise.")
-
-
-class PrivacySection(Section):
-    """Protocol, epsilon targets and clipping."""
-
-    protocol: Literal["hardened", "paper"] = Field(
-        "hardened",
-        description="hardened: gradient at the received mix, for which amplification by sampling is proven; paper: "
-        "gradient at the node's own model, as printed.",
-    )
-    unit: Literal["sample", "node"] = Field(
-        "sample",
-        description="What every epsilon protects. sample: one sample of one node; node: all data of one node, without "
-        "amplification by sampling and with the noise that this takes.",
-    )
-    epsilon_max: float = Field(
-        ge=1e-9,
-        json_schema_extra=_rule("must be > 0, or inf for no privacy noise"),
-        description="Largest one-slot epsilon that the plan allows a link; inf: no privacy noise.",
-    )
-    delta: Fraction = Field(
-        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of one-slot epsilons."
-    )
-    delta_total: Fraction = Field(
-        1e-4, json_schema_extra=_rule("must be > 0 and < 1"), description="delta of totals over the whole run."
-    )
-    budget_total: float = Field(
-        math.inf,
-        gt=0,
-        json_schema_extra=_rule("must be > 0, or inf for no budget"),
-        description="A node stops sending before its proven own total would exceed this; inf: no budget.",
-    )
-    clipping: Literal["per-sample", "batch"] = Field(
-        "per-sample", description="What is clipped: each sample's gradient, or the mini-batch gradient."
-    )
-    clip_norm: Positive = Field(1.0, description="Bound on the gradient norm: C (per-sample) or G (batch).")
-    credit_thermal: bool = Field(
-        False,
-        description="Count thermal noise as masking in link epsilons. Not proven: a better receiver has less of it.",
-    )
-    rho: Positive = Field(10.0, description="sigma / gamma: noise standard deviation per unit of learning rate.")
 
 
 class LearningSection(Section):
@@ -280,10 +194,14 @@ class LearningSection(Section):
     stop_within: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
         0.001, description="Width of the band of mean accuracy for stop_after (the paper: 0.001 over 15)."
     )
+    features: Part = Field(Part(kind="none"), description="Map of every sample by itself, before training.")  # type: ignore[call-arg]
+    closing_passes: Annotated[int, Field(ge=0, le=256)] = Field(
+        0, description="Mixing passes after the last round, so that all nodes end with nearly the same model."
+    )
     learning_rate: Part = Field(Part(kind="inverse-sqrt"), description="Schedule of the learning rate gamma_t.")  # type: ignore[call-arg]
     projection_radius: Annotated[FiniteFloat, Field(ge=1e-12, le=1)] = Field(
         0.5,
-        json_schema_extra=_rule("must be > 0 and <= 1, so that models stay within the power budget"),
+        json_schema_extra=rule_text("must be > 0 and <= 1, so that models stay within the power budget"),
         description="Radius of the feasible ball, divided by sqrt(m).",
     )
     dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the models.")
@@ -327,7 +245,7 @@ class EnergySection(Section):
     )
     battery_j: Battery | Annotated[list[Battery], Field(min_length=1)] = Field(
         math.inf,
-        json_schema_extra=_rule("must be > 0, inf for no limit, or a list with one such number per node"),
+        json_schema_extra=rule_text("must be > 0, inf for no limit, or a list with one such number per node"),
         description="Energy after which a node stops for good, one number or one per node; inf: no limit.",
     )
 

@@ -82,18 +82,19 @@ class Medium:
             self.round = round
             yield from self._policy.wait(self)
             now = int(env.now)
-            participation = self._opening(round, now)
+            frame = self._frame.in_round(round, rounds)
+            participation = self._opening(round, now, frame)
             transmissions = frames.open_frame(round, now, participation) or Transmissions(
                 participation.willing, self._frame.turns
             )
             for node in np.flatnonzero(participation.up & ~participation.ready).tolist():
                 self._note(now, node, "control" if participation.missed[node] else "late", f"round {round}")
-            frame = self._frame.taking(transmissions.turns)
+            frame = frame.taking(transmissions.turns)
             self._open(frame, participation, transmissions.on_air)
             opened, received = self._opened, self._received
             self._opened, self._received = env.event(), env.event()
             opened.succeed()
-            for slot in range(frame.slots):
+            for slot in range(frame.all_slots):
                 for turn in range(frame.turns):
                     first = slot == turn == 0
                     before = frame.guard_ns if not first else frame.feedback_ns
@@ -104,7 +105,7 @@ class Medium:
             yield env.timeout(frame.guard_ns + frame.exchange_ns)
             received.succeed()
 
-    def _opening(self, round: int, now_ns: int) -> Participation:
+    def _opening(self, round: int, now_ns: int, frame: Frame) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""
         states = self.states
         self.compute_ns[:] = 0
@@ -112,7 +113,7 @@ class Medium:
         self.compute_ns[ready] = [self._duration_ns(node, round) for node in ready.tolist()]
         if self._drains:
             nobody = np.zeros(states.nodes, dtype=bool)
-            costs_j = self._costs_j(self._frame, states.ready, nobody, states.ready & ~states.listening)
+            costs_j = self._costs_j(frame, states.ready, nobody, states.ready & ~states.listening)
             for node in np.flatnonzero(states.ready & (costs_j > self._battery_j)).tolist():
                 self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)

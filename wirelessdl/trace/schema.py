@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-VERSION = 3
+VERSION = 4
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -61,7 +61,8 @@ TABLES: dict[str, pa.Schema] = {
                 "epsilon_link_max",
                 _F,
                 "",
-                "largest one-slot epsilon of a link (Theorem 1), over links and slots of the frame",
+                "largest one-slot epsilon of a link (Theorem 1), over links and slots of the frame; null where pairs "
+                "share noise or passes send on what was received",
             ),
             (
                 "epsilon_own_max",
@@ -82,7 +83,31 @@ TABLES: dict[str, pa.Schema] = {
                 "largest proven own total so far, over senders (see privacy); null between evaluations, and where "
                 "releases differ so much that composing them takes long",
             ),
-            ("violations", _I, "", "links whose one-slot epsilon exceeds epsilon_max in this round"),
+            (
+                "epsilon_promised_max",
+                _F,
+                "",
+                "largest epsilon of one transmission in the promised view (own, or coalition), over senders",
+            ),
+            (
+                "epsilon_promised_bound",
+                _F,
+                "",
+                "upper bound of epsilon_promised_total that is quick to compute, in every round",
+            ),
+            (
+                "epsilon_promised_total",
+                _F,
+                "",
+                "largest proven total so far in the promised view, over senders; null where epsilon_own_total may be",
+            ),
+            (
+                "violations",
+                _I,
+                "",
+                "links whose one-slot epsilon exceeds epsilon_max in this round; senders in the promised view where "
+                "links are not accounted for",
+            ),
             ("active_nodes", _I, "", "nodes that transmitted"),
             ("up_nodes", _I, "", "nodes that are not down"),
             ("spectral_gap", _F, "", "1 - |second largest eigenvalue| of the mixing matrix; null if not computed"),
@@ -91,8 +116,9 @@ TABLES: dict[str, pa.Schema] = {
                 "slots",
                 _I,
                 "",
-                "payload transmissions in sequence in this frame: payload_slots * turns",
+                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns",
             ),
+            ("passes", _I, "", "mixing passes after the payload, in the last round with the closing ones"),
             ("opened_s", _F, "s", "simulated time at which the frame opened"),
             ("payload_slots", _I, "", "slots into which the payload is divided, each with its own pilots and gains"),
             ("turns", _I, "", "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (tdma)"),
@@ -149,7 +175,20 @@ TABLES: dict[str, pa.Schema] = {
             ),
             ("alpha", _F, "", "share of power for the model"),
             ("beta", _F, "", "share of power for privacy noise"),
+            (
+                "own_share",
+                _F,
+                "",
+                "share of its noise variance that nobody else knows; 1 where noise is independent",
+            ),
+            (
+                "coalition_share",
+                _F,
+                "",
+                "share of its noise variance that hides it from the coalition; 1 where noise is independent",
+            ),
             ("power_w", _F, "W", "power radiated during the payload"),
+            ("pass_power_w", _F, "W", "mean power radiated during mixing passes; null without any"),
             ("backoff_db", _F, "dB", "reduction below the power budget, from power balancing"),
             (
                 "self_interference_w",
@@ -193,7 +232,13 @@ TABLES: dict[str, pa.Schema] = {
                 "dB",
                 "the same over thermal noise, jammers, strangers and residual self-interference; null without any",
             ),
-            ("epsilon", _F, "", "one-slot epsilon of tx towards rx (Theorem 1); largest over the slots of the frame"),
+            (
+                "epsilon",
+                _F,
+                "",
+                "one-slot epsilon of tx towards rx (Theorem 1); largest over the slots of the frame; null where pairs "
+                "share noise or passes send on what was received",
+            ),
         ]
     ),
     "clients": _schema(

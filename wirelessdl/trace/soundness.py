@@ -20,13 +20,13 @@ from wirelessdl.trace.schema import TABLES
 _NULLS = {
     "rounds": (
         *("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean"),
-        *("epsilon_own_total", "spectral_gap", "sinr_db"),
+        *("epsilon_own_total", "epsilon_promised_total", "epsilon_link_max", "spectral_gap", "sinr_db"),
     ),
     "nodes": (
         *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
-        *("excess_loss", "self_interference_w", "turn", "battery_j"),
+        *("excess_loss", "self_interference_w", "pass_power_w", "turn", "battery_j"),
     ),
-    "links": ("phase_rad", "snr_db", "sinr_db"),
+    "links": ("phase_rad", "snr_db", "sinr_db", "epsilon"),
     "events": ("node",),
     "privacy": ("rx",),
     "clients": (),
@@ -37,6 +37,9 @@ _INFINITE = (
     "epsilon_own_max",
     "epsilon_own_bound",
     "epsilon_own_total",
+    "epsilon_promised_max",
+    "epsilon_promised_bound",
+    "epsilon_promised_total",
     "epsilon_total",
     "snr_db",
     "sinr_db",

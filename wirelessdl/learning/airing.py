@@ -1,0 +1,134 @@
+"""What happens to models on the air: noise, superposition, and mixing passes that send on what was received.
+
+    payload   w = x + n,   y = A w + receiver noise
+    a pass    y <- heard (A y + receiver noise) + kept y + before (the y before that)
+
+Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A pass sends y as it
+is: by then it is a function of what was sent with its noise, and of receiver noise.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
+from wirelessdl.learning.records import PairInput, PassInput, RoundInput
+from wirelessdl.learning.runtime import Workers
+from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
+
+_NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
+
+
+class Airing:
+    """Noise and superposition of K models of `size` numbers. draws: one for each worker, all alike."""
+
+    def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
+        self.nodes, self._size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
+        self._rows = max(1, _NOISE_PIECE // size)
+        self.air, self._pass_air = Air(device, dtype), Air(device, dtype)
+
+    def payload(
+        self, given: RoundInput, draws: Sequence[NodeDraws], x: Tensor, spare: Tensor, out: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """s = A w into `out`. Returns w, which may be x itself, and ||w||^2 / m where a receiver hears its own."""
+        noisy = bool(given.noise_scale.any())
+        sent = spare if noisy else x
+        if noisy and given.pairs is not None:
+            self._shared(given.pairs, draws, given.round, sent)
+            sent.add_(x)
+        scale = self.column(given.noise_scale)
+
+        def send(worker: int, nodes: range) -> None:
+            part = slice(nodes.start, nodes.stop)
+            if noisy and given.pairs is None:
+                draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
+                torch.addcmul(x[part], sent[part], scale[part], out=sent[part])
+
+        return sent, self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
+
+    def passes(
+        self,
+        passes: Sequence[PassInput],
+        round: int,
+        draws: Sequence[NodeDraws],
+        before: Tensor,
+        y: Tensor,
+        spare: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The y of the last pass, the two tensors that are free again, and ||y||^2 / m of what was sent, summed, `[K]`.
+
+        before: what was sent in the payload; it is overwritten, as is `spare`.
+        """
+        power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
+        for number, one in enumerate(passes):
+            power += torch.linalg.vector_norm(y, dim=1).square_().div_(self._size)
+            self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
+            if (one.heard != 1.0).any() or one.kept.any() or one.before.any():
+                spare.mul_(self.column(one.heard)).addcmul_(y, self.column(one.kept))
+                spare.addcmul_(before, self.column(one.before))
+            before, y, spare = y, spare, before
+        return y, before, spare, power
+
+    def _receive(
+        self,
+        segments: tuple[Segment, ...],
+        round: int,
+        purpose: str | int,
+        draws: Sequence[NodeDraws],
+        sent: Tensor,
+        out: Tensor,
+        air: Air,
+        send: Callable[[int, range], None] | None,
+    ) -> Tensor | None:
+        """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""
+        noise = any(segment.receiver_noise for segment in segments)
+        interferes = any(segment.self_interference_scale.any() for segment in segments)
+        power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
+        scales = [
+            (self.column(segment.thermal_scale), self.column(segment.self_interference_scale)) for segment in segments
+        ]
+
+        def work(worker: int, piece: int) -> None:
+            nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
+            part = slice(nodes.start, nodes.stop)
+            if send is not None:
+                send(worker, nodes)
+            if power is not None:
+                power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self._size)
+            if noise:
+                draws[worker].fill_normal(out[part], round, purpose, nodes)
+                for segment, (thermal, interference) in zip(segments, scales):
+                    own = None if power is None else power[part]
+                    deviation = receiver_deviation(thermal[part], interference[part], own)
+                    out[part, segment.coordinates].mul_(deviation)
+
+        if noise or send is not None or power is not None:
+            self._workers.each(-(-self.nodes // self._rows), work)
+        if not noise:
+            out.zero_()
+        air.superpose(segments, sent, out)
+        return power
+
+    def _shared(self, pairs: PairInput, draws: Sequence[NodeDraws], round: int, out: Tensor) -> None:
+        """Noise of which pairs share a part, `[K, m]`, into `out`."""
+
+        def own(worker: int, piece: int) -> None:
+            nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
+            draws[worker].fill_normal(out[nodes.start : nodes.stop], round, "noise", nodes)
+
+        self._workers.each(-(-self.nodes // self._rows), own)
+        if pairs.group is not None:
+            group = GroupNoise.make(
+                pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self._device, dtype=self._dtype
+            )
+            group.apply(out)
+            return
+        edges = EdgeNoise.make(pairs.own, pairs.low, pairs.high, pairs.pair, pairs.on_air)
+        edges.apply(out, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
+
+    def column(self, values: FloatArray) -> Tensor:
+        """`[K, 1]` on the device."""
+        return torch.as_tensor(values).to(device=self._device, dtype=self._dtype, non_blocking=True).unsqueeze(1)

@@ -1,0 +1,147 @@
+"""The joint plan of noise that cancels: pair ratio r and how far amplitudes are balanced by power, for the least error.
+
+Given powers, mean gains, the noise that each node needs against a coalition of c, the number of passes and of rounds,
+choose r and e such that the predicted variance of a node's model at the end, per coordinate, is least:
+
+    J(r, e) = T (a^2 + mean thermal) / K-mean part, which adds up over rounds
+            + mean_i D_ii              disagreement, which mixing removes again: D = Q (D + S + T_noise) Q'
+
+    a^2 = V / (1 + (K - 1 - c) r^2 / (1 + r^2))       own variance, from the variance V that must stay hidden
+    N^2 = a^2 (1 + (K - 1) r^2)                        all that a node sends, so alpha = 1 / (1 + N^2 / sigma^2)
+    S   = a^2 I + r^2 a^2 (K I - 1 1')                 covariance of what is sent, over nodes
+    Q   polynomial of A(e) that payload and passes apply, less its consensus part
+
+Everything here is public: powers, gains, sizes and settings. Pairs are taken as complete; with groups or neighbours the
+formula has their number of partners.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.chebyshev import Passes, Response, fitted, plain, response
+from wirelessdl.links import Links
+from wirelessdl.mixing import balanced_air, mix
+from wirelessdl.power.balance import partial_amplitudes
+
+RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
+EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
+_DOUBLINGS = 12  # 4096 rounds: disagreement has settled
+
+
+@dataclass(frozen=True, eq=False)
+class JointProblem:
+    """What the choice rests on.
+
+    gain: [links] mean |h|. power_w: [K] W. hidden: variance that must stay hidden, in the model's units; sigma: of eta.
+    partners: of a node with everyone on air. passes: after the payload. thermal_w: receiver noise, W. pass_peak: power
+    of what a node holds, per coordinate, at most, that passes are scaled by, without the noise.
+    """
+
+    links: Links
+    gain: FloatArray
+    power_w: FloatArray
+    hidden: float
+    sigma: float
+    partners: int
+    coalition: int
+    passes: int
+    chebyshev: bool
+    thermal_w: float
+    rounds: int
+    full_power: bool
+    radius: float
+
+    def own(self, ratio: float) -> float:
+        """a^2 that hides enough."""
+        square = ratio**2
+        return self.hidden / (1.0 + max(self.partners - self.coalition, 0) * square / (1.0 + square))
+
+    def sent(self, ratio: float) -> float:
+        """N^2, variance of all noise that a node sends."""
+        return self.own(ratio) * (1.0 + self.partners * ratio**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predicted variance per coordinate of a node's model. mean: of the consensus; apart: of a node from it."""
+
+    ratio: float
+    exponent: float
+    mean: float
+    apart: float
+    alpha: float
+
+    @property
+    def error(self) -> float:
+        return self.mean + self.apart
+
+
+@dataclass(frozen=True, eq=False)
+class JointPlan:
+    """The choice, all that it was made from, and amplitudes over those of full power, `[K]`; notes: what failed."""
+
+    best: Forecast
+    tried: tuple[Forecast, ...]
+    share: FloatArray
+    notes: tuple[str, ...]
+
+
+def choose(
+    problem: JointProblem, ratios: Sequence[float] = RATIOS, exponents: Sequence[float] = EXPONENTS
+) -> JointPlan:
+    """The pair ratio and exponent with the least predicted error, of those given."""
+    tried: list[tuple[Forecast, FloatArray]] = []
+    notes: list[str] = []
+    for exponent in exponents:
+        amplitude, reason = partial_amplitudes(problem.links, problem.gain, problem.power_w, exponent)
+        if amplitude is None:
+            notes.append(f"amplitudes are not balanced by power: {reason}")
+            if len(exponents) > 1:
+                continue
+            amplitude, exponent = np.sqrt(problem.power_w), 0.0
+        share = amplitude / np.sqrt(problem.power_w)
+        weights = mix(problem.links, problem.gain, amplitude, air=balanced_air(problem.links, problem.gain, amplitude))
+        mixed = response(_passes(problem, weights.dense), weights.dense)
+        tried += [(forecast(problem, mixed, weights.scale, ratio, exponent), share) for ratio in ratios]
+    best, share = min(tried, key=lambda one: one[0].error)
+    return JointPlan(best, tuple(one for one, _ in tried), share, tuple(dict.fromkeys(notes)))
+
+
+def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: float, exponent: float) -> Forecast:
+    """J of one choice. mixed: what payload and passes do; scale: [K] by which receivers multiply what they hear."""
+    nodes = problem.links.nodes
+    own, sent = problem.own(ratio), problem.sent(ratio)
+    alpha = 1.0 / (1.0 + sent / problem.sigma**2)
+    # amplitudes were those of all power on the model: receivers make up for alpha, and for the scale of passes
+    peak = alpha * problem.radius**2 + (1 - alpha) * problem.sigma**2 if problem.full_power else 1.0
+    again = problem.radius**2 + sent
+    again = again if problem.full_power else max(1.0, again)
+    factor = np.array([peak / alpha, *[again] * problem.passes])
+    noise = problem.thermal_w * scale**2 * factor[:, None]
+    mean = problem.rounds * (own / nodes + mixed.mean_variance(noise))
+    middle = np.full((nodes, nodes), 1.0 / nodes)
+    apart = mixed.mixing - middle
+    shared = own * (
+        np.eye(nodes) * (1.0 + (problem.partners + 1) * ratio**2) - ratio**2 * (problem.partners + 1) * middle
+    )
+    receiver = np.diag(np.maximum(mixed.variance(noise) - mixed.mean_variance(noise), 0.0))
+    return Forecast(
+        ratio, exponent, mean, float(np.trace(_settled(apart, apart @ shared @ apart.T + receiver))) / nodes, alpha
+    )
+
+
+def _settled(apart: FloatArray, added: FloatArray) -> FloatArray:
+    """sum_t Q^t W Q^t': what is left of what every round adds."""
+    total, power = added, apart
+    for _ in range(_DOUBLINGS):
+        total = total + power @ total @ power.T
+        power = power @ power
+    return total
+
+
+def _passes(problem: JointProblem, weights: FloatArray) -> Passes:
+    count = 1 + problem.passes
+    return fitted(count, np.linalg.eigvals(weights)) if problem.chebyshev else plain(count)

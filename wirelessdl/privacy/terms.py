@@ -1,0 +1,108 @@
+"""The assumptions of the totals, in one record: what is promised, to whom, and under which conditions."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler
+from wirelessdl.privacy.exposure import Unit
+
+View = Literal["own", "coalition", "link"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The assumptions of the totals; the same for every row of the privacy table."""
+
+    protocol: Literal["hardened", "paper"]
+    sampler: Sampler
+    clipping: Clipping
+    delta: float
+    unit: Unit = "sample"
+    adjacency: Adjacency = "replace-one"
+    epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
+    evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
+    coalition: int = 0  # most nodes that collude, under noise that pairs share; 0: every node's noise is its own
+    promised: Literal["own", "coalition"] = "own"
+    passes: bool = False  # whether what was received is sent on, and averaged again
+
+    @property
+    def amplified(self) -> bool:
+        """Whether subsampling amplifies privacy."""
+        drawn = self.sampler in ("without-replacement", "poisson")
+        return self.protocol == "hardened" and self.unit == "sample" and drawn
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether shuffled epochs are charged, not rounds: a sample takes part once in each."""
+        return self.protocol == "hardened" and self.unit == "sample" and bool(self.epoch_rounds)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether pairs of nodes share noise."""
+        return self.coalition > 0
+
+    @property
+    def counts_links(self) -> bool:
+        """Whether the paper's sum over what one receiver hears in each slot means anything.
+
+        It adds variances of independent noise, and knows nothing of what passes hand on.
+        """
+        return not (self.pairwise or self.passes)
+
+    @property
+    def adversary(self) -> str:
+        """Against whom the promised total holds, in words."""
+        if self.promised == "own":
+            return "everyone else, all nodes colluding"
+        return (
+            f"any {self.coalition} colluding nodes that hear every transmission"
+            if self.coalition > 1
+            else ("any one node that hears every transmission")
+        )
+
+    @property
+    def protects(self) -> str:
+        """What the totals protect, in a word or two."""
+        return "one sample" if self.unit == "sample" else "all data of one node"
+
+    @property
+    def conditions(self) -> list[str]:
+        """What the proven total assumes; the engine guarantees all of it except for the learner's memory."""
+        kept = [
+            "one sample of one node is protected: replaced by another, everything else the same"
+            if self.unit == "sample"
+            else "all data of one node are protected: replaced by as many others, everything else the same",
+            "clients and their sizes are fixed and public",
+            "gains, mixing, plan, faults and compute times do not depend on data",
+            "the own term holds the noise that was sent",
+            "a learner remembers nothing but its weights (a class of your own is tried before the run, not proven)",
+            "batches are drawn anew each round, keyed by node and round"
+            if self.sampler != "shuffled"
+            else f"batches follow an order drawn anew each epoch; {'epochs' if self.by_epoch else 'rounds'} count",
+            "the test set is public: accuracy is read from it, and where it decides anything nothing covers that",
+            "x_1 comes from no data: the first transmission is not charged",
+            "noise stays secret: the run directory, with its seed, is not a private release",
+        ]
+        if self.pairwise:
+            kept += [
+                f"at most {self.coalition} nodes collude, counting all that are compromised before seeds are erased "
+                "(view coalition; view own: everyone)",
+                "pairs share fresh noise from a secret seed each, authenticated, and are formed from the roster that "
+                "the frame opens with",
+                "batches of different nodes are independent, and a record is at one node only",
+            ]
+        if self.passes:
+            kept.append("mixing passes carry what was received, never a step that was not sent with its noise")
+        if self.protocol == "hardened":
+            return [
+                *kept,
+                "noise is aligned with the learning rate of the gradient that is sent",
+                "accuracy and final model are those of what was received; the last update is never shown",
+            ]
+        return [
+            *kept,
+            "no amplification by sampling: gradients are taken at a noiseless point",
+            "accuracy is of what was received"
+            if self.evaluated == "mixed"
+            else "reported accuracy is of the last update, which the total does not cover",
+        ]

@@ -1,0 +1,113 @@
+"""Pairs of a frame: who shares noise with whom, how much noise that takes, and what it hides from whom.
+
+    n_j = a u_j + sum_k b v_jk,   b = r a:     variance a^2 (1 + p_j r^2), p_j partners of node j
+
+    own share         of that variance against everyone: a^2 alone
+    coalition share   against any c nodes: a^2 (1 + (p_j - c) r^2 / (1 + r^2)), the one-hop bound of
+                      `wirelessdl.privacy.coalition`; exact where every two nodes on air are partners
+
+All nodes that are joined by pairs have the same a: the largest that one of them needs, so that noise cancels and the
+bound holds for each. Pairs come from the roster that the frame opens with, before anything is sent.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.errors import InfeasiblePowerError
+from wirelessdl.learning.records import PairInput
+from wirelessdl.links import Links
+from wirelessdl.power.problem import PowerPlan
+
+
+@dataclass(frozen=True)
+class PairTerms:
+    """pairs: all nodes on air, those with a link, or those of the same of so many groups. ratio: r = b / a."""
+
+    pairs: Literal["all", "neighbours"] | int
+    ratio: float
+    coalition: int
+    promised: Literal["own", "coalition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """The pairs of one frame.
+
+    on_air: [K]. group: [K] nodes of one group are all partners, -1 for none; None where pairs are listed. low, high:
+    [pairs] listed pairs. joined: [K] nodes with the same number are joined by pairs.
+    """
+
+    terms: PairTerms
+    on_air: BoolArray
+    partners: IntArray
+    joined: IntArray
+    group: IntArray | None
+    low: IntArray
+    high: IntArray
+
+    @cached_property
+    def own_share(self) -> FloatArray:
+        """Share of each node's noise variance that is its own, `[K]`."""
+        return np.asarray(1.0 / (1.0 + self.partners * self.terms.ratio**2))
+
+    @cached_property
+    def coalition_share(self) -> FloatArray:
+        """Share of each node's noise variance that hides it from the coalition, `[K]`."""
+        square = self.terms.ratio**2
+        honest = np.maximum(self.partners - self.terms.coalition, 0)
+        return np.asarray((1.0 + honest * square / (1.0 + square)) * self.own_share)
+
+    def noise(self, deviation: FloatArray) -> PairInput:
+        """What the learning engine draws. deviation: [K] of all noise that each node sends."""
+        own = np.where(self.on_air, deviation * np.sqrt(self.own_share), 0.0)
+        # equal among all that are joined but for the last bit, which would not cancel
+        most = np.zeros(len(own))
+        np.maximum.at(most, self.joined, own)
+        own = np.where(self.on_air, most[self.joined], 0.0)
+        pair = self.terms.ratio * (most[self.joined] if self.group is not None else most[self.joined[self.low]])
+        return PairInput(own, pair, self.on_air, self.group, self.low, self.high)
+
+    @property
+    def promised_share(self) -> FloatArray:
+        return self.coalition_share if self.terms.promised == "coalition" else self.own_share
+
+
+def roster_of(terms: PairTerms, on_air: BoolArray, links: Links) -> Roster:
+    """The pairs among those on air, `[K]`."""
+    nodes, nothing = len(on_air), np.zeros(0, dtype=np.int64)
+    if terms.pairs == "neighbours":
+        pairs = links.pairs
+        both = on_air[pairs.low] & on_air[pairs.high]
+        low, high = pairs.low[both], pairs.high[both]
+        partners = np.bincount(low, minlength=nodes) + np.bincount(high, minlength=nodes)
+        graph = csr_array((np.ones(len(low)), (low, high)), shape=(nodes, nodes))
+        joined = connected_components(graph, directed=False)[1].astype(np.int64)
+        return Roster(terms, on_air, partners, joined, None, low, high)
+    groups = 1 if terms.pairs == "all" else terms.pairs
+    group = np.arange(nodes) % groups
+    size = np.bincount(group[on_air], minlength=groups)
+    partners = np.where(on_air, size[group] - 1, 0)
+    return Roster(terms, on_air, partners, group, np.where(on_air, group, -1), nothing, nothing)
+
+
+def with_pairs(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> PowerPlan:
+    """The plan with the noise that pairs take: a from what each sender needs by itself. sigma: [K] of eta."""
+    needed = np.where(roster.on_air, plan.beta / plan.alpha * sigma**2, 0.0)  # variance that must stay hidden
+    own = needed * roster.own_share / roster.promised_share
+    most = np.zeros(len(own))
+    np.maximum.at(most, roster.joined, own)
+    ratio = most[roster.joined] / (roster.own_share * sigma**2)
+    alpha = np.where(roster.on_air, 1.0 / (1.0 + ratio), plan.alpha)
+    worst = int(np.argmin(alpha))
+    if alpha[worst] < plan.problem.alpha_min:
+        raise InfeasiblePowerError(
+            f"pairwise noise leaves node {worst} a share alpha of {alpha[worst]:.3g} for its model, below alpha_min="
+            f"{plan.problem.alpha_min:g}; raise epsilon or rho, or lower alpha_min, pair_ratio or coalition"
+        )
+    return replace(plan, alpha=alpha, own_share=roster.own_share, coalition_share=roster.coalition_share)

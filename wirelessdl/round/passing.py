@@ -1,0 +1,79 @@
+"""Mixing passes of a frame: nodes send on what they hold, without noise, and average again.
+
+Who sends: the nodes on air in the payload, and nobody else. What they hold by then is made of what was sent with its
+noise, so sending it on is post-processing. A late node, or a listener that heard nobody, holds a step that was never
+sent; it stays out. A receiver that did not send in the payload averages plainly: its model from before that must not
+come in again by the weight of the y before.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.chebyshev import Passes, fitted, plain
+from wirelessdl.mixing import Mixing
+from wirelessdl.power.problem import PowerPlan
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.round.weights import FrameWeights, Weigher
+
+_EVERY_FRAME = 64  # nodes up to which the spectrum of every frame is worth computing
+
+
+@dataclass(frozen=True, eq=False)
+class PassWeights:
+    """The passes of a frame. weights: of each; heard, kept, before: `[passes, K]` coefficients; power_w: [K] W."""
+
+    weights: tuple[FrameWeights, ...]
+    heard: FloatArray
+    kept: FloatArray
+    before: FloatArray
+    power_w: FloatArray
+
+
+class Passing:
+    """Decides on passes; keeps the coefficients of large networks."""
+
+    def __init__(self, kind: Literal["chebyshev", "plain"], weigher: Weigher):
+        self._kind, self._weigher = kind, weigher
+        self._kept: dict[int, Passes] = {}
+
+    def decide(
+        self,
+        channel: FrameChannel,
+        plan: PowerPlan,
+        payload: FrameWeights,
+        power_w: FloatArray,
+        on_air: BoolArray,
+        turn: IntArray,
+    ) -> PassWeights | None:
+        """The passes of a frame whose payload was mixed by `payload`; power_w: [K] that amplitudes refer to."""
+        channels = channel.in_passes()
+        if not channels:
+            return None
+        nobody = np.zeros(len(on_air), dtype=bool)
+        amplitude = np.sqrt(power_w)
+        weights = tuple(self._weigher.weigh(one, plan, amplitude, nobody, turn) for one in channels)
+        passes = self._coefficients(1 + len(channels), payload.known, on_air)
+        heard, kept, before = (  # the payload is the first pass, which is plain
+            np.where(on_air, value[1:, None], plainly)
+            for value, plainly in ((passes.heard, 1.0), (passes.kept, 0.0), (passes.before, 0.0))
+        )
+        return PassWeights(weights, heard, kept, before, power_w)
+
+    def _coefficients(self, count: int, mixing: Mixing, on_air: BoolArray) -> Passes:
+        if self._kind == "plain":
+            return plain(count)
+        if mixing.links.nodes <= _EVERY_FRAME or count not in self._kept:
+            senders = np.flatnonzero(on_air)
+            spectrum = np.linalg.eigvals(mixing.dense[np.ix_(senders, senders)])
+            self._kept[count] = _first_plain(fitted(count, spectrum)) if len(senders) > 1 else plain(count)
+        return self._kept[count]
+
+
+def _first_plain(passes: Passes) -> Passes:
+    """Intervals are symmetric, so the first pass needs no weight of its own."""
+    assert passes.heard[0] == 1.0
+    assert passes.kept[0] == 0.0
+    return passes
