@@ -13,8 +13,7 @@ import math
 from typing import overload
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
+import scipy
 
 from wirelessdl.arrays import FloatArray
 
@@ -28,8 +27,8 @@ def classic_factor(delta: float) -> float:
 
 def log_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     """ln delta of a Gaussian release, exact; epsilon and mu: positive arrays of one shape."""
-    upper = log_ndtr(mu / 2 - epsilon / mu)
-    lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    upper = scipy.special.log_ndtr(mu / 2 - epsilon / mu)
+    lower = epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
     # log domain: exp overflows beyond epsilon 700
     gap = np.minimum(lower - upper, -1e-300)
     return np.asarray(upper + np.log(-np.expm1(gap)))
@@ -44,7 +43,7 @@ def analytic_epsilon(mu: float | FloatArray, delta: float) -> float | FloatArray
     values = np.asarray(mu, dtype=np.float64)
     epsilon = np.where(np.isposinf(values), np.inf, 0.0)
     # delta(0) = 2 Phi(mu/2) - 1: below it, epsilon 0 will do
-    floor = np.exp(log_ndtr(values / 2)) - np.exp(log_ndtr(-values / 2))
+    floor = np.exp(scipy.special.log_ndtr(values / 2)) - np.exp(scipy.special.log_ndtr(-values / 2))
     live = np.isfinite(values) & (floor > delta)
     if live.any():
         epsilon[live] = _newton(values[live], delta)
@@ -57,7 +56,7 @@ def _newton(mu: FloatArray, delta: float) -> FloatArray:
     epsilon = mu * mu / 2 + mu * math.sqrt(-2.0 * target)  # a valid bound (Renyi), so right of the root
     for _ in range(50):
         value = log_delta(epsilon, mu)
-        slope = -np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu) - value)
+        slope = -np.exp(epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu) - value)
         step = (value - target) / slope
         epsilon = np.maximum(epsilon - step, 0.0)
         if np.all(np.abs(step) <= 1e-13 * (1.0 + epsilon)):
@@ -79,7 +78,7 @@ def analytic_mu(epsilon: float, delta: float) -> float:
     while excess(low) > 0:
         low -= 5.0
     high = math.log(math.sqrt(2 * epsilon) + 10 * classic_factor(delta) + 10)
-    return math.exp(brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
+    return math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
 
 
 def slot_mu(epsilon_max: float, delta: float) -> float:

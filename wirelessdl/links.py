@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
@@ -179,8 +178,8 @@ class Links:
     @cached_property
     def component(self) -> IntArray:
         """Number of the strongly connected component of each node, `[K]`."""
-        graph = csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
-        _, label = connected_components(graph, directed=True, connection="strong")
+        graph = scipy.sparse.csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
+        _, label = scipy.sparse.csgraph.connected_components(graph, directed=True, connection="strong")
         return np.asarray(label, dtype=np.int64)
 
     def strongly_connected(self) -> bool:

@@ -24,9 +24,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
@@ -53,7 +52,7 @@ class Mixing:
         return matrix
 
     @cached_property
-    def compact(self) -> FloatArray | csr_array:
+    def compact(self) -> "FloatArray | scipy.sparse.csr_array":
         """A[rx, tx] in the form that multiplies fastest: sparse in large networks with few links."""
         nodes = self.links.nodes
         return _sparse(self) if nodes >= _LARGE and len(self.links) <= nodes**2 / _FULL else self.dense
@@ -151,8 +150,8 @@ def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
         dense = matrix.dense if isinstance(matrix, Mixing) else matrix
         rest = np.linalg.solve(np.eye(nodes - 1) - dense.T[1:, 1:], dense.T[1:, 0])
     else:
-        system = (eye_array(nodes, format="csr") - _sparse(matrix)).T.tocsc()
-        rest = splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
+        system = (scipy.sparse.eye_array(nodes, format="csr") - _sparse(matrix)).T.tocsc()
+        rest = scipy.sparse.linalg.splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
     pi = np.concatenate([[1.0], rest])
     return np.asarray(pi / pi.sum())
 
@@ -165,8 +164,10 @@ def spectral_gap(matrix: FloatArray | Mixing) -> float:
         if nodes <= _LARGE:
             values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)
         else:  # a fixed start, so that the figure is the same every time
-            values = eigs(_sparse(matrix), k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False)
-    except ArpackNoConvergence:
+            values = scipy.sparse.linalg.eigs(
+                _sparse(matrix), k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False
+            )
+    except scipy.sparse.linalg.ArpackNoConvergence:
         values = np.linalg.eigvals(_sparse(matrix).toarray())
     modulus = np.sort(np.abs(values))
     return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
@@ -209,13 +210,13 @@ def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
     return peak
 
 
-def _sparse(matrix: FloatArray | Mixing) -> csr_array:
+def _sparse(matrix: FloatArray | Mixing) -> "scipy.sparse.csr_array":
     if not isinstance(matrix, Mixing):
-        return csr_array(matrix)
+        return scipy.sparse.csr_array(matrix)
     links, diagonal = matrix.links, np.arange(matrix.links.nodes)
     values = np.concatenate([matrix.link, matrix.own])
     rows, columns = np.concatenate([links.rx, diagonal]), np.concatenate([links.tx, diagonal])
-    return csr_array((values, (rows, columns)), shape=(links.nodes, links.nodes))
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(links.nodes, links.nodes))
 
 
 def _arguments(

@@ -19,8 +19,8 @@ their fraction before they become float32 for sine and cosine: an hour at 1 kHz 
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import j0
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
@@ -32,7 +32,10 @@ _CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
 
 def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
     """Autocorrelation of h from the Doppler frequencies of both ends and the lag; three arrays that broadcast."""
-    return np.asarray(j0(2 * np.pi * np.multiply(tx_hz, lag_s)) * j0(2 * np.pi * np.multiply(rx_hz, lag_s)))
+    return np.asarray(
+        scipy.special.j0(2 * np.pi * np.multiply(tx_hz, lag_s))
+        * scipy.special.j0(2 * np.pi * np.multiply(rx_hz, lag_s))
+    )
 
 
 class Clarke:

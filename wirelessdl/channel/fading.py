@@ -18,9 +18,9 @@ link's draws. Reciprocal: both directions share a draw.
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+import scipy
 from annotated_types import Gt, Interval
 from numpy.typing import NDArray
-from scipy.special import gammainc, gammaincinv
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
@@ -211,11 +211,11 @@ class Nakagami(Composable):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         number, of_link = _processes(links, self.reciprocal)
         level = counter_rng.uniform(self.blocks.word(time_s, rng), number)[0]
-        return np.asarray(np.sqrt(gammaincinv(self.m, level) / self.m)[of_link])
+        return np.asarray(np.sqrt(scipy.special.gammaincinv(self.m, level) / self.m)[of_link])
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
         """P(|h| <= amplitude), of the shape of amplitude."""
-        return np.asarray(gammainc(self.m, self.m * np.asarray(amplitude) ** 2))
+        return np.asarray(scipy.special.gammainc(self.m, self.m * np.asarray(amplitude) ** 2))
 
 
 class Uniform(Composable):

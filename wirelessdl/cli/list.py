@@ -1,7 +1,7 @@
 """`wirelessdl list`."""
 
-import inspect
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.outline import outlines
 from wirelessdl.errors import shown
 
 
@@ -110,7 +111,8 @@ def _list_names() -> None:
     )
     for key, kind in PARTS.items():
         console.print(f"\n[bold]{key}[/]")
-        console.print(_table((name, _describe(target, kind.supplied)) for name, target in kind.classes.items()))
+        rows = [(name, _described(*outline, kind.supplied)) for name, outline in outlines(kind.classes)]
+        console.print(_table(rows))
     files = sorted((share_folder() / "channel_models").glob("*.py"))
     if files:
         console.print("\n[bold]channel model files[/]")
@@ -132,19 +134,8 @@ def _headline(text: str) -> str:
     return escape(first.strip().strip('#"').strip())
 
 
-def _describe(target: Any, supplied: tuple[str, ...]) -> str:
-    summary = escape((inspect.getdoc(target) or "").partition("\n")[0])
-    parameters = [
-        name if parameter.default is parameter.empty else f"{name} = {_toml(parameter.default)}"
-        for name, parameter in inspect.signature(target).parameters.items()
-        if name not in supplied and parameter.kind is not parameter.VAR_KEYWORD and name not in ("args", "kwargs")
+def _described(summary: str, parameters: Mapping[str, str], supplied: tuple[str, ...]) -> str:
+    listed = [
+        f"{name} = {default}" if default else name for name, default in parameters.items() if name not in supplied
     ]
-    return f"{summary} [dim]{escape(', '.join(parameters))}[/]" if parameters else summary
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return str(list(value))
-    return "none" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"
+    return f"{escape(summary)} [dim]{escape(', '.join(listed))}[/]" if listed else escape(summary)

@@ -4,8 +4,8 @@ import math
 from typing import Annotated, Protocol
 
 import numpy as np
+import scipy
 from annotated_types import Interval
-from scipy.spatial import cKDTree
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
@@ -84,7 +84,7 @@ class PoissonDisc:
         for _ in range(self.tries):
             darts = disc.spread(rng.random((nodes, 2)))
             if len(placed):
-                away, _ = cKDTree(placed).query(darts)
+                away, _ = scipy.spatial.cKDTree(placed).query(darts)
                 darts = darts[away >= self.min_distance_m]
             placed = np.concatenate([placed, darts[self._apart(darts)]])[:nodes]
             if len(placed) == nodes:
@@ -100,7 +100,7 @@ class PoissonDisc:
     def _apart(self, darts: FloatArray) -> list[int]:
         """Those of a volley that hit no earlier one that stays."""
         close: list[list[int]] = [[] for _ in darts]
-        for first, second in cKDTree(darts).query_pairs(self.min_distance_m) if len(darts) else ():
+        for first, second in scipy.spatial.cKDTree(darts).query_pairs(self.min_distance_m) if len(darts) else ():
             if np.linalg.norm(darts[first] - darts[second]) < self.min_distance_m:
                 close[max(first, second)].append(min(first, second))
         stays: list[bool] = []

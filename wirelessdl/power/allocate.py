@@ -20,8 +20,7 @@ from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+import scipy
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import InfeasiblePowerError
@@ -183,16 +182,16 @@ class _Program:
         row = np.arange(samples * count)
         receiver = (np.arange(samples)[:, None] * nodes + links.rx).ravel()
         sender = np.tile(links.tx, samples)
-        self.upper = hstack(
+        self.upper = scipy.sparse.hstack(
             [
-                csr_array((own.ravel(), (row, sender)), shape=(len(row), nodes)),
-                csr_array((np.ones(len(row)), (row, receiver)), shape=(len(row), self.lifted)),
+                scipy.sparse.csr_array((own.ravel(), (row, sender)), shape=(len(row), nodes)),
+                scipy.sparse.csr_array((np.ones(len(row)), (row, receiver)), shape=(len(row), self.lifted)),
             ]
         )
-        self.equal = hstack(
+        self.equal = scipy.sparse.hstack(
             [
-                csr_array((share.ravel(), (receiver, sender)), shape=(self.lifted, nodes)),
-                -eye_array(self.lifted, format="csr"),
+                scipy.sparse.csr_array((share.ravel(), (receiver, sender)), shape=(self.lifted, nodes)),
+                -scipy.sparse.eye_array(self.lifted, format="csr"),
             ]
         )
         least = problem.alpha_min if floor is None else floor
@@ -207,11 +206,11 @@ class _Program:
         upper, equal = self.upper, self.equal
         limit = np.ones(upper.shape[0])
         if extra:
-            upper = hstack([upper, csr_array((upper.shape[0], extra))])
-            equal = hstack([equal, csr_array((equal.shape[0], extra))])
+            upper = scipy.sparse.hstack([upper, scipy.sparse.csr_array((upper.shape[0], extra))])
+            equal = scipy.sparse.hstack([equal, scipy.sparse.csr_array((equal.shape[0], extra))])
         if rows is not None and most is not None:
-            upper, limit = vstack([upper, rows]), np.concatenate([limit, most])
-        result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+            upper, limit = scipy.sparse.vstack([upper, rows]), np.concatenate([limit, most])
+        result = scipy.optimize.linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
             cost,
             A_ub=upper,
             b_ub=limit,
@@ -237,7 +236,7 @@ def allocate_max_min(problem: PowerProblem, theta: float) -> FloatArray:
     program = _Program(problem, theta)
     nodes, width = program.nodes, program.nodes + program.lifted
     cost = np.concatenate([np.zeros(width), [-1.0]])
-    below = hstack([-eye_array(nodes, width), csr_array(np.ones((nodes, 1)))])
+    below = scipy.sparse.hstack([-scipy.sparse.eye_array(nodes, width), scipy.sparse.csr_array(np.ones((nodes, 1)))])
     worst = float(program.minimise(cost, extra=1, rows=below, most=np.zeros(nodes))[-1])
     return allocate_sum(problem, theta, floor=max(worst * (1 - 1e-9), problem.alpha_min))
 
@@ -253,7 +252,9 @@ def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
         node, at = np.tile(np.arange(nodes), len(points)), np.concatenate(points)
         row = np.arange(len(at))
         shape = (len(at), width + nodes)
-        rows = -csr_array((0.5 / at, (row, node)), shape=shape) - csr_array((at / 2, (row, width + node)), shape=shape)
+        rows = -scipy.sparse.csr_array((0.5 / at, (row, node)), shape=shape) - scipy.sparse.csr_array(
+            (at / 2, (row, width + node)), shape=shape
+        )
         answer = program.minimise(cost, extra=nodes, rows=rows, most=-np.ones(len(at)))
         alpha, lower = answer[:nodes], answer[width:].sum()
         if np.sum(1.0 / alpha) - lower <= 1e-7 * lower:  # the solver's own tolerance
@@ -325,11 +326,11 @@ def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArra
         wanted = need > 0
         # in units of each sender's own model power, and of each receiver's need: rows of order one
         share = gain**2 * model_w[links.tx] / np.where(wanted, need, 1.0)[links.rx]
-        blocks.append(csr_array((share, (links.rx, links.tx)), shape=(links.nodes, links.nodes))[wanted])
+        blocks.append(scipy.sparse.csr_array((share, (links.rx, links.tx)), shape=(links.nodes, links.nodes))[wanted])
         needs.append(np.ones(int(wanted.sum())))
-    result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+    result = scipy.optimize.linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
         np.ones(links.nodes),
-        A_ub=-vstack(blocks),
+        A_ub=-scipy.sparse.vstack(blocks),
         b_ub=-np.concatenate(needs),
         bounds=[(low, None) for low in floor / model_w],
         method="highs-ipm" if links.nodes > _LARGE else "highs",

@@ -16,8 +16,7 @@ heard beside strong ones, so the spectral gap is wider than by receivers alone, 
 """
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
+import scipy
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Links
@@ -32,15 +31,17 @@ def support_margin(links: Links) -> float:
     count, nodes = len(links), links.nodes
     marginal = uniform_air(links)
     one, row = np.ones(count), np.arange(count)
-    zero = csr_array((nodes, 1))
-    equal = vstack(
+    zero = scipy.sparse.csr_array((nodes, 1))
+    equal = scipy.sparse.vstack(
         [
-            hstack([csr_array((one, (links.rx, row)), shape=(nodes, count)), zero]),
-            hstack([csr_array((one, (links.tx, row)), shape=(nodes, count)), zero]),
+            scipy.sparse.hstack([scipy.sparse.csr_array((one, (links.rx, row)), shape=(nodes, count)), zero]),
+            scipy.sparse.hstack([scipy.sparse.csr_array((one, (links.tx, row)), shape=(nodes, count)), zero]),
         ]
     )
-    above = hstack([-csr_array((one, (row, row)), shape=(count, count)), csr_array(np.ones((count, 1)))])
-    result = linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
+    above = scipy.sparse.hstack(
+        [-scipy.sparse.csr_array((one, (row, row)), shape=(count, count)), scipy.sparse.csr_array(np.ones((count, 1)))]
+    )
+    result = scipy.optimize.linprog(  # type: ignore[call-overload]  # the stubs know no sparse constraints
         np.concatenate([np.zeros(count), [-1.0]]),
         A_ub=above,
         b_ub=np.zeros(count),

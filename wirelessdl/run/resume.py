@@ -20,7 +20,6 @@ from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter
-from wirelessdl.trace.soundness import document_problems, problems_of
 
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
@@ -48,8 +47,10 @@ def resumption(
     path: str | Path, *, scenario: Scenario | None = None, overrides: Sequence[str] = (), rounds: int | None = None
 ) -> Resumption:
     """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named."""
+    from wirelessdl.trace import soundness  # loads pyarrow.compute, which a new run can do without
+
     run = open_run(path)
-    problem = next(iter(document_problems(run)), None)
+    problem = next(iter(soundness.document_problems(run)), None)
     if problem is not None:
         raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
     home = Path(run.provenance.get("folder", "") or run.path)
@@ -121,8 +122,10 @@ def require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> No
     clients: the clients table as this scenario and these data make it. What is pending in the checkpoint decides what
     the next transmission is charged with, so it must be what the traces say was computed last.
     """
+    from wirelessdl.trace import soundness
+
     then = run.up_to(kept.round)
-    problem = next(iter(problems_of(then)), None)
+    problem = next(iter(soundness.problems_of(then)), None)
     if problem is not None:
         raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
     stored = then.clients

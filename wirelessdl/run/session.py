@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wirelessdl.contract import capability
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
 from wirelessdl.learning.runtime import threads
@@ -338,22 +340,25 @@ class _Session:
 
 def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warnings: list[str]) -> dict[str, Any]:
     """Final figures of a run."""
-    last, ledger = run.rounds.iloc[-1], engine.stages.ledger
+    # through lists: frames, and even Arrow's own arrays, would import pandas, which nothing else here needs
+    columns = ["round", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_link_max", "airtime_s", "energy_j"]
+    rounds = {name: np.array(values, float) for name, values in run.table("rounds", columns).to_pydict().items()}
+    ledger = engine.stages.ledger
     section, privacy = scenario.scenario, scenario.privacy
     total = {one.view: float(one.epsilon_total.max(initial=0.0)) for one in ledger.statements()}
     return {
         "scenario": section.name,
         "seed": section.seed,
         "run": section.run,
-        "rounds": int(last["round"]),
+        "rounds": int(rounds["round"][-1]),
         "nodes": scenario.network.nodes,
-        "accuracy_mean": float(last["accuracy_mean"]),
-        "accuracy_min": float(last["accuracy_min"]),
-        "accuracy_max": float(last["accuracy_max"]),
+        "accuracy_mean": float(rounds["accuracy_mean"][-1]),
+        "accuracy_min": float(rounds["accuracy_min"][-1]),
+        "accuracy_max": float(rounds["accuracy_max"][-1]),
         "protocol": privacy.protocol,
         "epsilon_max": privacy.epsilon_max,
         "delta": privacy.delta,
-        "epsilon_link_max": float(run.rounds["epsilon_link_max"].max()) if ledger.terms.counts_links else None,
+        "epsilon_link_max": float(np.nanmax(rounds["epsilon_link_max"])) if ledger.terms.counts_links else None,
         "violations": engine.violations,
         "unit": privacy.unit,
         "epsilon_total": total.get(ledger.terms.promised, total["own"]),
@@ -366,8 +371,8 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "epsilon_link_total": total.get("link"),
         "delta_total": privacy.delta_total,
         "time_s": to_s(engine.time_ns),
-        "airtime_s": float(run.rounds["airtime_s"].sum()),
-        "energy_j": float(run.rounds["energy_j"].sum()),
+        "airtime_s": float(rounds["airtime_s"].sum()),
+        "energy_j": float(rounds["energy_j"].sum()),
         "wall_s": wall_s,
         "connectivity": engine.stages.observer.connectivity.formatted(),
         "warnings": warnings,

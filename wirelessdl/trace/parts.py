@@ -74,7 +74,7 @@ def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
 
 def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str]]:
     """The given columns of all parts, in order, and a line for each part whose data cannot be read."""
-    tables, problems = [schema.empty_table()], []
+    tables, problems = [], []
     for path in paths:
         try:
             with open_regular(path) as handle:
@@ -82,7 +82,7 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
                 tables.append(stored.read(columns=schema.names).cast(schema))
         except (pa.ArrowException, OSError, ValueError) as error:
             problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
-    return pa.concat_tables(tables).unify_dictionaries(), problems
+    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table(), problems
 
 
 def _schema(path: Path) -> pa.Schema:

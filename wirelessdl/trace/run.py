@@ -14,10 +14,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
@@ -25,6 +24,9 @@ from wirelessdl.errors import TraceError, nearest, shown
 from wirelessdl.trace.files import read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
+
+if TYPE_CHECKING:  # a run that only writes needs no frames, and pandas takes half a second
+    import pandas as pd
 
 
 def open_run(path: str | Path, *, strict: bool = True) -> "Run":
@@ -63,36 +65,36 @@ class Run:
         return Run(self.path, strict=self._strict, last_round=round)
 
     @cached_property
-    def rounds(self) -> pd.DataFrame:
+    def rounds(self) -> "pd.DataFrame":
         """One row per round."""
         return self._frame("rounds")
 
     @cached_property
-    def nodes(self) -> pd.DataFrame:
+    def nodes(self) -> "pd.DataFrame":
         """One row per node and round."""
         return self._frame("nodes")
 
     @cached_property
-    def links(self) -> pd.DataFrame:
+    def links(self) -> "pd.DataFrame":
         """One row per link and round."""
         return self._frame("links")
 
     @cached_property
-    def clients(self) -> pd.DataFrame:
+    def clients(self) -> "pd.DataFrame":
         """One row per node: samples, sampling rate, sensitivity, class counts."""
         return self._frame("clients")
 
     @cached_property
-    def events(self) -> pd.DataFrame:
+    def events(self) -> "pd.DataFrame":
         """What happened when."""
         return self._frame("events")
 
     @cached_property
-    def privacy(self) -> pd.DataFrame:
+    def privacy(self) -> "pd.DataFrame":
         """Totals per sender (proven) and per link (the paper's sum, unproven)."""
         return self._frame("privacy")
 
-    def regret(self) -> pd.DataFrame:
+    def regret(self) -> "pd.DataFrame":
         """R_j(T) of Theorem 2: rounds by nodes, running sums of F(x_j) - F(x*)."""
         excess = self.table("nodes", ["round", "node", "excess_loss"]).to_pandas()
         if excess["excess_loss"].isna().all():
@@ -122,14 +124,14 @@ class Run:
         return table
 
     @property
-    def evaluated(self) -> pd.DataFrame:
+    def evaluated(self) -> "pd.DataFrame":
         """The rounds whose models were evaluated, with `energy_total_j`, the energy all nodes had used by then."""
         rounds = self.rounds.assign(energy_total_j=self.rounds["energy_j"].cumsum())
         return rounds.dropna(subset="accuracy_mean").reset_index(drop=True)
 
     def frame(
         self, name: str, columns: Sequence[str] | None = None, rounds: tuple[int, int] | None = None
-    ) -> pd.DataFrame:
+    ) -> "pd.DataFrame":
         """A table as a frame: only the columns asked for are read, and only the parts with rounds first to last."""
         if rounds is not None and "round" not in TABLES[_known(name)].names:
             raise TraceError(f"the {name} table has no rounds to choose from; leave rounds out")
@@ -140,7 +142,7 @@ class Run:
             frame = frame[frame["round"].between(*rounds)].reset_index(drop=True)
         return frame if wanted is None else frame[wanted]
 
-    def frames(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+    def frames(self, name: str, columns: Sequence[str] | None = None) -> "Iterator[pd.DataFrame]":
         """The same part by part, for tables that are larger than memory."""
         for table in self.tables(name, columns):
             yield _to_pandas(table)
@@ -214,7 +216,7 @@ class Run:
             return []
         return [f"{self.path / name}: rounds {parts.last_round + 1} to {end} are missing; a part was deleted"]
 
-    def _frame(self, name: str) -> pd.DataFrame:
+    def _frame(self, name: str) -> "pd.DataFrame":
         return _to_pandas(self.table(name))
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -281,7 +283,7 @@ def _schema(name: str, columns: Sequence[str] | None) -> pa.Schema:
     return pa.schema([schema.field(column) for column in columns])
 
 
-def _to_pandas(table: pa.Table) -> pd.DataFrame:
+def _to_pandas(table: pa.Table) -> "pd.DataFrame":
     """Uses the table up. One block per column: gathering ten million rows into square blocks would copy them again."""
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
     return frame

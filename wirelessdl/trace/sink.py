@@ -17,6 +17,7 @@ import tomli_w
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.part import MODELS, UserFile
+from wirelessdl.trace.arrow_arrays import arrow_array
 from wirelessdl.trace.checksums import Checksums
 from wirelessdl.trace.files import own_folder, sync_folder, write_json, write_text, write_whole
 from wirelessdl.trace.schema import TABLES, part_schema
@@ -121,21 +122,12 @@ class RunWriter:
 
     def _write(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         schema = part_schema(name, first_round, last_round)
-        table = pa.table([_array(columns[field.name], field.type) for field in schema], schema=schema)
+        table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         path = own_folder(self.folder / name) / f"part-{last_round:06d}.parquet"
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
         write_whole(path, lambda handle: pq.write_table(table, handle, **options))
         self._sums.wrote(path)
-
-
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    mask = getattr(values, "mask", None)
-    if mask is not None:
-        return pa.array(values.data, type=kind, mask=mask)
-    if pa.types.is_dictionary(kind):
-        return pa.array(values, type=kind.value_type).dictionary_encode()
-    return pa.array(values, type=kind)
 
 
 def _dump(handle: IO[bytes], content: bytes) -> None:

@@ -11,9 +11,9 @@ F = sum_i f_i, with equal weight for each node; `objective` gives F(w) - F(w*) o
 from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
+import scipy
 import torch
 from annotated_types import Gt
-from scipy.optimize import minimize
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
@@ -146,7 +146,7 @@ class CrossEntropy:
     def __init__(self, learner: Logistic, features: Tensor, labels: Tensor, weight: Tensor, nodes: int):
         self._learner, self._features, self._labels, self._weight = learner, features, labels, weight
         self._nodes = nodes
-        found = minimize(
+        found = scipy.optimize.minimize(
             self._value_and_slope,
             np.zeros(learner.size),
             jac=True,

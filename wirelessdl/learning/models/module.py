@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
-from torch.utils.flop_counter import FlopCounterMode
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import sample_shape
@@ -216,6 +215,8 @@ def gradient_flops(learner: Any) -> float:
     """FLOPs of one sample's gradient: counted through a module, else 2 for each weight, as dense layers take."""
     if not isinstance(learner, ModuleLearner):
         return 6.0 * float(learner.size)
+    from torch.utils.flop_counter import FlopCounterMode  # a tenth of a second, for those who count
+
     parameter = next(learner.module.parameters())
     samples = torch.zeros(2, *learner.input_shape, dtype=parameter.dtype, device=parameter.device)
     counter = FlopCounterMode(display=False)

@@ -14,8 +14,8 @@ import math
 from typing import Annotated, ClassVar
 
 import numpy as np
+import scipy
 from annotated_types import Interval
-from scipy.spatial import cKDTree
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links
@@ -28,7 +28,7 @@ ALL_PAIRS = 1500  # nodes up to which the SNR of every pair is evaluated
 def links_within(geometry: Geometry, range_m: float) -> Links:
     """All links no longer than a range, both ways."""
     # the tree compares squares: search slightly further, then compare the link lengths themselves
-    pair = cKDTree(geometry.position_m).query_pairs(range_m * (1 + 1e-9), output_type="ndarray")
+    pair = scipy.spatial.cKDTree(geometry.position_m).query_pairs(range_m * (1 + 1e-9), output_type="ndarray")
     links = Links.from_pairs(pair[:, 0], pair[:, 1], geometry, both_ways=True)
     return links.where(links.distance_m <= range_m)
 
