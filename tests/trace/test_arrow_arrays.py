@@ -22,6 +22,7 @@ NUMBERS = np.array([0.0, -1.5, np.nan, np.inf, 4.0, 5.0, -0.0, 7.0, 8.0, 1e300])
         (MASK[:3], pa.bool_()),
         (np.zeros(0), pa.int32()),
         ([], pa.float64()),
+        ([], pa.bool_()),
         (["a", "", "grüße", "a"], pa.string()),
         ([], pa.string()),
         ([[1, 2], [], [3]], pa.list_(pa.int64())),

@@ -19,7 +19,7 @@ path taken, the nodes' numbers or which other links exist. Cost: N terms per lin
 """
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links, Pairs
@@ -37,7 +37,7 @@ class Field:
         direction /= np.linalg.norm(direction, axis=2, keepdims=True)
         # lengths by stratum of their distribution, so that one field alone has the correlation of all of them
         strata = (rng.permuted(np.tile(np.arange(_TERMS), (2, 1)), axis=1) + rng.random((2, _TERMS))) / _TERMS
-        square = betaincinv(1.5, 0.5, strata)
+        square = scipy.special.betaincinv(1.5, 0.5, strata)
         self._waves = direction * np.sqrt(square / (1.0 - square))[:, :, None]
         self._phase = 2.0 * np.pi * rng.random(_TERMS)
         self._turned: dict[float, tuple[Geometry, FloatArray, FloatArray]] = {}

@@ -17,7 +17,7 @@ lie close together agree, and the condition changes as nodes move. Both directio
 from typing import Literal, Protocol
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
@@ -109,7 +109,7 @@ class ChannelCondition:
         """u of every pair, `[pairs]`."""
         if not self.spatial:
             return np.asarray(counter_rng.uniform(self._words["condition"], links.pairs.number)[0])
-        return np.asarray(ndtr(self._level("condition", links, _REACH_M.get(self.loss_model, _OTHERS_M))))
+        return np.asarray(scipy.special.ndtr(self._level("condition", links, _REACH_M.get(self.loss_model, _OTHERS_M))))
 
 
 def always_in_sight() -> ChannelCondition:

@@ -45,9 +45,9 @@ def _as_numbers(values: NDArray[Any], kind: pa.DataType) -> NDArray[Any]:
 
 
 def _bits(values: NDArray[Any]) -> pa.Buffer:
-    if values.dtype != np.bool_:
+    if len(values) and values.dtype != np.bool_:
         raise ValueError(f"{values.dtype} is not boolean")
-    return pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.py_buffer(np.packbits(values.astype(bool), bitorder="little"))
 
 
 def _texts(values: Sequence[str]) -> pa.Array:

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import scipy
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from scipy.stats import t as student
 
 from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.analysis.runs import Group
@@ -47,7 +47,7 @@ def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     if count < 2:
         return values[0], np.zeros_like(values[0])
     error = values.std(axis=0, ddof=1) / np.sqrt(count)
-    return values.mean(axis=0), student.ppf(0.975, count - 1) * error
+    return values.mean(axis=0), scipy.stats.t.ppf(0.975, count - 1) * error
 
 
 def draw_accuracy(groups: list[Group], against: Against, path: Path) -> None:
