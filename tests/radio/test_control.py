@@ -114,6 +114,11 @@ def test_messages_are_lost_as_often_as_asked_and_apart_from_each_other():
     assert (ControlLosses(50, 0.2, Streams(3, run=2)).report(7) != report[6]).any()
 
 
+def test_a_run_that_may_lose_reports_counts_on_nobody(lossy):
+    assert not lossy.world.always_complete  # so that checkpoints keep what absent nodes hold
+    assert build(tiny(**ADAPTIVE)).always_complete
+
+
 def test_a_run_loses_reports_at_the_rate_asked_for(lossy):
     missed = np.stack([slot.participation.missed for slot in lossy.decisions])
     assert abs(missed.mean() - 0.3) < 3 * np.sqrt(0.3 * 0.7 / missed.size)
@@ -223,6 +228,11 @@ def test_a_run_with_losses_goes_on_bit_for_bit(multiplier, tmp_path):
     assert whole.nodes["report_lost"].any()
     assert whole.nodes["z_lost"].any()
     assert {"control", "crash", "battery"} <= set(whole.events["kind"])
+    # who came back from a crash listens for a frame: it reports its gains and hears z, but has none to send
+    assert not (whole.nodes["z_lost"] & ~whole.nodes["transmitted"]).any()
+    listened = whole.nodes.query("present and not transmitted")
+    assert len(listened)
+    np.testing.assert_allclose(listened["energy_control_j"], NUMBER_S * (3 * 1.0 + (2 + 3 * 4) * 0.1), rtol=1e-12)
     stop = StopAt(33)
     with pytest.raises(RunInterrupted) as caught:
         wirelessdl.simulate(tiny(**sections), out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
