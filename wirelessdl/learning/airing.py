@@ -63,14 +63,21 @@ class Airing:
         before: what was sent in the payload; it is overwritten, as is `spare`.
         """
         power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
-        for number, one in enumerate(passes):
+        self._weigh(passes[0], y, before, before)
+        for number, one in enumerate(passes[1:]):
             power += torch.linalg.vector_norm(y, dim=1).square_().div_(self._size)
             self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
-            if (one.heard != 1.0).any() or one.kept.any() or one.before.any():
-                spare.mul_(self.column(one.heard)).addcmul_(y, self.column(one.kept))
-                spare.addcmul_(before, self.column(one.before))
+            self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before
         return y, before, spare, power
+
+    def _weigh(self, one: PassInput, out: Tensor, y: Tensor, before: Tensor) -> None:
+        """heard (what was received) + kept y + before (the y before that), in place of what was received."""
+        if one.plain:
+            return
+        out.mul_(self.column(one.heard)).addcmul_(y, self.column(one.kept))
+        if one.before.any():
+            out.addcmul_(before, self.column(one.before))
 
     def _receive(
         self,

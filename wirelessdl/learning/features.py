@@ -4,7 +4,11 @@ A node applies the map once, before training. It is public and the same for all 
 on sample i only, so epsilon is that of training on the samples themselves.
 
     oriented gradients    pool the intensity and 8 maps of gradients, one per direction, over a 7 x 7 grid of cells;
-                          take square roots; scale intensity and gradients each to norm 1, and both together to `norm`
+                          take square roots; subtract each map's own mean over the cells; scale intensity and
+                          gradients each to norm 1, and both together to `norm`
+
+Without a mean of its own taken off, all features of all samples would be positive, and the direction that they share
+would slow every step of training: 40 steps then end 3 points lower.
 
 A pixel's gradient counts in the nearest of the directions 0, 45, .. 315 degrees with its whole magnitude, so dark to
 bright and bright to dark differ. On a fifth of the bundled training images held out, this did as well as sharing it
@@ -89,7 +93,8 @@ class OrientedGradients:
         intensity = pooled(pixels, np.arange(channels).reshape(-1, 1, 1), channels)
         magnitude, direction = self._gradients(pixels.mean(axis=1, keepdims=True))
         gradient = pooled(magnitude, direction, self.orientations)
-        return self.norm * _unit(np.concatenate([_unit(intensity), _unit(gradient)], axis=1))
+        groups = [_unit(_centred(group, len(area))) for group in (intensity, gradient)]
+        return self.norm * _unit(np.concatenate(groups, axis=1))
 
     def _gradients(self, grey: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Magnitude of each pixel's gradient, and its nearest direction, in the shape of `grey`; edges are repeated."""
@@ -168,6 +173,12 @@ def as_images(samples: NDArray[Any]) -> NDArray[Any]:
         f"samples have shape {samples.shape[1:]}, which is not an image; must be (H, W), (channels, H, W), or as many "
         'pixels as a square image has: choose another data set, or features = "none"'
     )
+
+
+def _centred(rows: NDArray[np.float64], cells: int) -> NDArray[np.float64]:
+    """Rows of maps, each map less its own mean over the cells."""
+    maps = rows.reshape(len(rows), -1, cells)
+    return np.asarray((maps - maps.mean(axis=2, keepdims=True)).reshape(rows.shape))
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

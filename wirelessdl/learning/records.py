@@ -57,6 +57,11 @@ class PassInput:
     kept: FloatArray
     before: FloatArray
 
+    @property
+    def plain(self) -> bool:
+        """Whether it only averages."""
+        return not ((self.heard != 1.0).any() or self.kept.any() or self.before.any())
+
 
 @dataclass(frozen=True, eq=False)
 class RoundInput:
@@ -68,7 +73,7 @@ class RoundInput:
     update: ModelUpdate
     evaluate: bool
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
-    passes: tuple[PassInput, ...] = ()
+    passes: tuple[PassInput, ...] = ()  # the payload's own weights first, then the passes after it
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.passing import Passing
+from wirelessdl.round.passing import Passing, PassWeights
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.records import FrameDecision, RoundRecord
@@ -263,13 +263,12 @@ class Engine:
             ),
             evaluate=self._evaluated(decision.round),
             pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
-            passes=()
-            if passes is None
-            else tuple(
-                PassInput(self._segments(decision, one, passes.power_w), *coefficients)
-                for one, *coefficients in zip(passes.weights, passes.heard, passes.kept, passes.before)
-            ),
+            passes=() if passes is None else self._passes(decision, passes),
         )
+
+    def _passes(self, decision: FrameDecision, passes: PassWeights) -> tuple[PassInput, ...]:
+        segments = [(), *(self._segments(decision, one, passes.power_w) for one in passes.weights)]
+        return tuple(map(PassInput, segments, passes.heard, passes.kept, passes.before))
 
     def _segments(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
         """What the slots of a payload, or of a pass, make of their coordinates. model_w: [K] power of models, W."""

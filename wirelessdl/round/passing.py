@@ -23,7 +23,10 @@ _EVERY_FRAME = 64  # nodes up to which the spectrum of every frame is worth comp
 
 @dataclass(frozen=True, eq=False)
 class PassWeights:
-    """The passes of a frame. weights: of each; heard, kept, before: `[passes, K]` coefficients; power_w: [K] W."""
+    """The passes of a frame. weights: of each; power_w: [K] W that amplitudes refer to.
+
+    heard, kept, before: `[1 + passes, K]` coefficients, of the payload first.
+    """
 
     weights: tuple[FrameWeights, ...]
     heard: FloatArray
@@ -56,8 +59,8 @@ class Passing:
         amplitude = np.sqrt(power_w)
         weights = tuple(self._weigher.weigh(one, plan, amplitude, nobody, turn) for one in channels)
         passes = self._coefficients(1 + len(channels), payload.known, on_air)
-        heard, kept, before = (  # the payload is the first pass, which is plain
-            np.where(on_air, value[1:, None], plainly)
+        heard, kept, before = (
+            np.where(on_air, value[:, None], plainly)
             for value, plainly in ((passes.heard, 1.0), (passes.kept, 0.0), (passes.before, 0.0))
         )
         return PassWeights(weights, heard, kept, before, power_w)
@@ -68,12 +71,5 @@ class Passing:
         if mixing.links.nodes <= _EVERY_FRAME or count not in self._kept:
             senders = np.flatnonzero(on_air)
             spectrum = np.linalg.eigvals(mixing.dense[np.ix_(senders, senders)])
-            self._kept[count] = _first_plain(fitted(count, spectrum)) if len(senders) > 1 else plain(count)
+            self._kept[count] = fitted(count, spectrum) if len(senders) > 1 else plain(count)
         return self._kept[count]
-
-
-def _first_plain(passes: Passes) -> Passes:
-    """Intervals are symmetric, so the first pass needs no weight of its own."""
-    assert passes.heard[0] == 1.0
-    assert passes.kept[0] == 0.0
-    return passes
