@@ -5,10 +5,11 @@ on sample i only, so epsilon is that of training on the samples themselves.
 
     oriented gradients    pool the intensity and 8 maps of gradients, one per direction, over a 7 x 7 grid of cells;
                           take square roots; subtract each map's own mean over the cells; scale intensity and
-                          gradients each to norm 1, and both together to `norm`
+                          gradients each to norm 1 and weigh them by their number of maps; scale all to `norm`
 
 Without a mean of its own taken off, all features of all samples would be positive, and the direction that they share
-would slow every step of training: 40 steps then end 3 points lower.
+would slow every step of training: 40 steps then end 3 points lower. With equal weights of intensity and gradients, a
+model trained on four fifths of the training images is right on 0.7 points fewer of the others.
 
 A pixel's gradient counts in the nearest of the directions 0, 45, .. 315 degrees with its whole magnitude, so dark to
 bright and bright to dark differ. On a fifth of the bundled training images held out, this did as well as sharing it
@@ -93,7 +94,9 @@ class OrientedGradients:
         intensity = pooled(pixels, np.arange(channels).reshape(-1, 1, 1), channels)
         magnitude, direction = self._gradients(pixels.mean(axis=1, keepdims=True))
         gradient = pooled(magnitude, direction, self.orientations)
-        groups = [_unit(_centred(group, len(area))) for group in (intensity, gradient)]
+        groups = [
+            math.sqrt(group.shape[1] / len(area)) * _unit(_centred(group, len(area))) for group in (intensity, gradient)
+        ]
         return self.norm * _unit(np.concatenate(groups, axis=1))
 
     def _gradients(self, grey: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
