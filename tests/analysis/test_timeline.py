@@ -38,8 +38,14 @@ FRAMES = {
         "privacy": {"protocol": "paper", "clipping": "batch"},
         "radio": {"guard_s": 1e-4},
     },
+    "two slots, passes": {
+        "network": {"nodes": 6},
+        "radio": {"payload_slots": 2, "guard_s": 1e-4, "mixing_passes": 2},
+        "power": {"objective": "own-noise"},
+        "learning": {"closing_passes": 3},
+    },
 }
-TURNS = {"tdma": 3, "half duplex": 2, "three slots": 1, "three slots, tdma": 3, "paper": 1}
+TURNS = {"tdma": 3, "half duplex": 2, "three slots": 1, "three slots, tdma": 3, "paper": 1, "two slots, passes": 1}
 
 
 class RecordingEnvironment(simpy.Environment):
@@ -64,8 +70,9 @@ def record(name, folder):
     log = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simpy, "Environment", type("Recording", (RecordingEnvironment,), {"log": log}))
+        frame = FRAMES[name]
         # full batches: nothing is amplified, so pages need no seconds for accountants
-        scenario = tiny(scenario={"rounds": 4}, learning={"sampling": "full"}, **FRAMES[name])
+        scenario = tiny(**{**frame, "scenario": {"rounds": 4}, "learning": {**frame.get("learning", {}), "sampling": "full"}})
         run = simulate(scenario, out=folder)
     ends = []
     for turns in run.rounds["slots"]:  # of every turn the pilots and the payload end, then the frame
@@ -84,11 +91,16 @@ def of_kind(bars, kind):
     return bars[bars.kind == KINDS.index(kind)]
 
 
+def sent(bars):
+    """Payloads and passes."""
+    return bars[np.isin(bars.kind, [KINDS.index("payload"), KINDS.index("pass")])]
+
+
 def test_payloads_end_when_the_event_log_says(recorded):
     name, run, ends = recorded
     assert (run.rounds["turns"] == TURNS[name]).all()
     timeline = timeline_of(run)
-    payload = of_kind(timeline.bars, "payload")
+    payload = sent(timeline.bars)
     for row, expected in enumerate(ends):
         mine = payload.of(row)
         found = np.unique(np.round(mine.start_s + mine.length_s, 9))
@@ -104,7 +116,7 @@ def test_payloads_end_when_the_event_log_says(recorded):
 
 def test_payloads_take_their_own_turn_and_no_longer(recorded):
     name, run, _ = recorded
-    payload = of_kind(timeline_of(run).bars, "payload")
+    payload = sent(timeline_of(run).bars)
     symbols = 7850 / 2 / run.scenario["radio"]["payload_slots"] if "slots" in name else 7850 / 2
     assert payload.length_s == pytest.approx(np.ceil(symbols) / run.scenario["radio"]["bandwidth_hz"], abs=NS)
 
@@ -112,7 +124,7 @@ def test_payloads_take_their_own_turn_and_no_longer(recorded):
 def test_nobody_who_is_heard_sends_while_the_receiver_hears_another_or_sends(recorded):
     """The rule of tdma and half duplex, from the links table: no bar of ours can show it by construction."""
     name, run, _ = recorded
-    payload, links = of_kind(timeline_of(run).bars, "payload"), run.links
+    payload, links = sent(timeline_of(run).bars), run.links
     for row in range(4):
         mine = payload.of(row)
         intervals = {
@@ -142,7 +154,7 @@ def test_pilots_come_one_after_another_before_the_payload_of_their_turn(recorded
     bars, frames = timeline_of(run).bars, run.rounds
     symbols = run.scenario["radio"]["csi"].get("symbols", 1)
     for row in range(4):
-        frame, pilots, payloads = frames.iloc[row], of_kind(bars, "pilot").of(row), of_kind(bars, "payload").of(row)
+        frame, pilots, payloads = frames.iloc[row], of_kind(bars, "pilot").of(row), sent(bars).of(row)
         assert pilots.length_s == pytest.approx(symbols / run.scenario["radio"]["bandwidth_hz"], abs=NS)
         assert len(pilots.row) == len(payloads.row)
         first = payloads.start_s == payloads.start_s.min()
@@ -173,7 +185,7 @@ def test_gradients_are_computed_after_the_frame_or_beside_it(recorded):
 
 
 def test_the_figure_draws_these_bars(recorded):
-    _, run, _ = recorded
+    name, run, _ = recorded
     timeline = timeline_of(run)
     figure = timeline_figure(run, 2, 2)
     (axis,) = figure.axes
@@ -184,7 +196,8 @@ def test_the_figure_draws_these_bars(recorded):
         start = 1e3 * (expected.start_s - timeline.opened_s[1])
         for found, wanted in zip(zip(*drawn), (start, 1e3 * expected.length_s, expected.node), strict=True):
             assert found == pytest.approx(wanted.tolist(), abs=1e-6)
-    assert {container.get_label() for container in axis.containers} == {"compute", "payload", "pilot"}
+    kinds = {"compute", "payload", "pilot", *(["pass"] if "passes" in name else [])}
+    assert {container.get_label() for container in axis.containers} == kinds
 
 
 @pytest.fixture(scope="module")
@@ -203,12 +216,15 @@ def test_the_page_draws_these_bars(runs, browser, tmp_path):
         )
         drawn, timeline = drawn_bars(browser), timeline_of(run)  # five rounds at a time, so all of them
         opened = timeline.opened_s[0]
-        for kind in ("compute", "payload"):
+        for kind in ("compute", "payload", "pass"):
             bars = of_kind(timeline.bars, kind)
             begins = 1e3 * (bars.start_s - opened)
             expected = sorted(zip(bars.node.tolist(), begins, begins + 1e3 * bars.length_s))
-            np.testing.assert_allclose(sorted(drawn[kind]), expected, atol=1e-4)  # a tenth of a microsecond
-        found = np.unique(np.round([until for _, _, until in drawn["payload"]], 4))
+            assert len(drawn.get(kind, [])) == len(expected)
+            if expected:
+                np.testing.assert_allclose(sorted(drawn[kind]), expected, atol=1e-4)  # a tenth of a microsecond
+        on_air = [*drawn["payload"], *drawn.get("pass", [])]
+        found = np.unique(np.round([until for _, _, until in on_air], 4))
         assert found == pytest.approx([1e3 * (end - opened) for round in ends for end in round], abs=2e-4)
     assert complaints(browser) == []
 
@@ -224,7 +240,7 @@ def drawn_bars(browser):
 def test_six_payloads_of_a_ring_go_in_three_turns(tmp_path):
     """What the page once showed as six payloads at once, three times as long."""
     run = simulate(tiny(**FRAMES["tdma"]), out=tmp_path)
-    payload = of_kind(timeline_of(run).bars, "payload").of(0)
+    payload = sent(timeline_of(run).bars).of(0)
     assert payload.length_s == pytest.approx(0.003925)
     assert len(np.unique(payload.start_s)) == 3
     assert np.unique(payload.start_s, return_counts=True)[1].tolist() == [2, 2, 2]

@@ -5,7 +5,7 @@ totals are stated.
 """
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Terms, adversary_of
 from wirelessdl.trace.run import Run
 
 _PROTOCOLS = ("hardened", "paper")
@@ -70,7 +70,41 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         delta=delta,
         unit=_stored(run, "privacy.unit", get_args(Unit)),
         epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
+        coalition=coalition_of(run),
+        promised=promised_view(run),
+        passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
     )
+
+
+def coalition_of(run: Run) -> int:
+    """Most nodes that collude, where pairs of nodes share noise; 0 where every node's noise is its own."""
+    if _stored(run, "privacy.noise", ("independent", "pairwise")) == "independent":
+        return 0
+    coalition = _count(run, "privacy.coalition")
+    if coalition < 1:
+        raise TraceError(
+            f"{run.path}/scenario.toml: privacy.coalition is {coalition}; must be >= 1 under pairwise noise: it was "
+            "edited"
+        )
+    return coalition
+
+
+def promised_view(run: Run) -> Literal["own", "coalition"]:
+    """The view of the ledger that is promised."""
+    against = _stored(run, "privacy.against", ("auto", "everyone", "coalition"))
+    return "own" if against == "everyone" or not coalition_of(run) else "coalition"
+
+
+def adversary(run: Run) -> str:
+    """Against whom the promised total of a run holds, in words."""
+    return adversary_of(promised_view(run), coalition_of(run))
+
+
+def _count(run: Run, key: str) -> int:
+    value = _stored(run, key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TraceError(f"{run.path}/scenario.toml: {key} is {value!r}; must be a number from 0: it was edited")
+    return value
 
 
 def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:

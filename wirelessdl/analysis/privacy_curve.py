@@ -1,20 +1,23 @@
-"""Own total epsilon after every evaluation, and by every accountant, computed again from the traces.
+"""The promised total after every evaluation, and by every accountant, computed again from the traces.
 
 The privacy table holds one total per sender, at the end. The traces hold what each round sent (alpha, beta, multiplier,
 sampling rate, sensitivity), so a new ledger can record the same releases once more: it gives the total after every
 evaluation, and the totals of other accountants.
 
-    mu[t, j] = sensitivity multiplier sqrt(alpha / beta) / rho,  with the multiplier of the gradient sent
+    mu[t, j] = sensitivity multiplier sqrt(alpha / (share beta)) / rho,  with the multiplier of the gradient sent
+
+The promised view is `own` (everyone else colludes) or, under noise that pairs share, `coalition`; share is what of the
+noise hides a sender in it.
 
 A ledger that does not arrive at the stored totals is not shown.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, data_split
+from wirelessdl.analysis.data_split import DataSplit, adversary, data_split, promised_view
 from wirelessdl.analysis.releases import releases_of
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
@@ -22,6 +25,7 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import noise_factor, valid_accountants
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.senders import SenderTotals
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
@@ -32,12 +36,16 @@ _AGREE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class PrivacyCurve:
-    """Own totals: `epsilon` after `round`, the largest of all senders; and of each sender at the end, by accountant."""
+    """Promised totals: `epsilon` after `round`, the largest of all senders; of each sender at the end, by accountant.
+
+    adversary: against whom they hold, in words.
+    """
 
     round: IntArray
     epsilon: FloatArray
     accountant: str
     totals: dict[str, FloatArray]
+    adversary: str
     note: str = ""  # why something is missing
 
 
@@ -46,39 +54,41 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
 
     others: also the totals of the other accountants, which take seconds.
     """
+    view, against = promised_view(run), adversary(run)
     stored = run.privacy
-    own = stored[stored["view"] == "own"].sort_values("tx")
-    name = str(own["accountant"].iloc[0]) if len(own) else "rdp-wang19"
-    table = {name: own["epsilon_total"].to_numpy()} if len(own) else {}
+    rows = stored[stored["view"] == view].sort_values("tx")
+    name = str(rows["accountant"].iloc[0]) if len(rows) else "rdp-wang19"
+    table = {name: rows["epsilon_total"].to_numpy()} if len(rows) else {}
     rounds = run.rounds
     running = PrivacyCurve(
         rounds["round"].to_numpy(),
-        rounds["epsilon_own_bound"].to_numpy(),
+        rounds["epsilon_promised_bound"].to_numpy(),
         "running bound",
         table,
+        against,
         "the run is not finished",
     )
-    if not run.summary or not len(own):
+    if not run.summary or not len(rows):
         return running
     try:
         split = data_split(run)
     except TraceError as error:
-        return PrivacyCurve(running.round, running.epsilon, running.accountant, table, str(error))
+        return replace(running, note=str(error))
     if not split.terms.amplified:
-        return PrivacyCurve(running.round, running.epsilon, name, table)
+        return replace(running, accountant=name, note="")
     at = _evaluations(rounds["round"].to_numpy()[rounds["accuracy_mean"].notna()], len(split.rate))
     ledger, epsilon = Ledger(split.terms, split.rate), []
     for release in releases_of(run, split):
         ledger.record(release)
         if release.round in at:
-            epsilon.append(float(ledger.own_total().max()))
-    again = ledger.own_total()
+            epsilon.append(float(ledger.promised.total().max()))
+    again = ledger.promised.total()
     if again.shape != table[name].shape or not np.allclose(again, table[name], rtol=_AGREE, equal_nan=True):
         note = "the traces do not lead to the stored totals, so other accountants are left out"
         larger = {name: np.fmax(again, table[name])} if again.shape == table[name].shape else table
-        return PrivacyCurve(running.round, running.epsilon, running.accountant, larger, note)
-    more, note = _other_accountants(ledger, split) if others else ({}, "")
-    return PrivacyCurve(np.array(sorted(at)), np.array(epsilon), name, {**table, **more}, note)
+        return replace(running, totals=larger, note=note)
+    more, note = _other_accountants(ledger.promised, split) if others else ({}, "")
+    return PrivacyCurve(np.array(sorted(at)), np.array(epsilon), name, {**table, **more}, against, note)
 
 
 def _evaluations(evaluated: IntArray, nodes: int) -> set[int]:
@@ -88,22 +98,22 @@ def _evaluations(evaluated: IntArray, nodes: int) -> set[int]:
     return {int(evaluated[n]) for n in shown}
 
 
-def _other_accountants(ledger: Ledger, split: DataSplit) -> tuple[dict[str, FloatArray], str]:
+def _other_accountants(promised: SenderTotals, split: DataSplit) -> tuple[dict[str, FloatArray], str]:
     """Totals of the same releases by the other accountants that are valid for them."""
     terms = split.terms
     valid = valid_accountants(terms.sampler, terms.adjacency, terms.clipping)
     found = {}
     if "rdp-wang19" in valid:
-        found["rdp-wang19"] = ledger.own_bound()
+        found["rdp-wang19"] = promised.bound()
     factor = noise_factor("gdp", terms.sampler, terms.adjacency, terms.clipping)
-    found["gdp"] = np.array([_gdp(cells, factor, terms.delta) for cells in ledger.own.cells])
+    found["gdp"] = np.array([_gdp(cells, factor, terms.delta) for cells in promised.cells])
     if "rdp" not in valid:
         return found, ""
-    alike = all(len(cells) <= 1 and -1 not in cells for cells in ledger.own.cells)
-    if not alike or len(ledger.own.cells) > _MOST_RDP:
+    alike = all(len(cells) <= 1 and -1 not in cells for cells in promised.cells)
+    if not alike or len(promised.cells) > _MOST_RDP:
         why = f"there are more than {_MOST_RDP} senders" if alike else "releases differ from slot to slot"
         return found, f"rdp is left out because {why}; it would take minutes"
-    found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(ledger.own.cells, split.rate.tolist())])
+    found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(promised.cells, split.rate.tolist())])
     return found, ""
 
 

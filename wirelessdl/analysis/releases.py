@@ -1,7 +1,8 @@
 """Every release of a run, worked out again from its traces: a second witness of what the ledger wrote down.
 
-    mu[t, j] = sens gamma mult / (sqrt(beta/alpha) sigma),   gamma and mult of the gradient that was sent
+    mu[t, j] = sens gamma mult / (sqrt(share beta/alpha) sigma),   gamma and mult of the gradient that was sent
 
+share: of the noise that is sent, what hides the sender in each view; 1 where no pairs share noise.
 Hardened: sigma = rho gamma, so gamma cancels. Paper protocol: sigma = rho gamma_t, the rate of the round itself.
 """
 
@@ -21,6 +22,7 @@ from wirelessdl.trace.checkpoint import Checkpoint
 from wirelessdl.trace.run import Run
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
+_SHARES = ("own_share", "coalition_share")
 
 
 def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledger:
@@ -31,8 +33,17 @@ def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledg
     """
     ledger = Ledger(split.terms, split.rate)
     for release in releases_of(run, split):
-        ledger.record(replace(release, own_mu=release.own_mu * (1.0 - 1e-9)) if least else release)
+        ledger.record(_smaller(release) if least else release)
     return ledger
+
+
+def _smaller(release: FrameRelease) -> FrameRelease:
+    coalition_mu = release.coalition_mu
+    return replace(
+        release,
+        own_mu=release.own_mu * (1.0 - 1e-9),
+        coalition_mu=None if coalition_mu is None else coalition_mu * (1.0 - 1e-9),
+    )
 
 
 def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
@@ -43,7 +54,8 @@ def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
     alike = state.keys() == fresh.keys() and all(
         state[name].dtype == fresh[name].dtype and state[name].shape[:-1] == fresh[name].shape[:-1] for name in fresh
     )
-    if not alike or state["own_total"].shape != fresh["own_total"].shape or not ledger.fits(state):
+    totals = [f"{view}_total" for view, _ in ledger.views()]
+    if not alike or any(state[name].shape != fresh[name].shape for name in totals) or not ledger.fits(state):
         raise TraceError(f"checkpoint of round {kept.round}: its ledger is not one of this run's senders and links")
     ledger.restore(state)
     return ledger
@@ -52,6 +64,7 @@ def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
 def traced_links(run: Run) -> ReleaseCounts:
     """Releases on links by their one-slot epsilon in the traces, streams numbered rx * K + tx; never too many.
 
+    Only where links are accounted for (`Terms.counts_links`): elsewhere their epsilon is null.
     Epsilon decides the cell of the noise multiplier. Where several cells have one epsilon (it stays at 1 from the
     classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
     """
@@ -73,25 +86,28 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
     """Every round as the ledger recorded it, without links."""
     count = len(split.rate)
     rate: dict[int, float] = dict(run.frame("rounds", ["round", "learning_rate"]).itertuples(index=False))
-    nodes = run.frame("nodes", _COLUMNS)
+    nodes = run.frame("nodes", [*_COLUMNS, *_SHARES])
     nodes = nodes[nodes["round"].isin([*rate])]  # of a run that goes on, rounds are written last
     shape = (len(rate), count)
     if len(nodes) != len(rate) * count or nodes["round"].tolist() != np.repeat([*rate], count).tolist():
         raise TraceError(f"{shown(run.path)}: the nodes table does not hold {count} rows for every round")
     on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
     alpha, beta, sent, gamma = (nodes[name].to_numpy().reshape(shape) for name in _COLUMNS[2:])
+    own, coalition = (np.sqrt(nodes[name].to_numpy().reshape(shape)) for name in _SHARES)
     rho, aligned = run.scenario["privacy"]["rho"], split.terms.protocol == "hardened"
     no_links = np.zeros(0, dtype=np.int64)
     for row, (number, learning_rate) in enumerate(rate.items()):
         lag = 1.0 if aligned else gamma[row] / learning_rate
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = split.sensitivity * sent[row] * lag * np.sqrt(alpha[row] / beta[row]) / rho
+        mu = np.where(on_air[row] & (sent[row] > 0), mu, 0.0)
         yield FrameRelease(
             round=int(number),
             on_air=on_air[row],
             gamma=gamma[row],
             multiplier=sent[row],
-            own_mu=np.where(on_air[row] & (sent[row] > 0), mu, 0.0),
+            own_mu=mu / own[row],
+            coalition_mu=mu / coalition[row] if split.terms.pairwise else None,
             link_rx=no_links,
             link_tx=no_links,
             link_mu=np.zeros(0),

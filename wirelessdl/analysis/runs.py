@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
@@ -122,7 +123,9 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     last = evaluated.iloc[-1] if len(evaluated) else None
     privacy = run.privacy
     newest = rounds.iloc[-1]  # between evaluations there is the bound
-    latest = newest["epsilon_own_bound" if pd.isna(newest["epsilon_own_total"]) else "epsilon_own_total"]
+    promised, own = (_latest(newest, view) for view in ("promised", "own"))
+    coalition = promised if promised_view(run) == "coalition" else None
+    on_links = rounds["epsilon_link_max"]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {
         "rounds": int(rounds["round"].iloc[-1]),
@@ -130,10 +133,13 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "accuracy_min": None if last is None else float(last["accuracy_min"]),
         "accuracy_max": None if last is None else float(last["accuracy_max"]),
         "loss_mean": float(rounds["loss_mean"].iloc[-1]),
-        "epsilon_own": _number(headline(summary), latest),
-        "epsilon_own_total": _number(summary.get("epsilon_own_total"), latest),
+        "epsilon": _number(headline(summary), promised),
+        "epsilon_total": _number(summary.get("epsilon_total"), promised),
+        "epsilon_own_total": _number(summary.get("epsilon_own_total"), own),
+        "epsilon_coalition_total": _number(summary.get("epsilon_coalition_total"), coalition),
         "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
-        "epsilon_link_max": float(rounds["epsilon_link_max"].max()),
+        "epsilon_promised_max": float(rounds["epsilon_promised_max"].max()),
+        "epsilon_link_max": None if on_links.isna().any() else float(on_links.max()),
         "violations": int(rounds["violations"].sum()),
         "sinr_db": _median(rounds["sinr_db"]),
         "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
@@ -143,10 +149,10 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     }
 
 
-def _larger(stated: Any, stored: Any) -> float | None:
-    """The larger of a total in the summary and in the privacy table: they are the same unless one was changed."""
-    found = [float(value) for value in (stated, stored) if value is not None]
-    return max(found, default=None)
+def _latest(newest: Any, view: str) -> float:
+    """Total so far by the newest row of rounds; between evaluations there is the bound."""
+    total, bound = newest[f"epsilon_{view}_total"], newest[f"epsilon_{view}_bound"]
+    return float(bound if pd.isna(total) else total)
 
 
 def _median(values: Any) -> float | None:
@@ -173,11 +179,14 @@ FIGURES: dict[str, tuple[str, str]] = {
     "accuracy_min": ("test accuracy, worst node", "{:.1%}"),
     "accuracy_max": ("test accuracy, best node", "{:.1%}"),
     "loss_mean": ("mini-batch loss in the last round (no epsilon covers it)", "{:.3g}"),
-    "epsilon_own": ("epsilon of the run, own noise (proven)", "{:.3g}"),
-    "epsilon_own_total": ("the same, read when the run ended", "{:.3g}"),
+    "epsilon": ("epsilon of the run, as promised (proven)", "{:.3g}"),
+    "epsilon_total": ("the same, read when the run ended", "{:.3g}"),
+    "epsilon_own_total": ("epsilon of the run against everyone else, all colluding (own, proven)", "{:.3g}"),
+    "epsilon_coalition_total": ("epsilon of the run against the coalition (proven)", "{:.3g}"),
     "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
+    "epsilon_promised_max": ("epsilon of one transmission, worst sender, as promised", "{:.3g}"),
     "epsilon_link_max": ("epsilon of one slot, worst link, one antenna in phase", "{:.3g}"),
-    "violations": ("links above epsilon_max", "{:d}"),
+    "violations": ("links above epsilon_max (senders, where links are not accounted for)", "{:d}"),
     "sinr_db": ("SINR of links in dB, median", "{:.1f}"),
     "time_s": ("simulated time in s", "{:.3f}"),
     "airtime_s": ("time on air in s", "{:.3f}"),

@@ -1,14 +1,15 @@
-"""What each node did when: pilots, payload, computing and outages, from the durations that the traces hold.
+"""What each node did when: pilots, payload, passes, computing and outages, from the durations that the traces hold.
 
     opened | pilots | guard | feedback | payload | guard | pilots | guard | payload | guard | ... | exchange
            '---------- turn 0 of slot 0 -----------------'--------- turn 1 of slot 0 -------'
 
 A frame opens at `rounds.opened_s`. Every turn of every slot takes pilots, guard, payload and guard; a node sends only
-in its own turn (`nodes.turn`) of each slot. Feedback comes once, before the first payload. The last payload ends
-at `rounds.time_s`, and the frame a guard and the exchange of z later. Within the pilots of a turn senders follow one
-another by node number, as far as there is room: under tdma senders of a turn share no receiver and send
-theirs at once. Gradients are computed after the frame (hardened) or from its opening on (paper), until the event
-`computed`. A node is down in rounds where `nodes.up` is false.
+in its own turn (`nodes.turn`) of each slot. Feedback comes once, before the first payload. Each of `rounds.passes`
+mixing passes takes as many slots again, in the same way. The last of all ends at `rounds.time_s`, and the frame a guard
+and the exchange of z later. Within the pilots of a turn senders follow one another by node number, as far as there is
+room: under tdma senders of a turn share no receiver and send theirs at once. Gradients are computed after the frame
+(hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
+false.
 """
 
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
-KINDS = ("compute", "down", "payload", "pilot")  # in drawing order: computing may overlap a frame, pilots are thin
-_COMPUTE, _DOWN, _PAYLOAD, _PILOT = range(len(KINDS))
+KINDS = ("compute", "down", "pass", "payload", "pilot")  # in drawing order: computing may overlap a frame, pilots are thin
+_COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
 
@@ -64,9 +65,8 @@ def timeline_of(run: Run) -> Timeline:
     table = run.frame("nodes", ["up", "turn"])[: shape[0] * shape[1]]
     turn = table["turn"].fillna(-1).to_numpy(dtype=np.int64).reshape(shape)
     up = table["up"].to_numpy(dtype=bool).reshape(shape)
-    frame: _Frames = {
-        name: rounds[name].to_numpy() for name in ("round", "opened_s", "time_s", "payload_slots", "turns", *_DURATIONS)
-    }
+    names = ("round", "opened_s", "time_s", "payload_slots", "passes", "turns", *_DURATIONS)
+    frame: _Frames = {name: rounds[name].to_numpy() for name in names}
     parts = [_compute(run, frame, turn >= 0), _down(frame, up), *_transmissions(frame, turn)]
     bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
     return Timeline(
@@ -79,10 +79,10 @@ def timeline_of(run: Run) -> Timeline:
 
 
 def _transmissions(frame: _Frames, turn: IntArray) -> tuple[Bars, Bars]:
-    """Pilots and payloads; turn is `[R, K]`, -1 where a node did not send."""
+    """Pilots, and payloads and passes; turn is `[R, K]`, -1 where a node did not send."""
     sent = turn >= 0
     row, node = np.nonzero(sent)
-    slots = frame["payload_slots"][row]
+    slots = (frame["payload_slots"] * (1 + frame["passes"]))[row]
     slot = np.arange(slots.sum()) - np.repeat(np.cumsum(slots) - slots, slots)
     own_turn, place = np.repeat(turn[sent], slots), np.repeat(_pilot_place(frame, turn)[sent], slots)
     row, node = np.repeat(row, slots), np.repeat(node, slots)
@@ -94,7 +94,7 @@ def _transmissions(frame: _Frames, turn: IntArray) -> tuple[Bars, Bars]:
     payload_s = begins_s + time["pilot_s"] + time["guard_s"] + time["feedback_s"]
     return (
         Bars(row, np.full(len(row), _PILOT), node, pilot_s, time["node_pilot_s"]),
-        Bars(row, np.full(len(row), _PAYLOAD), node, payload_s, time["payload_s"]),
+        Bars(row, np.where(slot < time["payload_slots"], _PAYLOAD, _PASS), node, payload_s, time["payload_s"]),
     )
 
 

@@ -3,8 +3,9 @@
     files        every file against checksums.txt, every page of every table against its own checksum
     tables       rounds without gaps, one row per node, links only between nodes that exist
     figures      rounds against nodes and links, summary.json against rounds
-    epsilon      own totals worked out again from the traces, against the privacy table, the summary and the checkpoint;
-                 a checkpoint's releases on links against those traced
+    epsilon      totals of every proven view (own, coalition) worked out again from the traces, against the privacy
+                 table, the summary and the checkpoint; a checkpoint's releases on links against those traced, where
+                 links are accounted for; shares of noise that pairs have against who was on air
 
 Nothing of the run is executed and nothing is written.
 """
@@ -17,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split
+from wirelessdl.analysis.data_split import DataSplit, data_split
 from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
+from wirelessdl.analysis.shares import share_problems
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.catalog import state_of
-from wirelessdl.trace.checkpoint import load_checkpoints, whole_checkpoints
+from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, whole_checkpoints
 from wirelessdl.trace.checksums import NAME, read_checksums
 from wirelessdl.trace.files import sha256_of
 from wirelessdl.trace.run import Run, open_run
@@ -33,11 +36,16 @@ _AGREE = 1e-6
 
 @dataclass(frozen=True)
 class Verification:
-    """What was looked at, and one line for everything that is wrong. notes: what is normal in an unfinished run."""
+    """What was looked at, and one line for everything that is wrong. notes: what is normal in an unfinished run.
+
+    epsilon_total: the promised total by the traces, against `adversary`; epsilon_own_total: against everyone else.
+    """
 
     state: str
     files: int
     rounds: int
+    epsilon_total: float | None
+    adversary: str
     epsilon_own_total: float | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -57,19 +65,30 @@ def verify(path: str | Path) -> Verification:
         (notes if state == "running" or (state != "done" and _may_be_unlisted(name, found)) else problems).append(line)
     problems += [f"{shown(name)}: is neither a file nor a folder" for name in unlisted]
     problems += [f"{name}: its content is not what was written" for name in _broken_checkpoints(run.path)]
-    rounds, epsilon = 0, None
+    rounds, epsilon, words = 0, _Totals(None, None), ""
     try:
         unsound = list(problems_of(run))
         problems += unsound
         if not unsound:
             rounds = len(run.rounds)
-            problems += _figures(run)
+            split = data_split(run)
+            words = split.terms.adversary
+            problems += _figures(run, split.terms)
         if rounds:
-            epsilon, wrong = _epsilon(run)
+            epsilon, wrong = _epsilon(run, split)
             problems += wrong
     except (TraceError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         problems.append(shown(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {shown(error)}")
-    return Verification(state, len(found), rounds, epsilon, tuple(dict.fromkeys(problems)), tuple(notes))
+    return Verification(
+        state,
+        len(found),
+        rounds,
+        epsilon_total=epsilon.promised,
+        adversary=words,
+        epsilon_own_total=epsilon.own,
+        problems=tuple(dict.fromkeys(problems)),
+        notes=tuple(notes),
+    )
 
 
 def _files(folder: Path) -> tuple[list[str], list[str]]:
@@ -108,7 +127,7 @@ def _broken_checkpoints(folder: Path) -> list[str]:
     return [f"checkpoint/{path.name}" for path, whole in whole_checkpoints(folder) if not whole]
 
 
-def _figures(run: Run) -> Iterator[str]:
+def _figures(run: Run, terms: Terms) -> Iterator[str]:
     """Figures that stand at two places."""
     rounds, count = run.rounds, run.scenario["network"]["nodes"]
     if rounds.empty:
@@ -141,39 +160,66 @@ def _figures(run: Run) -> Iterator[str]:
         "energy_j": rounds["energy_j"].sum(),
         "airtime_s": rounds["airtime_s"].sum(),
         "violations": rounds["violations"].sum(),
-        "epsilon_link_max": rounds["epsilon_link_max"].max(),
+        "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else np.nan,
     }
     for name, value in stated.items() if summary else ():
         if not np.isclose(_number(summary.get(name)), float(value), rtol=_AGREE, equal_nan=True):
             yield f"summary.json: {name} is {shown(summary.get(name), 40)}, the tables say {value:.6g}"
+    words = {"promised": terms.promised, "adversary": terms.adversary, "coalition": terms.coalition or None}
+    for name, word in words.items() if summary else ():
+        if summary.get(name) != word:
+            yield f"summary.json: {name} is {shown(summary.get(name), 80)}, the scenario says {word}"
 
 
-def _epsilon(run: Run) -> tuple[float | None, list[str]]:
-    """The own total by the traces, and whatever states less."""
-    split, problems = data_split(run), []
+@dataclass(frozen=True)
+class _Totals:
+    """Largest total of all senders by the traces: in the promised view, and against everyone."""
+
+    promised: float | None
+    own: float | None
+
+
+def _epsilon(run: Run, split: DataSplit) -> tuple[_Totals, list[str]]:
+    """Totals by the traces, and whatever states something else."""
+    problems = list(share_problems(run, split.terms))
     ledger = recounted_ledger(run, split)
-    own = ledger.own_total() if run.summary else ledger.own_bound()
-    total = float(own.max(initial=0.0))
-    table = run.privacy
-    stored = table[table["view"] == "own"].sort_values("tx")["epsilon_total"].to_numpy()
-    if run.summary:
-        if len(stored) != len(own) or not np.allclose(stored, own, rtol=_AGREE, equal_nan=True):
-            problems.append("privacy: own totals do not follow from the traces")
-        if not np.isclose(_number(run.summary.get("epsilon_own_total")), total, rtol=_AGREE):
-            problems.append(
-                f"summary.json: epsilon_own_total is {shown(run.summary.get('epsilon_own_total'), 40)}, the traces say "
-                f"{total:.6g}"
-            )
-    for kept in load_checkpoints(run.path):
-        charged, then = stored_ledger(kept, split), run.up_to(kept.round)
-        again = recounted_ledger(then, split)
-        follows = np.allclose(charged.own_bound(), again.own_bound(), rtol=_AGREE, equal_nan=True)
-        follows &= np.array_equal(charged.own.rounds, again.own.rounds)
-        if run.scenario["trace"]["links"] != "none":
-            follows &= not len(charged.link_counts().fewer_than(traced_links(then)))
-        if not follows:
-            problems.append(f"checkpoint of round {kept.round}: its ledger does not follow from the traces")
-    return total, problems
+    table, largest = run.privacy, {}
+    for view, totals in ledger.views():
+        again = totals.total() if run.summary else totals.bound()
+        largest[view] = float(again.max(initial=0.0))
+        stored = table[table["view"] == view].sort_values("tx")["epsilon_total"].to_numpy()
+        if run.summary and (len(stored) != len(again) or not np.allclose(stored, again, rtol=_AGREE, equal_nan=True)):
+            problems.append(f"privacy: {view} totals do not follow from the traces")
+    found = _Totals(largest[split.terms.promised], largest["own"])
+    stated = {
+        "epsilon_total": found.promised,
+        "epsilon_own_total": found.own,
+        "epsilon_coalition_total": largest.get("coalition"),
+    }
+    for name, value in stated.items() if run.summary else ():
+        said, total = run.summary.get(name), np.nan if value is None else value
+        if not np.isclose(_number(said), total, rtol=_AGREE, equal_nan=value is None):
+            problems.append(f"summary.json: {name} is {shown(said, 40)}, the traces say {total:.6g}")
+    problems += [
+        f"checkpoint of round {kept.round}: its ledger does not follow from the traces"
+        for kept in load_checkpoints(run.path)
+        if not _follows(kept, run, split)
+    ]
+    return found, problems
+
+
+def _follows(kept: Checkpoint, run: Run, split: DataSplit) -> bool:
+    """Whether a checkpoint's ledger is that of the traces up to it."""
+    charged, then = stored_ledger(kept, split), run.up_to(kept.round)
+    again = recounted_ledger(then, split)
+    for (_, one), (_, other) in zip(charged.views(), again.views()):
+        if not np.allclose(one.bound(), other.bound(), rtol=_AGREE, equal_nan=True):
+            return False
+        if not np.array_equal(one.rounds, other.rounds):
+            return False
+    if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
+        return True
+    return not len(charged.link_counts().fewer_than(traced_links(then)))
 
 
 def _number(value: object) -> float:

@@ -19,6 +19,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     """Print differing keys and final figures of runs side by side. Runs may have different scenarios and sizes."""
     if len(runs) < 2:
         raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
+    from wirelessdl.analysis.data_split import adversary
     from wirelessdl.analysis.runs import (
         FIGURES,
         differing,
@@ -37,7 +38,13 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
         from wirelessdl.trace.files import plain
 
         entries = [
-            {"path": str(run.path), "state": state(run), "keys": {key: keys[key][n] for key in keys}, **figures[n]}
+            {
+                "path": str(run.path),
+                "state": state(run),
+                "keys": {key: keys[key][n] for key in keys},
+                "adversary": adversary(run),
+                **figures[n],
+            }
             for n, run in enumerate(opened)
         ]
         click.echo(json.dumps(plain({"differing": list(keys), "runs": entries}), indent=2, allow_nan=False))
@@ -53,6 +60,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     if any(state(run) != "done" for run in opened):
         table.add_row("state", *(state(run) for run in opened))
     table.add_row("every epsilon protects", *(protects(run) for run in opened))
+    table.add_row("the promised epsilon holds against", *(adversary(run) for run in opened))
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
     console = Console(highlight=False)

@@ -33,7 +33,7 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
-    from wirelessdl.trace.catalog import runs_in
+    from wirelessdl.trace.catalog import against, runs_in
     from wirelessdl.trace.files import plain
 
     runs = runs_in(folder)
@@ -54,7 +54,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         ("accuracy", "right"),
     ]:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("own epsilon", justify="right", no_wrap=True)
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column("against", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
@@ -64,11 +65,15 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
             "" if run.epsilon is None else f"{run.epsilon:.3g}{' (node)' if run.unit == 'node' else ''}",
+            "" if run.epsilon is None else against(run.coalition).removesuffix(" nodes"),
             _age(run.started),
         )
     console.print(table)
     if any(run.epsilon is not None for run in runs):
-        console.print("[dim]own epsilon: proven, for one sample of a node; (node): for all its data[/]")
+        console.print(
+            "[dim]epsilon: of the whole run, proven, for one sample of a node; (node): for all its data\n"
+            "against: the nodes that may collude, hearing every transmission[/]"
+        )
     for run in runs:
         if run.error:
             console.print(

@@ -150,9 +150,11 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _figures(evaluation: "Evaluation") -> str:
-    total = evaluation.epsilon_own_total
-    own = f"<= {evaluation.epsilon_own_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
-    return f"accuracy {evaluation.accuracy_mean:.1%}, own epsilon {own}"
+    from wirelessdl.trace.catalog import against
+
+    total = evaluation.epsilon_total
+    epsilon = f"<= {evaluation.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
+    return f"accuracy {evaluation.accuracy_mean:.1%}, epsilon {epsilon} against {against(evaluation.coalition)}"
 
 
 def emit(content: dict[str, Any]) -> None:

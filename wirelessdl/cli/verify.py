@@ -33,7 +33,9 @@ def command(run: Path, as_json: bool) -> None:
         console.print(f"[red]wrong[/]  {_plain(line)}", soft_wrap=True)
     for line in found.notes:
         console.print(f"[dim]note[/]   {_plain(line)}", soft_wrap=True)
-    epsilon = "" if found.epsilon_own_total is None else f", own epsilon {found.epsilon_own_total:.4g} by the traces"
+    epsilon = ""
+    if found.epsilon_total is not None:
+        epsilon = f", epsilon {found.epsilon_total:.4g} by the traces against {found.adversary}"
     verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
     told = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
     console.print(f"{_plain(str(run))} {verdict}: {told}", soft_wrap=True)

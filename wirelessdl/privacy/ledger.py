@@ -82,7 +82,7 @@ class Ledger:
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of the ledger, as arrays."""
         return {
-            **{f"{view}_{name}": values for view, totals in self._views() for name, values in totals.state().items()},
+            **{f"{view}_{name}": values for view, totals in self.views() for name, values in totals.state().items()},
             "link_number": self.link_number,
             "link_counts": self.link.counts.state(),
         }
@@ -93,13 +93,13 @@ class Ledger:
         known = bool(((link >= 0) & (link < self.nodes**2)).all()) and len(np.unique(link)) == len(link)
         return (
             known
-            and all(totals.fits(_of_view(state, view)) for view, totals in self._views())
+            and all(totals.fits(_of_view(state, view)) for view, totals in self.views())
             and self.link.counts.fits(state["link_counts"], len(link))
         )
 
     def charges_at_least(self, other: "Ledger") -> BoolArray:
         """Which senders are charged with at least what another ledger charges them in every view, `[K]`."""
-        pairs = zip(self._views(), other._views())
+        pairs = zip(self.views(), other.views())
         return np.asarray(np.all([one.charges_at_least(two) for (_, one), (_, two) in pairs], axis=0))
 
     def link_counts(self) -> ReleaseCounts:
@@ -108,7 +108,7 @@ class Ledger:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that `state` returned."""
-        for view, totals in self._views():
+        for view, totals in self.views():
             totals.restore(_of_view(state, view))
         self._streams(state["link_number"])
         self.link.counts.restore(state["link_counts"])
@@ -130,7 +130,7 @@ class Ledger:
                 rounds=totals.rounds,
                 epsilon_total=totals.total() if exact else totals.bound(),
             )
-            for view, totals in self._views()
+            for view, totals in self.views()
         ]
         if not exact or not self.terms.counts_links:
             return found
@@ -140,7 +140,7 @@ class Ledger:
         rounds = self.link.counts.rounds(len(order))[order]
         return [*found, Statement("link", "unproven", self.link.name, tx, rx, rounds, total)]
 
-    def _views(self) -> list[tuple[View, SenderTotals]]:
+    def views(self) -> list[tuple[View, SenderTotals]]:
         """The proven views."""
         own: tuple[View, SenderTotals] = ("own", self.own)
         return [own] if self.coalition is None else [own, ("coalition", self.coalition)]

@@ -9,6 +9,15 @@ from wirelessdl.privacy.exposure import Unit
 View = Literal["own", "coalition", "link"]
 
 
+def adversary_of(view: Literal["own", "coalition"], coalition: int) -> str:
+    """Against whom a total of a proven view holds, in words. coalition: most nodes that collude."""
+    if view == "own":
+        return "everyone else, all nodes colluding"
+    if coalition == 1:
+        return "any one node that hears every transmission"
+    return f"any {coalition} colluding nodes that hear every transmission"
+
+
 @dataclass(frozen=True)
 class Terms:
     """The assumptions of the totals; the same for every row of the privacy table."""
@@ -52,13 +61,7 @@ class Terms:
     @property
     def adversary(self) -> str:
         """Against whom the promised total holds, in words."""
-        if self.promised == "own":
-            return "everyone else, all nodes colluding"
-        return (
-            f"any {self.coalition} colluding nodes that hear every transmission"
-            if self.coalition > 1
-            else ("any one node that hears every transmission")
-        )
+        return adversary_of(self.promised, self.coalition)
 
     @property
     def protects(self) -> str:

@@ -27,10 +27,8 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.records import PassInput, RoundInput
+from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
-from wirelessdl.learning.superposition import Segment
-from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
@@ -45,13 +43,14 @@ from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.passing import Passing, PassWeights
+from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.round.releases import Releases
+from wirelessdl.round.segments import Segments
 from wirelessdl.round.trace_events import fire_frame
-from wirelessdl.round.weights import FrameWeights, SlotWeights, Weigher
+from wirelessdl.round.weights import FrameWeights, Weigher
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -128,7 +127,8 @@ class Engine:
         self.time_ns = 0
         self._now_ns = 0
         self._decision: FrameDecision | None = None
-        self._coordinates = terms.frame.coordinates(stages.learning.learner.size)
+        size = stages.learning.learner.size
+        self._segments = Segments(terms.frame, size, terms.thermal_w, terms.self_interference, terms.offsets)
         self._gap: tuple[Mixing, float] | None = None
         self._replay: Replay | None = None
         self._partition = crc32(np.concatenate(stages.learning.client_indices).tobytes())
@@ -249,11 +249,11 @@ class Engine:
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
-        plan, passes = decision.plan, decision.passes
+        plan = decision.plan
         noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
-            segments=self._segments(decision, decision.weights, plan.alpha * decision.budget_w),
+            segments=self._segments.payload(decision),
             noise_scale=noise_scale,
             update=self.stages.pending.update(
                 stepped=stepped,
@@ -263,41 +263,7 @@ class Engine:
             ),
             evaluate=self._evaluated(decision.round),
             pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
-            passes=() if passes is None else self._passes(decision, passes),
-        )
-
-    def _passes(self, decision: FrameDecision, passes: PassWeights) -> tuple[PassInput, ...]:
-        segments = [(), *(self._segments(decision, one, passes.power_w) for one in passes.weights)]
-        return tuple(map(PassInput, segments, passes.heard, passes.kept, passes.before))
-
-    def _segments(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
-        """What the slots of a payload, or of a pass, make of their coordinates. model_w: [K] power of models, W."""
-        terms, jammer_w = self.terms, decision.channel.jammer_w
-        own = np.asarray(decision.on_air * np.sqrt(terms.self_interference * model_w), np.float64)
-        noise = np.sqrt(terms.thermal_w if jammer_w is None else terms.thermal_w + jammer_w)
-        return tuple(
-            self._segment(coordinates, slot, noise, own) for coordinates, slot in zip(self._coordinates, weights.slots)
-        )
-
-    def _segment(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:
-        """What one slot makes of its coordinates. noise, own: amplitudes of receiver noise and own emission, `[K]`."""
-        symbols, offsets = weights.symbols, self.terms.offsets
-        crosstalk = weights.crosstalk if symbols is None else symbols.crosstalk
-        symbol_offsets = None
-        if symbols is not None and offsets is not None:
-            symbol_offsets = SymbolOffsets(
-                ramp_rad=offsets.ramp_rad,
-                symbols=self.terms.frame.symbols,
-                late=_shifted(symbols.late),
-                early=_shifted(symbols.early),
-            )
-        return Segment(
-            coordinates=coordinates,
-            weights=(weights.actual if symbols is None else symbols.itself).compact,
-            crosstalk=None if crosstalk is None else crosstalk.compact,
-            thermal_scale=noise * weights.actual.scale,
-            self_interference_scale=own * weights.actual.scale,
-            offsets=symbol_offsets,
+            passes=self._segments.passes(decision),
         )
 
     def _silence(self, over_budget: BoolArray) -> None:
@@ -402,10 +368,6 @@ class Engine:
         stages.pending.restore(_part(arrays, "pending_"))
         self._replay, self.trace.muted = None, False
         self._hooks.on_start()
-
-
-def _shifted(parts: tuple[Mixing, Mixing | None] | None) -> Shifted | None:
-    return None if parts is None else Shifted(parts[0].compact, None if parts[1] is None else parts[1].compact)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -77,5 +77,8 @@ class Progress:
     accuracy_min: float
     accuracy_max: float
     loss_mean: float
-    epsilon_own_total: float  # NaN where composing it takes too long; then there is the bound
-    epsilon_own_bound: float = float("nan")
+    epsilon_total: float  # promised; NaN where composing it takes too long: then there is the bound
+    epsilon_bound: float
+    coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
+    epsilon_own_total: float  # against everyone else; NaN likewise
+    epsilon_own_bound: float

@@ -121,7 +121,7 @@ def link_columns(
         "weight": flat(lambda d: d.weights.actual.link),
         "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
         "sinr_db": np.ma.array(sinr, mask=np.isposinf(sinr)),
-        "epsilon": np.ma.masked_invalid(flat(lambda d: d.link_epsilon)),
+        "epsilon": _known(flat(lambda d: d.link_epsilon)),
     }
 
 

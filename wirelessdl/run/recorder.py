@@ -119,20 +119,23 @@ def _require_within_budget(records: list[RoundRecord], power_w: FloatArray) -> N
         )
 
 
-def progress(record: RoundRecord, rounds: int) -> Progress:
-    """Where the run is, from an evaluated record."""
-    result = record.result
+def progress(record: RoundRecord, rounds: int, coalition: int) -> Progress:
+    """Where the run is, from an evaluated record. coalition: most nodes that collude, where that is promised."""
+    result, decision = record.result, record.decision
     assert result.accuracy is not None
     accuracy = fetch([result.accuracy])
     loss = fetch([result.loss])[0][record.stepped]
     return Progress(
-        round=record.decision.round,
+        round=decision.round,
         rounds=rounds,
         time_s=to_s(record.time_ns),
         accuracy_mean=float(accuracy.mean()),
         accuracy_min=float(accuracy.min()),
         accuracy_max=float(accuracy.max()),
         loss_mean=float(loss.mean()) if len(loss) else float("nan"),
-        epsilon_own_total=record.decision.own_total,
-        epsilon_own_bound=float(record.decision.own_bound.max()),
+        epsilon_total=decision.promised_total,
+        epsilon_bound=float(decision.promised_bound.max()),
+        coalition=coalition if decision.promised == "coalition" else None,
+        epsilon_own_total=decision.own_total,
+        epsilon_own_bound=float(decision.own_bound.max()),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
+from wirelessdl.analysis.shares import share_problems
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
@@ -97,15 +98,19 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
     then = run.up_to(kept.round)
     split = data_split(then)
     again, stored = recounted_ledger(then, split, least=True), stored_ledger(kept, split)
-    fewer = np.flatnonzero(~stored.charges_at_least(again))
-    if len(fewer):
-        node, own, traced = int(fewer[0]), stored.own_total(), again.own_total()
-        raise TraceError(
-            f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon {own[node]:.6g} "
-            f"for {stored.own.rounds[node]} releases, its traces with {traced[node]:.6g} for {again.own.rounds[node]}; "
-            "one of them was changed: start the run anew"
-        )
-    if run.scenario["trace"]["links"] == "none":
+    wrong = next(iter(share_problems(then, split.terms)), None)
+    if wrong is not None:
+        raise TraceError(f"{shown(run.path)}: {wrong}; it was changed: start the run anew")
+    for (view, charged), (_, traced) in zip(stored.views(), again.views()):
+        fewer = np.flatnonzero(~charged.charges_at_least(traced))
+        if len(fewer):
+            node, kept_total, traced_total = int(fewer[0]), charged.total(), traced.total()
+            raise TraceError(
+                f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon "
+                f"{kept_total[node]:.6g} (view {view}) for {charged.rounds[node]} releases, its traces with "
+                f"{traced_total[node]:.6g} for {traced.rounds[node]}; one of them was changed: start the run anew"
+            )
+    if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
         return
     links = stored.link_counts().fewer_than(traced_links(then))
     if len(links):

@@ -259,7 +259,7 @@ class _Session:
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""
         if record.result.accuracy is not None:
-            self._evaluated(progress(record, self.scenario.scenario.rounds))
+            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
         self._after_round(record.decision.round)
 
     def _after_round(self, round: int) -> None:
@@ -315,7 +315,7 @@ class _Session:
         writer.finish()
 
     def _declared(self, odometer: float) -> float:
-        """Own total at the declared number of rounds; infinite where later plans could have been anything."""
+        """Promised total at the declared number of rounds; infinite where later plans could have been anything."""
         power, privacy = self.scenario.power, self.scenario.privacy
         if power.schedule == "adaptive" and power.objective != "own-noise":
             return min(privacy.budget_total, float("inf"))

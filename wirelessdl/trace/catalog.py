@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import open_regular, read_regular
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, check_version
 
+_PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
 State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
@@ -33,6 +34,7 @@ class RunStatus:
     started: str
     error: str
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
+    coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
 
 
 def runs_in(folder: Path) -> list[RunStatus]:
@@ -69,7 +71,23 @@ def run_status(path: Path) -> RunStatus:
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
+        coalition=_coalition(run.scenario["privacy"]),
     )
+
+
+def _coalition(privacy: Mapping[str, Any]) -> int | None:
+    """Most nodes that collude, where that is what was promised."""
+    if privacy.get("noise") != "pairwise" or privacy.get("against") == "everyone":
+        return None
+    most = privacy.get("coalition")
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise TraceError(f"scenario.toml: privacy.coalition is {shown(most, 40)}; must be >= 1: it was edited")
+    return most
+
+
+def against(coalition: int | None) -> str:
+    """Against whom an epsilon holds, in short: any so many nodes, or everyone else."""
+    return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
 
 
 def state_of(path: Path) -> State:
@@ -83,18 +101,18 @@ def state_of(path: Path) -> State:
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None]:
-    """Last round, its proven total, and accuracy of the last evaluation; reads from the newest part backwards."""
+    """Last round, its promised total, and accuracy of the last evaluation; reads from the newest part backwards."""
     round, epsilon = 0, None
     for part in reversed(find_parts(path, "rounds").paths):
         try:
             with open_regular(part) as handle:
                 stored = pq.ParquetFile(handle, page_checksum_verification=True)
-                table = stored.read(columns=["round", "accuracy_mean", "epsilon_own_total", "epsilon_own_bound"])
+                table = stored.read(columns=["round", "accuracy_mean", *_PROMISED])
         except (pa.ArrowException, OSError, ValueError):
             continue
         if not round:  # between evaluations there is the bound
             last = {name: table[name][-1].as_py() for name in table.column_names}
-            total, bound = last["epsilon_own_total"], last["epsilon_own_bound"]
+            total, bound = (last[name] for name in _PROMISED)
             round, epsilon = last["round"], bound if total is None else total
         accuracy = pc.drop_null(table["accuracy_mean"])
         if len(accuracy):
@@ -103,8 +121,8 @@ def _latest(path: Path) -> tuple[int, float | None, float | None]:
 
 
 def headline(summary: Mapping[str, Any]) -> object:
-    """Proven own total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
-    return summary.get("epsilon_own_declared", summary.get("epsilon_own_total"))
+    """Promised total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
+    return summary.get("epsilon_declared", summary.get("epsilon_total"))
 
 
 def _final(total: object, latest: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Curves of one or several runs: accuracy, own total epsilon, and one against the other.
+"""Curves of one or several runs: accuracy, the promised total epsilon, and one against the other.
 
 Runs of one scenario become their mean and a 95% band, mean +- t s / sqrt(n) with Student's t of n - 1
 degrees of freedom: the uncertainty of the mean, not the spread of single runs. A single run shows its worst and
@@ -20,6 +20,8 @@ from wirelessdl.analysis.runs import Group
 from wirelessdl.analysis.style import COLUMN, SERIES, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
+from wirelessdl.trace.catalog import against as against_whom
+from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.run import Run
 
 Against = Literal["round", "time", "energy"]
@@ -84,7 +86,7 @@ def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
 
 
 def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
-    """Own total epsilon of the worst sender, proven, over the run."""
+    """Promised total epsilon of the worst sender, proven, over the run."""
     column, label = _AXES[against]
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
@@ -92,9 +94,9 @@ def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
         for number, group in enumerate(groups):
             band, exact = _epsilon_band(group, column)
             bounds |= not exact
-            _draw_band(axis, band, number, _label(group, len(groups)))
+            _draw_band(axis, band, number, _promised_label(group, groups))
         axis.set_xlabel(label)
-        axis.set_ylabel("own total epsilon" + (", running bound" if bounds else ""))
+        axis.set_ylabel(_total_words(groups) + (", running bound" if bounds else ""))
         axis.set_ylim(bottom=0)
         _legend(axis, groups)
         save(figure, path)
@@ -109,7 +111,7 @@ def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
 
 
 def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
-    """Evaluated rounds with the own total so far, and whether it is exact."""
+    """Evaluated rounds with the promised total so far, and whether it is exact."""
     found = privacy_curve(run, others=False)
     curve = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
     finite = curve[np.isfinite(curve["epsilon"])]
@@ -122,7 +124,7 @@ def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
 
 
 def draw_tradeoff(groups: list[Group], path: Path) -> None:
-    """Accuracy against own total epsilon over the run; the last evaluation is marked, with its 95% bar."""
+    """Accuracy against the promised total epsilon over the run; the last evaluation is marked, with its 95% bar."""
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
         exact = True
@@ -144,13 +146,29 @@ def draw_tradeoff(groups: list[Group], path: Path) -> None:
                 markersize=5,
                 linewidth=1.0,
                 capsize=2,
-                label=_label(group, len(groups)),
+                label=_promised_label(group, groups),
             )
         _percent(axis, "test accuracy")
-        axis.set_xlabel(f"own total epsilon (proven, worst node{'' if exact else ', running bound'})")
+        axis.set_xlabel(f"{_total_words(groups)} (proven, worst node{'' if exact else ', running bound'})")
         axis.set_xlim(left=0)
         _legend(axis, groups)
         save(figure, path)
+
+
+def _adversary(group: Group) -> str:
+    """Against whom the totals of a group are promised, in short; keys of its runs are alike."""
+    return against_whom(run_status(group.runs[0].path).coalition)
+
+
+def _total_words(groups: list[Group]) -> str:
+    """What the axis of epsilon shows; the legend names adversaries where they differ."""
+    every = {_adversary(group) for group in groups}
+    return f"total epsilon against {every.pop()}" if len(every) == 1 else "total epsilon as promised"
+
+
+def _promised_label(group: Group, groups: list[Group]) -> str:
+    differ = len({_adversary(one) for one in groups}) > 1
+    return _label(group, len(groups)) + (f", against {_adversary(group)}" if differ else "")
 
 
 def _draw_band(axis: Any, band: Band, number: int, label: str) -> None:

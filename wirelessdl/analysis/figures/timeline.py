@@ -18,6 +18,7 @@ _LOOKS = {
     "down": (ORANGE, "////", "white"),
     "pilot": ("#222222", "", "#222222"),
     "payload": (BLUE, "", "none"),
+    "pass": ("#7fa8cc", "", "none"),
 }
 
 
@@ -57,5 +58,5 @@ def timeline_figure(run: Run, first: int | None, rounds: int) -> Any:
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("node")
     axis.set_xlabel(f"ms after round {timeline.round[rows[0]]} opened")
-    figure.legend(loc="outside upper left", ncols=4, columnspacing=1.2, handlelength=1.4)
+    figure.legend(loc="outside upper left", ncols=5, columnspacing=1.2, handlelength=1.4)
     return figure

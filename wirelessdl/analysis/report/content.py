@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.report.network import network_of
 from wirelessdl.analysis.report.packing import numbers, packed, thinned
@@ -100,7 +101,7 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
 
 
 def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
-    """Accuracy against own total epsilon at the same round."""
+    """Accuracy against the promised total epsilon at the same round."""
     evaluated = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
     known = np.isin(curve.round, evaluated.index) & np.isfinite(curve.epsilon)
     at = curve.round[known]
@@ -110,23 +111,24 @@ def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
         "epsilon": numbers(curve.epsilon[known][shown]),
         "accuracy": numbers(evaluated.loc[at[shown].tolist()]),
         "accountant": curve.accountant,
+        "adversary": curve.adversary,
     }
 
 
 def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
-    """Own totals per node and accountant, and the terms they are stated under."""
+    """Promised totals per node and accountant, and the terms they are stated under."""
     privacy = run.privacy
-    own = privacy[privacy["view"] == "own"]
+    promised = privacy[privacy["view"] == promised_view(run)]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     order = sorted(curve.totals, key=lambda name: list(ACCOUNTANTS).index(name) if name in ACCOUNTANTS else 9)
     terms = []
-    if len(own):
-        row = own.iloc[0]
+    if len(promised):
+        row = promised.iloc[0]
         terms = [
             _ADJACENCY.get((row["adjacency"], row["unit"]), f"{row['adjacency']} of one {row['unit']}"),
             _SAMPLERS.get(row["sampler"], row["sampler"]),
             _CLIPPING.get(row["clipping"], row["clipping"]),
-            f"delta is {row['delta']:g}, and no sender made more than {int(own['rounds'].max())} releases",
+            f"delta is {row['delta']:g}, and no sender made more than {int(promised['rounds'].max())} releases",
         ]
     return {
         "accountants": [
@@ -138,6 +140,7 @@ def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
             }
             for name in order
         ],
+        "adversary": curve.adversary,
         "link_sum": _formatted(float(link_sum.max())) if len(link_sum) else "",
         "terms": terms,
         "conditions": run.summary.get("epsilon_own_conditions", []),

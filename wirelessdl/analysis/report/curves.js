@@ -42,16 +42,16 @@ function drawTradeoff() {
   const known = page.runs.map((run, n) => [run.tradeoff, n]).filter(([t]) => t.epsilon.length);
   if (!known.length) {
     const none = page.runs.some((run) => run.learning.accuracy.mean.length);
-    leaveOut(["fig-tradeoff"], "none-tradeoff", none ? "Own epsilon is infinite: there is no privacy noise." : "No evaluation yet.");
+    leaveOut(["fig-tradeoff"], "none-tradeoff", none ? "Epsilon is infinite: there is no privacy noise." : "No evaluation yet.");
     return;
   }
   const traces = known.map(([t, n]) => line(n, t.epsilon, t.accuracy, {
-    mode: "lines+markers", customdata: t.round, hovertemplate: "round %{customdata}: epsilon %{x:.3g}, %{y:.1%}<extra></extra>",
+    mode: "lines+markers", customdata: t.round, hovertemplate: `round %{customdata}: epsilon %{x:.3g} against ${t.adversary}, %{y:.1%}<extra></extra>`,
     marker: { color: series(n), symbol: symbols[n % 6], size: t.epsilon.map((_, i) => (i === t.epsilon.length - 1 ? 10 : 4)) },
   }));
   const bound = known.some(([t]) => t.accountant === "running bound");
-  const made = layout("Accuracy against own total epsilon", {
-    xaxis: axis(bound ? "own total epsilon, running bound" : "own total epsilon, worst node", { rangemode: "tozero" }),
+  const made = layout("Accuracy and promised total epsilon", {
+    xaxis: axis(bound ? "promised total epsilon, running bound" : "promised total epsilon, worst node", { rangemode: "tozero" }),
     yaxis: axis("", { tickformat: ".0%" }),
   });
   draw("fig-tradeoff", traces, several ? withLegend(made, known.length) : made);
@@ -60,7 +60,7 @@ function drawTradeoff() {
 function drawTotals() {
   const totals = current().totals.accountants.filter((one) => one.epsilon.some((v) => v !== null));
   if (!totals.length) {
-    leaveOut(["fig-totals"], "none-totals", current().totals.accountants.length ? "Own totals are infinite: there is no privacy noise." : "No totals written yet.");
+    leaveOut(["fig-totals"], "none-totals", current().totals.accountants.length ? "Totals are infinite: there is no privacy noise." : "No totals written yet.");
     return;
   }
   const traces = totals.map((one, n) => ({
@@ -70,7 +70,7 @@ function drawTotals() {
   }));
   const every = totals.flatMap((one) => one.epsilon.filter((v) => v !== null && v > 0));
   const wide = Math.max(...every) > 8 * Math.min(...every);
-  const made = layout("Own total of each node, by accountant", {
+  const made = layout("Promised total of each node, by accountant", {
     xaxis: nodeAxis(current().nodes),
     yaxis: axis("epsilon", wide ? logTicks() : { rangemode: "tozero" }),
   });

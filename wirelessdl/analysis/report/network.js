@@ -133,6 +133,7 @@ function squareLayout(title, axes) {
 function drawHeat() {
   const heat = current().heat;
   if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
+  if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or passes send on what was received."); return; }
   if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: the epsilon of every link is infinite."); return; }
   const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
   const [traces, axes] = square(heat[chosen.heat], heat.width, "epsilon", { zmin: 0 });

@@ -159,6 +159,7 @@ def _heat(sums: _Sums, notes: list[str]) -> dict[str, Any]:
         mean = sums.epsilon_sum / sums.count
     finite = np.isfinite(sums.epsilon_max[sums.count > 0]).all()
     return {
+        "accounted": not np.isnan(sums.epsilon_max[sums.count > 0]).any(),
         "private": bool(finite),
         "width": sums.width,
         "last_round": sums.last_round,

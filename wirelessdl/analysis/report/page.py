@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import wirelessdl
+from wirelessdl.analysis.data_split import adversary, coalition_of, promised_view
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
     FIGURES,
@@ -22,6 +23,7 @@ from wirelessdl.analysis.runs import (
     state,
 )
 from wirelessdl.errors import TraceError
+from wirelessdl.privacy.terms import adversary_of
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, write_text
 from wirelessdl.trace.run import Run
@@ -111,7 +113,8 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     finals = [final_figures(run) for run in runs]
     rows = [(words, [formatted(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
     protected = ("every epsilon protects", [protects(run) for run in runs])
-    return [("state", [state(run) for run in runs]), protected, *rows]
+    against = ("the promised epsilon holds against", [adversary(run) for run in runs])
+    return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
@@ -119,16 +122,26 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
     number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
-    own = f"for {protects(run)}; proven, against all receivers together{'' if run.summary else ', so far'}"
-    if number["epsilon_own"] != number["epsilon_own_total"]:
-        own += f"; at the declared number of rounds: an odometer read {number['epsilon_own_total']} at the stop"
+    words = adversary(run)
+    total = f"for {protects(run)}; proven, against {words}{'' if run.summary else ', so far'}"
+    if number["epsilon"] != number["epsilon_total"]:
+        total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
+    if promised_view(run) == "coalition":
+        total += f"; against everyone else, all colluding: {number['epsilon_own_total']}"
+    elif number["epsilon_coalition_total"]:
+        coalition = adversary_of("coalition", coalition_of(run))
+        total += f"; against {coalition}: {number['epsilon_coalition_total']}"
     if number["epsilon_link_total"]:
-        own += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
-    limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} links exceeded it"
+        total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
+    what = "links" if number["epsilon_link_max"] else "senders"
+    limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
+    slot = (number["epsilon_link_max"], "worst link, one antenna in phase")
+    if not number["epsilon_link_max"]:  # pairs share noise, or passes send on what was received
+        slot = (number["epsilon_promised_max"], f"worst sender, against {words}")
     return [
         ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
-        ("own epsilon of the run", number["epsilon_own"] or "none yet", own),
-        ("epsilon of one slot", number["epsilon_link_max"], f"worst link, one antenna in phase; {limit}"),
+        ("epsilon of the run", number["epsilon"] or "none yet", total),
+        ("epsilon of one slot", slot[0], f"{slot[1]}; {limit}"),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
         ("energy used", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
         ("rounds", number["rounds"], f"{number['wall_s']} s of wall-clock time" if number["wall_s"] else "so far"),

@@ -1,0 +1,69 @@
+"""Step 6 of a round, as the learning engine is told of it: what every slot makes of its coordinates."""
+
+import numpy as np
+
+from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.records import PassInput
+from wirelessdl.learning.superposition import Segment
+from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
+from wirelessdl.mixing import Mixing
+from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.offsets import Offsets
+from wirelessdl.round.records import FrameDecision
+from wirelessdl.round.weights import FrameWeights, SlotWeights
+
+
+class Segments:
+    """Segments of payloads and of mixing passes.
+
+    size: coordinates of a model. thermal_w: receiver noise in W; self_interference: share of its own emission that a
+    node hears; offsets: of carriers and timing, None without any.
+    """
+
+    def __init__(self, frame: Frame, size: int, thermal_w: float, self_interference: float, offsets: Offsets | None):
+        self._coordinates, self._symbols = frame.coordinates(size), frame.symbols
+        self._thermal_w, self._self_interference, self._offsets = thermal_w, self_interference, offsets
+
+    def payload(self, decision: FrameDecision) -> tuple[Segment, ...]:
+        """Of the models that are sent with noise."""
+        return self._of(decision, decision.weights, decision.plan.alpha * decision.budget_w)
+
+    def passes(self, decision: FrameDecision) -> tuple[PassInput, ...]:
+        """Of every mixing pass after the payload; the first entry is the payload's own weight."""
+        passes = decision.passes
+        if passes is None:
+            return ()
+        segments = [(), *(self._of(decision, one, passes.power_w) for one in passes.weights)]
+        return tuple(map(PassInput, segments, passes.heard, passes.kept, passes.before))
+
+    def _of(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
+        """model_w: [K] power of models, W."""
+        jammer_w = decision.channel.jammer_w
+        own = np.asarray(decision.on_air * np.sqrt(self._self_interference * model_w), np.float64)
+        noise = np.sqrt(self._thermal_w if jammer_w is None else self._thermal_w + jammer_w)
+        return tuple(self._slot(part, slot, noise, own) for part, slot in zip(self._coordinates, weights.slots))
+
+    def _slot(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:
+        """What one slot makes of its coordinates. noise, own: amplitudes of receiver noise and own emission, `[K]`."""
+        symbols, offsets = weights.symbols, self._offsets
+        crosstalk = weights.crosstalk if symbols is None else symbols.crosstalk
+        symbol_offsets = None
+        if symbols is not None and offsets is not None:
+            symbol_offsets = SymbolOffsets(
+                ramp_rad=offsets.ramp_rad,
+                symbols=self._symbols,
+                late=_shifted(symbols.late),
+                early=_shifted(symbols.early),
+            )
+        return Segment(
+            coordinates=coordinates,
+            weights=(weights.actual if symbols is None else symbols.itself).compact,
+            crosstalk=None if crosstalk is None else crosstalk.compact,
+            thermal_scale=noise * weights.actual.scale,
+            self_interference_scale=own * weights.actual.scale,
+            offsets=symbol_offsets,
+        )
+
+
+def _shifted(parts: tuple[Mixing, Mixing | None] | None) -> Shifted | None:
+    return None if parts is None else Shifted(parts[0].compact, None if parts[1] is None else parts[1].compact)
