@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
 
+_ONE = 1e-9  # eigenvalues nearer to 1 are rounding of it
 _TRIED = 64  # ends of intervals that `fitted` compares
 
 
@@ -112,7 +113,10 @@ def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) ->
     """
     if passes <= 1:
         return plain(passes)
-    others = np.delete(eigenvalues, np.argmin(np.abs(eigenvalues - 1.0))).astype(np.complex128)
+    # 1 is left as it is by every p; it comes again where the graph is in parts
+    others = np.asarray(eigenvalues, dtype=np.complex128)
+    others = np.delete(others, np.argmin(np.abs(others - 1.0))) if len(others) else others
+    others = others[np.abs(others - 1.0) > _ONE]
     radius, most = float(np.abs(others).max(initial=0.0)), most_lambda(passes)
     low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
     limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most

@@ -36,6 +36,11 @@ CASES = {
     },
     "half duplex": {"radio": {**LOUD, "duplex": "half"}, "power": {"objective": "own-noise"}},
     "one at a time": {"radio": {**LOUD, "access": "tdma"}, "power": {"objective": "own-noise"}},
+    "mixing passes, closing ones too": {
+        "radio": {**LOUD, "mixing_passes": 2},
+        "power": {"objective": "own-noise"},
+        "learning": {"closing_passes": 2},
+    },
     "crashes, listening again": {
         "radio": LOUD,
         "faults": {
@@ -126,19 +131,19 @@ def test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(case):
 
 def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
     """Were residual self-interference to follow the model instead of what was sent, the twins would part."""
-    from wirelessdl.learning import engine as module
+    from wirelessdl.learning import airing, engine
 
     def leaking(thermal, interference, power):
         return thermal if power is None else thermal + interference * leak["x"]
 
     leak = {"x": 0.0}
-    real = module.LearningEngine._superpose
+    real = engine.LearningEngine._on_air
 
     def watched(self, given):
         leak["x"] = float(torch.linalg.vector_norm(self.x[NODE]))
         return real(self, given)
 
-    monkeypatch.setattr(module, "receiver_deviation", leaking)
-    monkeypatch.setattr(module.LearningEngine, "_superpose", watched)
+    monkeypatch.setattr(airing, "receiver_deviation", leaking)
+    monkeypatch.setattr(engine.LearningEngine, "_on_air", watched)
     with pytest.raises(AssertionError):
         test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge("residual self-interference")

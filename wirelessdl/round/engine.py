@@ -155,6 +155,7 @@ class Engine:
             self.net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
             if first.notes:
                 self.net_state("plan", "; ".join(first.notes))
+            stages.passing.expect(stages.access.audible(channel, turns), first, turns.turn)
         if self._replay is not None:
             return Transmissions(stages.gate.wanting(round, participation), turns.count)
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)

@@ -4,18 +4,22 @@ Who sends: the nodes on air in the payload, and nobody else. What they hold by t
 noise, so sending it on is post-processing. A late node, or a listener that heard nobody, holds a step that was never
 sent; it stays out. A receiver that did not send in the payload averages plainly: its model from before that must not
 come in again by the weight of the y before.
+
+Coefficients follow from the spectrum of the frame's own mixing; in large networks from that of the mean gains of all
+nodes, once. Both are public, and neither depends on where a run was resumed.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.chebyshev import Passes, fitted, plain
 from wirelessdl.mixing import Mixing
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.round.weights import FrameWeights, Weigher
 
 _EVERY_FRAME = 64  # nodes up to which the spectrum of every frame is worth computing
@@ -36,11 +40,22 @@ class PassWeights:
 
 
 class Passing:
-    """Decides on passes; keeps the coefficients of large networks."""
+    """Decides on passes; keeps the spectrum of large networks."""
 
     def __init__(self, kind: Literal["chebyshev", "plain"], weigher: Weigher):
         self._kind, self._weigher = kind, weigher
+        self._expected: NDArray[Any] | None = None
         self._kept: dict[int, Passes] = {}
+
+    def expect(self, channel: FrameChannel, plan: PowerPlan, turn: IntArray) -> None:
+        """Learn the mean gains of a large network from its first frame, whether or not that is replayed."""
+        nodes = channel.links.nodes
+        if self._kind == "plain" or nodes <= _EVERY_FRAME or not channel.passes:
+            return
+        mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), passes=())
+        amplitude = np.sqrt(plan.alpha * plan.power_w)
+        weights = self._weigher.weigh(mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
+        self._expected = np.linalg.eigvals(weights.known.dense)
 
     def decide(
         self,
@@ -68,8 +83,9 @@ class Passing:
     def _coefficients(self, count: int, mixing: Mixing, on_air: BoolArray) -> Passes:
         if self._kind == "plain":
             return plain(count)
-        if mixing.links.nodes <= _EVERY_FRAME or count not in self._kept:
-            senders = np.flatnonzero(on_air)
-            spectrum = np.linalg.eigvals(mixing.dense[np.ix_(senders, senders)])
-            self._kept[count] = fitted(count, spectrum) if len(senders) > 1 else plain(count)
-        return self._kept[count]
+        if self._expected is not None:
+            if count not in self._kept:
+                self._kept[count] = fitted(count, self._expected)
+            return self._kept[count]
+        senders = np.flatnonzero(on_air)
+        return fitted(count, np.linalg.eigvals(mixing.dense[np.ix_(senders, senders)]))

@@ -205,7 +205,12 @@ TABLES: dict[str, pa.Schema] = {
                 "",
                 "sum of the node's row of the mixing matrix; 1 if CSI is perfect and nothing interferes",
             ),
-            ("energy_tx_j", _F, "J", "energy for the payload: radiated energy over the amplifier's efficiency"),
+            (
+                "energy_tx_j",
+                _F,
+                "J",
+                "energy for payload and mixing passes: radiated energy over the amplifier's efficiency",
+            ),
             ("energy_pilot_j", _F, "J", "energy for its pilots"),
             ("energy_rx_j", _F, "J", "energy for reception"),
             ("energy_control_j", _F, "J", "energy for sending and receiving on the control channel"),

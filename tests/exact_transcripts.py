@@ -1,0 +1,132 @@
+"""The joint Gaussian of all that an adversary may hear and see in a run, read off the engine itself.
+
+Everything between two gradients is linear in noise, and the toy's gradients are linear too. So one run of the real
+engine gives the whole Gaussian: symbol n of the models carries random number n alone, set to 1, and the last symbol
+carries none but what one replaced sample changes. Nothing of the engine's arithmetic is written again here. Two
+coordinates are a symbol, one complex number: phases turn one into the other.
+
+    heard = J xi + shift,   xi standard normal;   a coalition knows some of xi
+    mu = least ||xi|| over what it does not know with J xi = shift: infinite where no noise makes up for the shift
+
+Receiver noise is zero: the adversary may know all of it.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine, run_rounds
+
+
+class Transcript:
+    """A run whose gradients are linear, and in which one sample of `node` is replaced."""
+
+    def __init__(self, scenario, node, mistake=None):
+        self.world = build(scenario, device="cpu")
+        self.node, self.mistake = node, mistake
+        self.learning = self.world.learning
+        self.learning.radius = 1e300  # no projection: it is not linear, and moves nothing apart
+        self.learning.x.zero_()
+        self.learning._mixed.zero_()
+        self.names, self.heard, self.decisions, self.given = [], [], [], []
+        self._pull = torch.linspace(0.1, 0.7, self.world.nodes, dtype=torch.float64)
+        for draws in self.learning._draws:
+            draws.fill_normal, draws.fill_pair = self._own, self._pair
+        self.learning.strategy.gradient = self._gradient
+        airing = self.learning._airing
+        airing.air.superpose = self._superposed(airing.air.superpose, True)
+        airing._pass_air.superpose = self._superposed(airing._pass_air.superpose, False)
+        self._round, self.learning.round = self.learning.round, self._watched
+        self.engine = make_engine(self.world)
+        self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))
+        run_rounds(self.world, self.engine)
+        assert 2 * len(self.names) < self.learning.learner.size - 1
+        assert self.learning.learner.size % 2 == 0
+
+    # --- what the engine draws, and the toy's gradient
+
+    def _place(self, name):
+        if name not in self.names:
+            self.names.append(name)
+        return 2 * self.names.index(name)
+
+    def _own(self, out, round, purpose, nodes=None):
+        out.zero_()
+        for row, node in enumerate(range(len(out)) if nodes is None else nodes):
+            if purpose == "noise":
+                out[row, self._place(("own", round, node))] = 1.0
+
+    def _pair(self, out, round, low, high):
+        fresh = round // 2 if self.mistake == "pair noise reused" else round
+        out.zero_()
+        out[self._place(("pair", fresh, low, high))] = 1.0
+
+    def _gradient(self, worker, point, batch, gradient):
+        """pull_k point, plus what the replaced sample adds: as much as it may, one way and the other in turn."""
+        nodes = batch.nodes
+        gradient.copy_(point * self._pull[nodes.start : nodes.stop, None])
+        if self.node in nodes:
+            most = float(self.world.exposure.sensitivity[self.node])
+            gradient[self.node - nodes.start, -2] += most * (-1) ** len(self.given)
+        zero = torch.zeros(len(nodes), dtype=torch.float64)
+        return zero, zero
+
+    # --- what is heard and shown
+
+    def _superposed(self, superpose, payload):
+        def listened(segments, sent, out):
+            reaching = sum(np.abs(_dense(segment.weights)) for segment in segments)
+            np.fill_diagonal(reaching, 0.0)
+            x = self.learning.x
+            if not payload and self.mistake == "x in a pass":
+                sent = x
+            senders = reaching.any(axis=0) | (self._sends if payload else False)
+            self.heard.append(sent[torch.as_tensor(senders)].clone())
+            superpose(segments, sent, out)
+            if payload and self.mistake == "own term without noise":
+                own = torch.as_tensor(np.diagonal(_dense(segments[0].weights)).copy())
+                out.sub_(own[:, None] * (sent - x))
+
+        return listened
+
+    def _watched(self, given):
+        pairs = given.pairs
+        if pairs is not None and pairs.group is not None:  # real nodes draw the v: the same law, pair by pair
+            low, high = np.nonzero(np.triu((pairs.group[:, None] == pairs.group) & (pairs.group >= 0)[:, None], k=1))
+            given = replace(given, pairs=replace(pairs, group=None, low=low, high=high, pair=pairs.pair[low]))
+        self._sends = given.noise_scale > 0
+        self.given.append(given)
+        result = self._round(given)
+        self.heard.append(self.learning._mixed.clone())  # of which accuracy is shown, whoever was on air
+        return result
+
+    # --- what it amounts to
+
+    @cached_property
+    def _symbols(self):
+        used = [*range(2 * len(self.names)), -2, -1]
+        coordinates = torch.cat([part[:, used] for part in self.heard]).numpy()
+        return coordinates[:, ::2] + 1j * coordinates[:, 1::2]
+
+    def mu(self, coalition):
+        """Of the whole transcript, for a coalition that knows its own noise and all that it shares."""
+        heard = self._symbols
+        unknown = [n for n, name in enumerate(self.names) if not set(name[2:]) & set(coalition)]
+        noise, shift = heard[:, unknown], heard[:, -1]
+        # in units of the shift, so that tolerances mean the same in every case
+        scale = np.linalg.norm(shift)
+        xi, *_ = np.linalg.lstsq(noise / np.abs(noise).max(), shift / scale, rcond=1e-11)
+        left = np.linalg.norm(noise / np.abs(noise).max() @ xi - shift / scale)
+        return np.inf if left > 1e-7 else float(np.linalg.norm(xi) * scale / np.abs(noise).max())
+
+    def charged(self, view="coalition"):
+        """mu of all that the ledger charged the node with."""
+        name = f"{view}_mu"
+        return float(np.sqrt(sum(getattr(one.release, name)[self.node] ** 2 for one in self.decisions)))
+
+
+def _dense(weights):
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
