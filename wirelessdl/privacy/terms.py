@@ -6,7 +6,8 @@ from typing import Literal
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler
 from wirelessdl.privacy.exposure import Unit
 
-View = Literal["own", "coalition", "link"]
+Proven = Literal["own", "coalition"]
+View = Literal[Proven, "link"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Terms:
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
     coalition: int = 0  # most nodes that collude, under noise that pairs share; 0: every node's noise is its own
-    promised: Literal["own", "coalition"] = "own"
+    promised: Proven = "own"
     passes: bool = False  # whether what was received is sent on, and averaged again
 
     @property
@@ -52,12 +53,16 @@ class Terms:
     @property
     def adversary(self) -> str:
         """Against whom the promised total holds, in words."""
-        if self.promised == "own":
+        return self.against(self.promised)
+
+    def against(self, view: Proven) -> str:
+        """Against whom the total of a proven view holds, in words."""
+        if view == "own":
             return "everyone else, all nodes colluding"
         return (
             f"any {self.coalition} colluding nodes that hear every transmission"
             if self.coalition > 1
-            else ("any one node that hears every transmission")
+            else "any one node that hears every transmission"
         )
 
     @property
