@@ -30,7 +30,7 @@ def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
     # gradients of a sample with labels +L and -L are C and -C at every model: exactly the worst case
     trials, recording, link = trials_of(attacked(privacy={"epsilon_max": 2.0}, learning=REGRESSION), "batch", 600)
     for ratio, mu in (
-        (trials.own, np.sqrt(np.sum(recording.own_mu[:, 0] ** 2))),
+        (trials.own, np.sqrt(np.sum(recording.mu("own")[:, 0] ** 2))),
         (trials.link, link.mu),
     ):
         for present in (False, True):

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, own_claim, weigh
+from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, sender_claim, weigh
 from wirelessdl.privacy.terms import Terms
 
 TERMS = Terms("hardened", "without-replacement", "per-sample", 1e-4)
@@ -60,7 +60,7 @@ def sampled_scores(rng, q, mu, rounds, trials, *, reused):
 def test_amplified_totals_hold_for_fresh_batches_and_are_refuted_by_one_batch_for_all(reused):
     q, mu, rounds, delta = 0.25, 0.4, 40, 1e-4
     score, coin = sampled_scores(np.random.default_rng(3), q, mu, rounds, 20_000, reused=reused)
-    claim = own_claim(TERMS, q, np.arange(1, rounds + 1), np.full(rounds, mu), None)
+    claim = sender_claim(TERMS, q, np.arange(1, rounds + 1), np.full(rounds, mu), None)
     proven = claim(1.0, delta)
     attack = attack_epsilon(weigh(score, coin, doubt=0.05), delta, claim)
     assert (attack > 1.5 * proven) if reused else (0.7 * proven < attack < proven)
@@ -68,9 +68,9 @@ def test_amplified_totals_hold_for_fresh_batches_and_are_refuted_by_one_batch_fo
 
 def test_a_claim_without_sampling_is_that_of_mu():
     full = Terms("hardened", "full-batch", "per-sample", 1e-4)
-    claim = own_claim(full, 1.0, np.arange(1, 5), np.full(4, 0.5), None)
+    claim = sender_claim(full, 1.0, np.arange(1, 5), np.full(4, 0.5), None)
     assert claim(1.0, 1e-4) == pytest.approx(analytic_epsilon(1.0, 1e-4))
     assert claim(2.0, 1e-5) == pytest.approx(analytic_epsilon(2.0, 1e-5))
     shuffled = Terms("hardened", "shuffled", "per-sample", 1e-4)
-    claim = own_claim(shuffled, 1.0, np.arange(1, 6), np.array([0.0, 0.5, 0.5, 0.5, 0.5]), 2)
+    claim = sender_claim(shuffled, 1.0, np.arange(1, 6), np.array([0.0, 0.5, 0.5, 0.5, 0.5]), 2)
     assert claim(1.0, 1e-4) == pytest.approx(analytic_epsilon(np.sqrt(0.5), 1e-4))  # four rounds are two epochs

@@ -4,16 +4,19 @@ Views, and what the attacker knows in each:
 
     own    everything that node j sends in the first rounds, and what it held before each step; beside it the ledger's
            proven total of these rounds. Full batches and shuffled epochs: the batch itself. Poisson sampling: the other
-           samples of the batch. Without replacement: the sampling rate alone. So much is allowed by each proof.
+           samples of the batch. Without replacement: the sampling rate alone. So much is allowed by each proof. Noise
+           that pairs share is known: all other nodes collude.
+    coalition   where pairs share noise: everything that anyone sends in the first rounds, all un-noised models but
+           j's, and all noise that touches one of c colluding nodes; beside it the ledger's proven total of that view.
     link   what one receiver hears in one frame, and all un-noised models but j's; beside it Theorem 1 for that frame.
-           Not under TDMA, where a receiver hears j alone and the views are one.
+           Not under TDMA, where a receiver hears j alone and the views are one; nor where pairs share noise or mixing
+           passes send on what was received, where nothing is claimed for a link.
 
 A run that is sound fails the audit with probability at most `doubt` for each view.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -21,9 +24,10 @@ from wirelessdl.audit.canary import Canary, candidates, cut
 from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
 from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
 from wirelessdl.errors import ScenarioError, UnsoundError
+from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
-from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, own_claim, weigh
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, sender_claim, weigh
+from wirelessdl.privacy.terms import Proven, Terms, View
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 
@@ -37,20 +41,29 @@ _BATCHES = 4  # samples of a node, in batches, where batches are drawn
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How much to try. samples: most samples of a node, None for a default; node: None for the one charged most."""
+    """How much to try. samples: most samples of a node, None for a default; node: None for the one charged most.
+
+    coalition: nodes that collude in the attack, None for as many as are promised.
+    """
 
     trials: int = 4000
     rounds: int = 20
     workers: int = 1
     node: int | None = None
     samples: int | None = None
+    coalition: int | None = None
 
 
 @dataclass(frozen=True)
 class ViewAudit:
-    """One view: epsilon that the attack reached and epsilon that is claimed, both at delta."""
+    """One view: epsilon that the attack reached and epsilon that is claimed, both at delta.
 
-    view: Literal["own", "link"]
+    adversary: against whom it is claimed, in words; coalition: the nodes that colluded in the attack, where some did.
+    """
+
+    view: View
+    adversary: str
+    coalition: tuple[int, ...] | None
     attack: float
     proven: float
     delta: float
@@ -93,8 +106,9 @@ def audit_scenario(
     whole = build(scenario, device="cpu")
     world = build(scenario, device="cpu", plant=cut(samples))
     recording = record(world, options.rounds)
-    node = int(np.argmax(recording.own_total)) if options.node is None else options.node
-    proven = float(recording.own_total[node])
+    terms, sampler = world.terms, world.learning.sampler
+    node = int(np.argmax(recording.totals[terms.promised])) if options.node is None else options.node
+    proven = float(recording.totals[terms.promised][node])
     if not 0 < proven < np.inf:
         what = "is infinite" if proven else "is 0: it sends nothing that depends on its data"
         raise ScenarioError(
@@ -105,19 +119,17 @@ def audit_scenario(
             f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
             "what a node would send: use a model without them"
         )
-    terms, sampler = world.terms, world.learning.sampler
-    link = None if scenario.radio.access == "tdma" else recording.worst_link(node)
+    link = recording.worst_link(node) if terms.counts_links and scenario.radio.access != "tdma" else None
     view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
     clients = [len(client) for client in whole.client_indices]
     pairs = candidates(whole.data, whole.client_indices[node])
-    make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view)
+    members = None
+    if terms.pairwise:
+        members = recording.worst_coalition(node, options.coalition or terms.coalition)
+    make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view, members)
     job, trial = _rehearse([make(pair) for pair in pairs], recording)
     trials = _finished(job, trial, options, on_progress)
-    releases = recording.releases(node)
-    epochs = int(sampler.epoch_rounds[node]) if terms.epoch_rounds else None
-    claim = own_claim(terms, float(sampler.rate[node]), *releases, epochs) if terms.amplified else None
-    own = weigh(trials.own, trials.with_canary, doubt=DOUBT)
-    views = [ViewAudit("own", attack_epsilon(own, terms.delta, claim), proven, terms.delta, None, None, own)]
+    views = [_sender_audit(job, recording, trials, terms, sampler, proven_view) for proven_view in recording.totals]
     if link is not None:
         views.append(_link_audit(link, trials, scenario.privacy.delta))
     return AuditReport(
@@ -129,7 +141,7 @@ def audit_scenario(
         scenario_samples=clients[node],
         sampling_rate=float(sampler.rate[node]),
         canary=job.canary.name,
-        reach=_strength(trial, job) / float(np.sqrt(np.sum(releases[1] ** 2))),
+        reach=_strength(trial, job) / float(np.sqrt(np.sum(recording.releases(node, "own")[1] ** 2))),
         confidence=1.0 - DOUBT,
         views=tuple(views),
     )
@@ -152,7 +164,18 @@ def _refuse(scenario: Scenario, options: AuditOptions) -> None:
     least = 1 if learning.sampling == "full" or learning.batch_fraction else learning.batch_size
     if options.samples is not None and options.samples < least:
         raise ScenarioError(f"{origin}: --samples is {options.samples}; must be at least {least}, a batch")
-    if not np.isfinite(scenario.privacy.epsilon_max):
+    if options.coalition is not None:
+        if scenario.privacy.noise != "pairwise":
+            raise ScenarioError(
+                f'{origin}: --coalition is {options.coalition} and privacy.noise "independent"; all other nodes '
+                "collude in the attack already: leave it out"
+            )
+        if not 1 <= options.coalition < scenario.network.nodes:
+            raise ScenarioError(
+                f"{origin}: --coalition is {options.coalition}; must be from 1 to {scenario.network.nodes - 1}, all "
+                "nodes but the one attacked"
+            )
+    if not (np.isfinite(scenario.privacy.epsilon_max) or np.isfinite(scenario.privacy.epsilon_total)):
         raise ScenarioError(f"{origin}: privacy.epsilon_max is inf; nothing is claimed, so nothing can be audited")
     if scenario.privacy.unit != "sample":
         raise ScenarioError(
@@ -180,9 +203,15 @@ def _knowledge(terms: Terms) -> Knowledge:
 
 
 def _job_maker(
-    scenario: Scenario, rounds: int, node: int, samples: int, knowledge: Knowledge, link: LinkView | None
+    scenario: Scenario,
+    rounds: int,
+    node: int,
+    samples: int,
+    knowledge: Knowledge,
+    link: LinkView | None,
+    coalition: tuple[int, ...] | None,
 ) -> Callable[[Canary], Job]:
-    return lambda canary: Job(scenario, rounds, node, samples, canary, knowledge, link)
+    return lambda canary: Job(scenario, rounds, node, samples, canary, knowledge, link, coalition)
 
 
 def _rehearse(jobs: list[Job], expected: Recording) -> tuple[Job, CanaryTrial]:
@@ -220,7 +249,38 @@ def _finished(job: Job, trial: CanaryTrial, options: AuditOptions, on_progress: 
     raise AssertionError("trials end with their scores")
 
 
+def _sender_audit(
+    job: Job, recording: Recording, trials: Trials, terms: Terms, sampler: Sampler, view: Proven
+) -> ViewAudit:
+    """A proven view of all that the node sends."""
+    node = job.node
+    evidence = weigh(getattr(trials, view), trials.with_canary, doubt=DOUBT)
+    epochs = int(sampler.epoch_rounds[node]) if terms.epoch_rounds else None
+    claim = sender_claim(terms, float(sampler.rate[node]), *recording.releases(node, view), epochs)
+    return ViewAudit(
+        view=view,
+        adversary=terms.against(view),
+        coalition=job.coalition if view == "coalition" else None,
+        attack=attack_epsilon(evidence, terms.delta, claim if terms.amplified else None),
+        proven=float(recording.totals[view][node]),
+        delta=terms.delta,
+        receiver=None,
+        round=None,
+        evidence=evidence,
+    )
+
+
 def _link_audit(link: LinkCharge, trials: Trials, delta: float) -> ViewAudit:
     evidence = weigh(trials.link, trials.with_canary, doubt=DOUBT)
     # one frame, batch sampling not credited by Theorem 1: mu is what it bounds
-    return ViewAudit("link", attack_epsilon(evidence, delta), link.epsilon, delta, link.receiver, link.round, evidence)
+    return ViewAudit(
+        view="link",
+        adversary="one receiver in one frame",
+        coalition=None,
+        attack=attack_epsilon(evidence, delta),
+        proven=link.epsilon,
+        delta=delta,
+        receiver=link.receiver,
+        round=link.round,
+        evidence=evidence,
+    )

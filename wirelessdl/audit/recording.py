@@ -13,8 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.collusion import partner_terms
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Engine, Hooks
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.wiring import make_engine
@@ -40,20 +42,35 @@ class Recording:
     ledger: Ledger
 
     @cached_property
-    def own_total(self) -> FloatArray:
-        """Proven total of every sender, `[K]`."""
-        return self.ledger.own_total()
+    def totals(self) -> dict[Proven, FloatArray]:
+        """Proven totals of every sender, `[K]`, of the views that there are."""
+        coalition = self.ledger.coalition
+        own: dict[Proven, FloatArray] = {"own": self.ledger.own_total()}
+        return own if coalition is None else {**own, "coalition": coalition.total()}
 
-    @property
-    def own_mu(self) -> FloatArray:
-        """mu of every transmission as charged, `[rounds, K]`."""
-        return np.stack([decision.release.own_mu for decision in self.decisions])
+    def mu(self, view: Proven) -> FloatArray:
+        """mu of every transmission as charged in a view, `[rounds, K]`."""
+        found = [
+            decision.release.own_mu if view == "own" else decision.release.coalition_mu for decision in self.decisions
+        ]
+        return np.stack([mu for mu in found if mu is not None])
 
-    def releases(self, node: int) -> tuple[IntArray, FloatArray]:
+    def releases(self, node: int, view: Proven) -> tuple[IntArray, FloatArray]:
         """Rounds in which a node sent, and mu of each transmission."""
         sent = np.stack([decision.on_air[node] for decision in self.decisions])
         rounds = np.array([decision.round for decision in self.decisions])
-        return rounds[sent], self.own_mu[sent, node]
+        return rounds[sent], self.mu(view)[sent, node]
+
+    def worst_coalition(self, node: int, size: int) -> tuple[int, ...]:
+        """So many other nodes: those that share most of the noise that hides this one, else the first."""
+        shared = np.zeros(self.ledger.nodes)
+        for given in self.inputs:
+            if given.pairs is not None and given.pairs.on_air[node]:
+                shared += partner_terms(given.pairs, node)
+        shared[node] = -1.0
+        # rounded, so that the last bit does not choose among equals
+        order = np.argsort(-np.round(shared, 9), kind="stable")
+        return tuple(sorted(order[: min(size, len(shared) - 1)].tolist()))
 
     def worst_link(self, node: int) -> LinkCharge | None:
         """None where nobody hears the node while it has anything to hide."""

@@ -30,14 +30,16 @@ class Job:
     canary: Canary
     knowledge: Knowledge
     link: LinkView | None
+    coalition: tuple[int, ...] | None = None  # nodes that collude, where pairs share noise
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Scores of every trial, `[trials]`: which data set it ran on, and both views' log-likelihood ratios."""
+    """Scores of every trial, `[trials]`: which data set it ran on, and all views' log-likelihood ratios."""
 
     with_canary: BoolArray
     own: FloatArray
+    coalition: FloatArray
     link: FloatArray
 
 
@@ -49,7 +51,8 @@ def make_trial(job: Job) -> tuple[CanaryTrial, tuple[Recording, Recording]]:
     ]
     without, present = (record(world, job.rounds) for world in worlds)
     engines = (worlds[0].learning, worlds[1].learning)
-    return CanaryTrial(engines, without.inputs, job.node, job.knowledge, job.link), (without, present)
+    trial = CanaryTrial(engines, without.inputs, job.node, job.knowledge, job.link, job.coalition)
+    return trial, (without, present)
 
 
 def trial_streams(scenario: Scenario, number: int) -> Streams:
@@ -71,8 +74,8 @@ def run_trials(job: Job, trial: CanaryTrial, count: int, workers: int) -> Iterat
         yield done, None
     finished = [score for score in scores if score is not None]
     assert len(finished) == count
-    own, link = (np.array([getattr(score, view) for score in finished]) for view in ("own", "link"))
-    yield count, Trials(coin, own, link)
+    views = (np.array([getattr(score, view) for score in finished]) for view in ("own", "coalition", "link"))
+    yield count, Trials(coin, *views)
 
 
 def _each(

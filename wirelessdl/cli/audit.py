@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--samples", type=int, help="Most samples that a node keeps (default: 64 with full batches, else about 4 batches)."
 )
+@click.option(
+    "--coalition",
+    type=int,
+    help="Nodes that collude in the attack, under pairwise noise (default: as many as privacy.coalition).",
+)
 @click.option("--workers", type=int, help="Processes (default: one per core).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
@@ -45,6 +50,7 @@ def command(
     rounds: int,
     node: int | None,
     samples: int | None,
+    coalition: int | None,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -60,7 +66,7 @@ def command(
     given = [*overrides, *([] if nodes is None else [f"network.nodes={nodes}"])]
     loaded = load_scenario(scenario, overrides=all_overrides(tuple(given), seed, run_number, None))
     say_user_code(loaded)
-    options = AuditOptions(trials, rounds, _cores() if workers is None else workers, node, samples)
+    options = AuditOptions(trials, rounds, _cores() if workers is None else workers, node, samples, coalition)
     with frames_bar(trials, quiet=as_json) as advance:
         report = audit_scenario(loaded, options, advance)
     if as_json:
@@ -100,6 +106,10 @@ def _print(name: str, report: "AuditReport") -> None:
         rates = (f"{view.evidence.tpr:.3f}", f"{view.evidence.fpr:.3f}")
         table.add_row(_name(view), f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
     console.print(table)
+    for view in report.views:
+        if view.coalition is not None:
+            members = ", ".join(map(str, view.coalition))
+            console.print(f"coalition: {view.adversary}; in the attack: {members}", soft_wrap=True)
     bound = (
         f"epsilon at delta {report.views[0].delta:g}; attacks are lower bounds at {report.confidence:.0%} confidence"
     )
@@ -110,4 +120,4 @@ def _print(name: str, report: "AuditReport") -> None:
 
 
 def _name(view: "ViewAudit") -> str:
-    return "own, all rounds" if view.view == "own" else f"link to {view.receiver}, round {view.round}"
+    return f"link to {view.receiver}, round {view.round}" if view.view == "link" else f"{view.view}, all rounds"

@@ -205,6 +205,11 @@ class LearningEngine:
         self._airing.air = air
 
     @property
+    def held(self) -> Tensor:
+        """What each node held after the last slot and its passes, before its step, `[K, m]`; not a copy."""
+        return self._mixed
+
+    @property
     def remembered(self) -> Tensor | None:
         """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
         return self.strategy.remembered if isinstance(self.strategy, Threads) else None

@@ -13,12 +13,17 @@ all transmissions is the sum over rounds. It is computed from what the engine re
 from gradients that the engine itself would take. Noise, step and sampling rate are those that were declared. Whether
 the engine keeps what was declared is what the distribution of the ratio shows.
 
+Where pairs of nodes share noise, what node j sent is seen by a coalition that knows part of that noise
+(`wirelessdl.learning.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
+is the deviation of what they do not know. Mixing passes add nothing: they carry functions of what was sent and of
+receiver noise, and s_j, which the attacker knows, is what j held after them.
+
 The link view: what one receiver hears in one frame, all its noise included, and the un-noised models of the other
 senders known.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -27,6 +32,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.collusion import Leftover, listed
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.hearing import OffsetHearing
 from wirelessdl.learning.records import RoundInput
@@ -64,6 +70,7 @@ class Scores:
     """Log-likelihood ratios of one trial, and mu of the own view if the canary had been in every batch."""
 
     own: float
+    coalition: float
     link: float
     mu: float
 
@@ -86,8 +93,19 @@ class CanaryTrial:
         node: int,
         knowledge: Knowledge,
         link: LinkView | None = None,
+        coalition: tuple[int, ...] | None = None,
     ):
-        self._engines, self._inputs, self._node, self._knowledge, self._link = engines, inputs, node, knowledge, link
+        """coalition: nodes that collude, where pairs of nodes share noise; None for no such view."""
+        self._engines, self._node, self._knowledge, self._link = engines, node, knowledge, link
+        self._inputs = [given if given.pairs is None else replace(given, pairs=listed(given.pairs)) for given in inputs]
+        everyone = [other for other in range(engines[0].nodes) if other != node]
+        self._own, self._coalition = (
+            [
+                None if members is None or given.pairs is None else Leftover.make(given.pairs, node, members)
+                for given in self._inputs
+            ]
+            for members in (everyone, coalition)
+        )
         self._own_point = engines[0].settings.gradient_at == "own"
         for engine in engines:
             engine.air = Wiretap(engine.device, engine.dtype)
@@ -100,25 +118,28 @@ class CanaryTrial:
         assert isinstance(tap, Wiretap)
         known = _Law((1.0,), (engine.x[node].clone(),))
         laws = (known, known)  # without the canary, with it
-        held = known.model[0]
-        own = link = square = 0.0
-        for given in self._inputs:
+        own = coalition = link = square = 0.0
+        for given, everyone, some in zip(self._inputs, self._own, self._coalition):
+            models = _models(engine, given)
             if given.update.withdraw[node]:
-                back = _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
+                back = _Law((1.0,), (models[node],))
                 laws = (back, back)
-            heard_here = self._link is not None and self._link.round == given.round
-            models = engine.x.clone() if heard_here else engine.x
             engine.round(given)
-            deviation = float(given.noise_scale[node])
-            if deviation > 0:
-                own += _ratio(tap.sent[node], laws, deviation)
-                square += _square(laws) / deviation**2
-            if self._link is not None and heard_here:
+            if laws[0] is not laws[1]:
+                seen, deviation = tap.sent[node], float(given.noise_scale[node])
+                if everyone is not None:
+                    seen, deviation = everyone.seen(engine.draws, given.round, tap.sent, models), everyone.deviation
+                if deviation > 0:
+                    own += _ratio(seen, laws, deviation)
+                    square += _square(laws) / deviation**2
+                if some is not None:
+                    seen = some.seen(engine.draws, given.round, tap.sent, models)
+                    coalition += _ratio(seen, laws, some.deviation)
+            if self._link is not None and self._link.round == given.round:
                 link = self._link_ratio(self._link, given, tap, models, laws)
             if not given.update.keep[node]:
-                held = tap.held[node]
-                laws = self._next(engine, given, held, laws)
-        return Scores(own, link, square**0.5)
+                laws = self._next(engine, given, engine.held[node], laws)
+        return Scores(own, coalition, link, square**0.5)
 
     def _next(
         self, engine: LearningEngine, given: RoundInput, held: Tensor, laws: tuple[_Law, _Law]
@@ -200,6 +221,15 @@ class CanaryTrial:
                     pieces.append(through(node, model[part]) / deviation)
         seen = tuple(_Law(law.share, tuple(torch.cat(pieces) for pieces in parts)) for law, parts in zip(laws, scaled))
         return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
+
+
+def _models(engine: LearningEngine, given: RoundInput) -> Tensor:
+    """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
+    models = engine.x.clone()
+    back = torch.as_tensor(given.update.withdraw.nonzero()[0], device=engine.device)
+    if len(back):
+        models.index_copy_(0, back, project_(engine.held.index_select(0, back), engine.radius))
+    return models
 
 
 def _canary_replaced(samples: IntArray) -> IntArray:

@@ -33,8 +33,7 @@ from scipy.stats import beta
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.senders import SenderTotals
 from wirelessdl.privacy.terms import Terms
 
 PILOT = 0.2  # share of trials that choose the rule
@@ -177,21 +176,17 @@ def _refuted(evidence: Evidence, claim: Claim, factor: float) -> bool:
     return bool(found.fun < 0)
 
 
-def own_claim(terms: Terms, rate: float, rounds: IntArray, own_mu: FloatArray, epoch_rounds: int | None) -> Claim:
-    """The ledger's total for one sender as a function of a factor of its mu, and of delta.
+def sender_claim(terms: Terms, rate: float, rounds: IntArray, mu: FloatArray, epoch_rounds: int | None) -> Claim:
+    """The ledger's total for one sender in a proven view as a function of a factor of its mu, and of delta.
 
-    rate: sampling rate. rounds, own_mu: [releases] round of each release, and its mu. epoch_rounds: of the sender.
+    rate: sampling rate. rounds, mu: [releases] round of each release, and its mu. epoch_rounds: of the sender.
     """
     epochs = () if epoch_rounds is None else (epoch_rounds,)
 
     def claim(factor: float, delta: float) -> float:
-        ledger = Ledger(replace(terms, delta=delta, epoch_rounds=epochs), np.array([rate]))
-        nobody = np.zeros(0, dtype=np.int64)
-        for round, mu in zip(rounds.tolist(), own_mu.tolist()):
-            one, none = np.ones(1), np.zeros(0)
-            ledger.record(
-                FrameRelease(round, np.ones(1, dtype=bool), one, one, np.array([factor * mu]), nobody, nobody, none)
-            )
-        return float(ledger.own_total()[0])
+        totals = SenderTotals(replace(terms, delta=delta, epoch_rounds=epochs), np.array([rate]))
+        for round, one in zip(rounds.tolist(), mu.tolist()):
+            totals.record(round, np.zeros(1, dtype=np.int64), np.array([factor * one]))
+        return float(totals.total()[0])
 
     return claim

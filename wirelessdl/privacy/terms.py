@@ -6,10 +6,11 @@ from typing import Literal
 from wirelessdl.privacy.combinations import Adjacency, Clipping, Sampler
 from wirelessdl.privacy.exposure import Unit
 
-View = Literal["own", "coalition", "link"]
+Proven = Literal["own", "coalition"]
+View = Literal[Proven, "link"]
 
 
-def adversary_of(view: Literal["own", "coalition"], coalition: int) -> str:
+def adversary_of(view: Proven, coalition: int) -> str:
     """Against whom a total of a proven view holds, in words. coalition: most nodes that collude."""
     if view == "own":
         return "everyone else, all nodes colluding"
@@ -31,7 +32,7 @@ class Terms:
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
     coalition: int = 0  # most nodes that collude, under noise that pairs share; 0: every node's noise is its own
-    promised: Literal["own", "coalition"] = "own"
+    promised: Proven = "own"
     passes: bool = False  # whether what was received is sent on, and averaged again
 
     @property
@@ -61,7 +62,11 @@ class Terms:
     @property
     def adversary(self) -> str:
         """Against whom the promised total holds, in words."""
-        return adversary_of(self.promised, self.coalition)
+        return self.against(self.promised)
+
+    def against(self, view: Proven) -> str:
+        """Against whom the total of a proven view holds, in words."""
+        return adversary_of(view, self.coalition)
 
     @property
     def protects(self) -> str:
