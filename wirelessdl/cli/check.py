@@ -23,6 +23,7 @@ def command(
     """Check SCENARIO, with its parts, data, gains and power plan, and print what would run. Writes nothing."""
     from wirelessdl.preview.describe import describe
     from wirelessdl.preview.plan import preview_plan
+    from wirelessdl.preview.words import cancelling
     from wirelessdl.run.build import build
     from wirelessdl.run.warnings import scenario_warnings
     from wirelessdl.scenario.loader import load_scenario
@@ -31,7 +32,9 @@ def command(
     say_user_code(loaded)
     world = build(loaded, device="cpu")
     facts = describe(world)
-    facts["verdict"] = "; ".join(preview_plan(world).verdict)
+    found = preview_plan(world)
+    facts |= cancelling(found, loaded.power)
+    facts["verdict"] = "; ".join(found.verdict)
     for number, warning in enumerate(scenario_warnings(world)):
         facts["warning" if not number else f"warning {number + 1}"] = warning
     if as_json:

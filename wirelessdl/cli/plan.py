@@ -14,7 +14,9 @@ from wirelessdl.cli.options import all_overrides, say_user_code, scenario_option
 from wirelessdl.cli.reading import reads_runs
 
 if TYPE_CHECKING:
+    from wirelessdl.power.joint import Forecast
     from wirelessdl.preview.plan import PlanPreview
+    from wirelessdl.scenario.protection import PowerSection
 
 _SHADES = " .:-=+*#@"
 _MOST = 40  # nodes shown one by one
@@ -74,10 +76,10 @@ def command(
     for line in found.verdict:
         console.print(f"  {line}", soft_wrap=True)
     console.print()
-    console.print(_figures(found))
+    console.print(_figures(found, loaded.power))
     console.print()
     console.print(_nodes(found))
-    if len(found.plan.alpha) <= _MOST and found.plan.problem.private:
+    if len(found.plan.alpha) <= _MOST and found.plan.problem.private and found.terms.counts_links:
         console.print(_heat(found))
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
@@ -116,7 +118,11 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "sinr_db": found.sinr_db.tolist(),
         "thermal_std": found.thermal_std,
         "violation_rate": found.violation_rate,
-        "epsilon_own_total": found.forecast,
+        "promised": found.terms.promised,
+        "adversary": found.terms.adversary,
+        "epsilon_max": plan.problem.epsilon_max,
+        "epsilon_total": found.forecast,
+        "epsilon_own_total": found.forecast_own,
         "balance": plan.balance,
         "iterations": plan.iterations,
         "alpha": plan.alpha.tolist(),
@@ -127,11 +133,44 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "multiplier": plan.multiplier.tolist(),
         "node_noise_std": found.node_noise_std.tolist(),
         "epsilon_own": plan.epsilon_own.tolist(),
-        "epsilon": plan.epsilon.tolist(),
+        "epsilon_coalition": None if plan.coalition_share is None else plan.epsilon_coalition.tolist(),
+        "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
+        "pairs": _pairs(found),
+        "passes": None if found.passes is None else asdict(found.passes),
+        "joint": None if found.joint is None else _forecast(found.joint.best),
+        "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
 
 
-def _figures(found: "PlanPreview") -> Table:
+def _pairs(found: "PlanPreview") -> dict[str, Any] | None:
+    if found.roster is None:
+        return None
+    terms = found.roster.terms
+    return {
+        "pairs": terms.pairs if isinstance(terms.pairs, str) else {"groups": terms.pairs},
+        "pair_ratio": terms.ratio,
+        "coalition": terms.coalition,
+        "partners": found.roster.partners.tolist(),
+        "own_share": found.roster.own_share.tolist(),
+        "coalition_share": found.roster.coalition_share.tolist(),
+    }
+
+
+def _forecast(one: "Forecast") -> dict[str, float]:
+    """Predicted variance per coordinate of a node's model, and the choice that it belongs to."""
+    return {
+        "pair_ratio": one.ratio,
+        "exponent": one.exponent,
+        "mean": one.mean,
+        "apart": one.apart,
+        "error": one.error,
+        "alpha": one.alpha,
+    }
+
+
+def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
+    from wirelessdl.preview.words import cancelling, promise, totals
+
     plan = found.plan
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
@@ -139,6 +178,11 @@ def _figures(found: "PlanPreview") -> Table:
     pi = plan.perron
     promised = plan.problem.epsilon_max
     backoff = plan.backoff_db
+    rows = cancelling(found, power)
+    if "one slot" in rows:
+        table.add_row("promised", promise(found.terms, found.privacy))
+    for name, words in rows.items():
+        table.add_row(name, words)
     table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
     table.add_row("weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
@@ -148,8 +192,9 @@ def _figures(found: "PlanPreview") -> Table:
         low, middle, high = np.min(found.sinr_db), np.median(found.sinr_db), np.max(found.sinr_db)
         table.add_row("SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power")
     if found.thermal_std:
-        table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round")
-    if plan.problem.private and len(plan.link_epsilon):
+        of = "" if found.passes is None else ", of the payload alone"
+        table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round{of}")
+    if plan.problem.private and len(plan.link_epsilon) and found.terms.counts_links:
         table.add_row(
             "one slot, one receiver",
             f"epsilon {plan.link_epsilon.max():.4g} at most, epsilon_max {promised:g} (one antenna, in phase)",
@@ -158,12 +203,9 @@ def _figures(found: "PlanPreview") -> Table:
             "one slot, own noise",
             f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g} (whoever listens)",
         )
-    if plan.problem.private:
-        totals = ", ".join(
-            f"{value:.3g} ({name})" for name, value in sorted(found.forecast.items(), key=lambda t: t[1])
-        )
+    if plan.problem.private and "whole run" not in rows:
         first = "; by the first frame's plan" if found.first_frame_only else ""
-        table.add_row("whole run, own noise", f"epsilon {totals} for {found.protects}{first}")
+        table.add_row("whole run, own noise", f"epsilon {totals(found.forecast)} for {found.terms.protects}{first}")
     if found.violation_rate is not None:
         table.add_row(
             "under fading", f"{found.violation_rate:.1%} of links above epsilon_max in frames not planned for"
@@ -176,16 +218,19 @@ def _figures(found: "PlanPreview") -> Table:
 def _nodes(found: "PlanPreview") -> Table:
     plan = found.plan
     table = Table(box=None, pad_edge=False)
-    for name in ("node", "alpha", "", "noise", "own epsilon", "pi", "back-off"):
+    coalition = ("coalition",) if found.roster is not None else ()
+    width = 12 if coalition else 24
+    for name in ("node", "alpha", "", "noise", "own epsilon", *coalition, "pi", "back-off"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     for node in range(min(len(plan.alpha), _MOST)):
-        filled = round(24 * plan.alpha[node])
+        filled = round(width * plan.alpha[node])
         table.add_row(
             f"{node}",
             f"{plan.alpha[node]:.3f}",
-            f"[blue]{'█' * filled}[/][yellow]{'░' * (24 - filled)}[/]",
+            f"[blue]{'█' * filled}[/][yellow]{'░' * (width - filled)}[/]",
             f"{found.node_noise_std[node]:.3g}",
             f"{plan.epsilon_own[node]:.3g}",
+            *([f"{plan.epsilon_coalition[node]:.3g}"] if coalition else []),
             f"{plan.perron[node]:.3f}",
             f"{plan.backoff_db[node]:.1f} dB",
         )

@@ -83,6 +83,7 @@ class Forecast:
 class JointPlan:
     """The choice, all that it was made from, and amplitudes over those of full power, `[K]`; notes: what failed."""
 
+    problem: JointProblem
     best: Forecast
     tried: tuple[Forecast, ...]
     share: FloatArray
@@ -107,7 +108,7 @@ def choose(
         mixed = response(_passes(problem, weights.dense), weights.dense)
         tried += [(forecast(problem, mixed, weights.scale, ratio, exponent), share) for ratio in ratios]
     best, share = min(tried, key=lambda one: one[0].error)
-    return JointPlan(best, tuple(one for one, _ in tried), share, tuple(dict.fromkeys(notes)))
+    return JointPlan(problem, best, tuple(one for one, _ in tried), share, tuple(dict.fromkeys(notes)))
 
 
 def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: float, exponent: float) -> Forecast:

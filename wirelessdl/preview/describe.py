@@ -5,6 +5,7 @@ import numpy as np
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
+from wirelessdl.preview.words import promise
 from wirelessdl.run.world import World
 from wirelessdl.units import to_s, w_to_dbm
 
@@ -59,7 +60,7 @@ def describe(world: World) -> dict[str, str]:
         "frame": (
             f"{to_s(frame.slots * frame.turns * frame.pilot_ns) * 1e3:.3g} ms pilots, "
             f"{to_s(frame.slots * frame.turns * frame.payload_ns) * 1e3:.3g} ms payload, "
-            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{_turns(world)}"
+            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{_passes(world)}{_turns(world)}"
         ),
         "time": _time(world),
         "faults": _faults(world),
@@ -69,8 +70,8 @@ def describe(world: World) -> dict[str, str]:
             f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
         ),
         "privacy": (
-            f"{privacy.protocol} protocol, {privacy.clipping} clipping at {privacy.clip_norm:g}, "
-            f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g}"
+            f"{privacy.protocol} protocol, {privacy.noise} noise, {privacy.clipping} clipping at "
+            f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}"
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
@@ -106,6 +107,10 @@ def _batches(world: World) -> str:
         "poisson": f"poisson batches of {size} on average",
         "shuffled": f"batches of {size} from shuffled epochs, which amplify nothing",
     }.get(world.scenario.learning.sampling, f"batches of {size}")
+
+
+def _passes(world: World) -> str:
+    return f" with {world.frame.passes} mixing passes" if world.frame.passes else ""
 
 
 def _turns(world: World) -> str:

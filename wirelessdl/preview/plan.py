@@ -4,10 +4,12 @@ The network's model is the pi-weighted mean of all models. In a round its noise 
 gamma rho sqrt(m sum pi_j^2 beta_j/alpha_j), and its update at most gamma C sum pi_j mult_j, when every node's
 gradient reaches the clip and all agree: gamma C K, or gamma C without multipliers. Their ratio says whether a
 round moves towards the optimum or mostly at random; both shrink with gamma alike, so it holds for the whole run.
+Noise that pairs of nodes share cancels in that mean, so only own_share of beta_j/alpha_j counts where there are pairs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,9 +18,13 @@ from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.power.allocate import PowerAllocator
+from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
+from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
+from wirelessdl.round.pairing import Roster, roster_of, with_pairs
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.wiring import make_access, make_observer, make_planner
 from wirelessdl.run.world import World
@@ -40,11 +46,24 @@ class PlanPreview:
     sinr_db: FloatArray  # of the graph's links in the first frame, with the powers of the plan
     thermal_std: float  # on the network's model, per coordinate and round
     noise_to_update: float
-    forecast: dict[str, float]  # own total of the worst node if the plan held for the whole run, by accountant
-    protects: str  # what every epsilon is about
+    # total of the worst node if the plan held for the whole run, by accountant: of the promised view, and of own
+    forecast: dict[str, float]
+    forecast_own: dict[str, float]
+    terms: Terms  # what is promised, and against whom
+    privacy: PrivacySection
+    roster: Roster | None  # pairs that share noise with everyone on air
+    joint: JointPlan | None  # pair ratio and amplitudes, with what they were chosen from
+    passes: PassCost | None
     first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
+
+    @cached_property
+    def trade(self) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
+        """Predicted error by number of passes and pair ratio; empty where no pairs share noise, or there is none."""
+        if self.roster is None or self.joint is None or not self.plan.problem.private:
+            return ()
+        return trade(self.joint)
 
 
 def preview_plan(world: World) -> PlanPreview:
@@ -56,6 +75,16 @@ def preview_plan(world: World) -> PlanPreview:
     adaptive = power.schedule == "adaptive"
     if adaptive:
         plan = planner.solve_frame(channel)
+    if planner.joint is not None:
+        plan = replace(plan, notes=tuple(dict.fromkeys((*plan.notes, *planner.joint.notes))))
+    alone, pairs = plan, planner.pairs  # alone: with noise of its own, a sender is hidden from everyone
+    everyone = np.ones(world.nodes, dtype=bool)
+    roster = None if pairs is None else roster_of(pairs, everyone, channel.links)
+
+    def paired(one: PowerPlan) -> PowerPlan:
+        return one if roster is None else with_pairs(one, roster, np.full(world.nodes, privacy.rho))
+
+    plan = paired(plan)
     gamma = world.schedule.rate(1)
     parameters = world.learning.learner.size
     ratio = noise_to_update(plan, privacy.clip_norm, parameters)
@@ -64,6 +93,8 @@ def preview_plan(world: World) -> PlanPreview:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
     divisor = world.learning.sampler.divisor
+    given = forecast_terms(world)
+    promised = forecast(given, plan)
     return PlanPreview(
         plan=plan,
         noise_std=gamma * plan.noise_per_step,
@@ -71,11 +102,19 @@ def preview_plan(world: World) -> PlanPreview:
         sinr_db=_sinr_db(world, channel, plan),
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
         noise_to_update=ratio,
-        forecast=forecast(forecast_terms(world), plan),
-        protects=world.terms.protects,
+        forecast=promised,
+        forecast_own=promised if world.terms.promised == "own" else forecast(given, plan, "own"),
+        terms=world.terms,
+        privacy=privacy,
+        roster=roster,
+        joint=planner.joint,
+        passes=pass_cost(world, plan.power_w),
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
-        verdict=tuple(_verdict(plan, ratio, privacy, world.allocator, parameters, divisor)),
+        verdict=(
+            *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
+            *_cancelled(planner.joint, roster, noise_to_update(alone, privacy.clip_norm, parameters)),
+        ),
     )
 
 
@@ -118,18 +157,19 @@ def _verdict(
     allocator: PowerAllocator,
     parameters: int,
     divisor: FloatArray,
+    paired: Callable[[PowerPlan], PowerPlan],
 ) -> Iterator[str]:
-    """divisor: [K] what each client's sum of gradients is divided by."""
-    nodes = len(plan.alpha)
+    """divisor: [K] what each client's sum of gradients is divided by. paired: a plan with the noise that pairs take."""
+    nodes, pairwise = len(plan.alpha), plan.own_share is not None
 
     def other_ratio(**changes: object) -> float | None:
-        other = _try(allocator, plan, **changes)
+        other = _try(allocator, plan, paired, **changes)
         return None if other is None else noise_to_update(other, privacy.clip_norm, parameters)
 
     if not plan.problem.private:
         yield "no privacy noise: what limits training is the task and the air"
         return
-    size = f"noise is {ratio:.3g}x the update"
+    size = f"noise{' that is left in the consensus' if pairwise else ''} is {ratio:.3g}x the update"
     if ratio <= TRAINS:
         yield f"{size}: this trains"
     elif ratio <= STRUGGLES:
@@ -145,7 +185,7 @@ def _verdict(
         other = other_ratio(balance="receiver")
         gain = "" if other is None else f", and the noise {other:.3g}x the update"
         yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}{gain}"
-    if plan.epsilon_own.max() > 10 * privacy.epsilon_max:
+    if not pairwise and plan.epsilon_own.max() > 10 * privacy.epsilon_max:
         node = int(np.argmax(plan.epsilon_own))
         yield (
             f"node {node} hides behind others: alone, or against listeners who join forces, its slot leaks "
@@ -156,10 +196,28 @@ def _verdict(
     yield from plan.notes
 
 
-def _try(allocator: PowerAllocator, plan: PowerPlan, **changes: object) -> PowerPlan | None:
+def _cancelled(joint: JointPlan | None, roster: Roster | None, independent: float) -> Iterator[str]:
+    """What pairs gain and cost. independent: noise over update if nothing cancelled, with the same promise."""
+    if joint is None or roster is None or independent == 0.0:
+        return
+    if roster.terms.promised == "coalition":
+        yield f"independent noise would be {independent:.3g}x, and keep the promise against everyone else"
+    else:
+        yield "epsilon is promised against everyone, so pairs hide nothing that counts; leave privacy.against at auto"
+    apart, mean = joint.best.apart, joint.best.mean
+    if apart > mean:
+        yield (
+            f"models are predicted to lie {np.sqrt(apart):.3g} per coordinate from their mean, which noise moves by "
+            f"{np.sqrt(mean):.3g}: more radio.mixing_passes would help more than less noise"
+        )
+
+
+def _try(
+    allocator: PowerAllocator, plan: PowerPlan, paired: Callable[[PowerPlan], PowerPlan], **changes: object
+) -> PowerPlan | None:
     """The plan under other circumstances, where there is one."""
     try:
         known = 1.0 if plan.theta == 1.0 else None  # without multipliers there is nothing to find
-        return allocator.allocate(replace(plan.problem, **changes), known)  # type: ignore[arg-type]
+        return paired(allocator.allocate(replace(plan.problem, **changes), known))  # type: ignore[arg-type]
     except WirelessdlError:
         return None

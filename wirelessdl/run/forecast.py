@@ -1,7 +1,8 @@
-"""The own total that a plan leads to, if it holds for the whole run."""
+"""The total that a plan leads to, if it holds for the whole run."""
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -44,14 +45,18 @@ def forecast_terms(world: World) -> ForecastTerms:
     )
 
 
-def forecast(given: ForecastTerms, plan: PowerPlan) -> dict[str, float]:
-    """Own-noise total of the worst node after all rounds, under every accountant that may count it.
+def forecast(
+    given: ForecastTerms, plan: PowerPlan, view: Literal["own", "coalition"] | None = None
+) -> dict[str, float]:
+    """Total of the worst node after all rounds, under every accountant that may count it.
 
-    The paper protocol proves nothing with amplification, and its noise lags behind the gradient it masks. Nothing
-    amplifies what a whole node's data add.
+    view: the promised one unless named; all noise is a sender's own in a plan to which no pairs were applied. The paper
+    protocol proves nothing with amplification, and its noise lags behind the gradient it masks. Nothing amplifies what
+    a whole node's data add.
     """
     terms, releases = given.terms, len(given.rates) - 1
-    noise_w = plan.beta * plan.power_w * given.rho**2
+    share = plan.coalition_share if (view or terms.promised) == "coalition" else plan.own_share
+    noise_w = plan.beta * plan.power_w * given.rho**2 * (1.0 if share is None else share)
     mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)
     if terms.protocol == "paper" or terms.unit == "node":
         lag = _lag(given) if terms.protocol == "paper" else np.ones(releases)

@@ -1,0 +1,116 @@
+"""A previewed plan in words: what is promised against whom, what hides a sender, and what that takes."""
+
+import math
+
+import numpy as np
+
+from wirelessdl.preview.cancelling import PassCost
+from wirelessdl.preview.plan import PlanPreview
+from wirelessdl.privacy.terms import Terms
+from wirelessdl.scenario.protection import PowerSection, PrivacySection
+
+EVERYONE = "everyone else, all nodes colluding"
+
+
+def promise(terms: Terms, privacy: PrivacySection) -> str:
+    """The promise as the scenario makes it: of the whole run, or of a slot."""
+    if math.isfinite(privacy.epsilon_total):
+        return (
+            f"epsilon {privacy.epsilon_total:g} over the whole run at delta {privacy.delta_total:g} for "
+            f"{terms.protects}, against {terms.adversary}"
+        )
+    if terms.counts_links:
+        return f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g}"
+    return (
+        f"epsilon_max {privacy.epsilon_max:g} per slot at delta {privacy.delta:g} for {terms.protects}, against "
+        f"{terms.adversary}"
+    )
+
+
+def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
+    """One fact per line on a promised total, noise that cancels, passes and amplitudes; empty where there is none."""
+    rows: dict[str, str] = {}
+    private = found.plan.problem.private
+    if private and (math.isfinite(found.privacy.epsilon_total) or not found.terms.counts_links):
+        rows["one slot"] = _slot(found)
+        rows["whole run"] = _whole(found)
+    if private and found.roster is not None:
+        rows["pairs"] = _pairs(found)
+    if found.passes is not None:
+        rows["passes"] = _passes(found.passes)
+    if power.balance == "partial" and found.joint is not None:
+        given = "chosen for the least predicted error" if power.balance_exponent == "auto" else "as set"
+        rows["amplitudes"] = (
+            f"balanced by power to the exponent {found.joint.best.exponent:.3g} ({given}; 0: by receivers alone, 1: by "
+            "power alone)"
+        )
+    if found.joint is not None:
+        best = found.joint.best
+        when = " before the closing passes" if found.passes is not None and found.passes.closing else " at the end"
+        rows["predicted error"] = (
+            f"variance {best.error:.3g} per coordinate of a node's model{when}: {best.mean:.3g} of the consensus, "
+            f"{best.apart:.3g} of nodes from it"
+        )
+    return rows
+
+
+def _slot(found: PlanPreview) -> str:
+    plan, delta = found.plan, found.privacy.delta
+    coalition = found.terms.promised == "coalition"
+    promised = plan.epsilon_coalition if coalition else plan.epsilon_own
+    words = f"epsilon {_range(promised)} at delta {delta:g} against {found.terms.adversary}"
+    if found.roster is None:
+        return words
+    count = found.roster.terms.coalition
+    other = (
+        f"{_range(plan.epsilon_own)} against {EVERYONE}"
+        if coalition
+        else f"{_range(plan.epsilon_coalition)} against any {count} of them"
+    )
+    return f"{words}; {other}"
+
+
+def _whole(found: PlanPreview) -> str:
+    first = "; by the first frame's plan" if found.first_frame_only else ""
+    words = f"epsilon {totals(found.forecast)} at delta {found.privacy.delta_total:g} against {found.terms.adversary}"
+    if found.terms.promised == "coalition":
+        words += f"; {totals(found.forecast_own)} against {EVERYONE}"
+    return words + first
+
+
+def totals(forecast: dict[str, float]) -> str:
+    """Totals by accountant, the tightest first."""
+    return ", ".join(f"{value:.3g} ({name})" for name, value in sorted(forecast.items(), key=lambda t: t[1]))
+
+
+def _pairs(found: PlanPreview) -> str:
+    roster = found.roster
+    assert roster is not None
+    terms = roster.terms
+    who = {"all": "every two nodes on air", "neighbours": "nodes with a link"}.get(
+        str(terms.pairs), f"every two nodes of the same of {terms.pairs} groups"
+    )
+    given = "chosen for the least predicted error" if found.privacy.pair_ratio == "auto" else "as set"
+    sent, own = found.node_noise_std, found.node_noise_std * np.sqrt(roster.own_share)
+    return (
+        f"{who} share noise, {_range(roster.partners)} partners a node; pair ratio {terms.ratio:.3g} ({given}), "
+        f"coalition {terms.coalition}; a node sends noise of {_range(sent)} per coordinate in round 1, of which "
+        f"{_range(own)} its own"
+    )
+
+
+def _passes(cost: PassCost) -> str:
+    closing = f"{cost.closing} more in the last round" if cost.passes else f"{cost.closing} in the last round"
+    counts = [f"{cost.passes} after every payload"] if cost.passes else []
+    counts += [closing] if cost.closing else []
+    round_ms, passes_ms = 1e3 * cost.round_airtime_s, 1e3 * cost.round_passes_s
+    return (
+        f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
+        f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {cost.energy_passes_j:.3g} of "
+        f"{cost.energy_j:.3g} J in the whole run; they cost no epsilon"
+    )
+
+
+def _range(values: np.ndarray) -> str:
+    least, most = f"{np.min(values):.3g}", f"{np.max(values):.3g}"
+    return least if least == most else f"{least} to {most}"
