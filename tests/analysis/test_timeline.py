@@ -72,7 +72,8 @@ def record(name, folder):
         patch.setattr(simpy, "Environment", type("Recording", (RecordingEnvironment,), {"log": log}))
         frame = FRAMES[name]
         # full batches: nothing is amplified, so pages need no seconds for accountants
-        scenario = tiny(**{**frame, "scenario": {"rounds": 4}, "learning": {**frame.get("learning", {}), "sampling": "full"}})
+        learning = {**frame.get("learning", {}), "sampling": "full"}
+        scenario = tiny(**{**frame, "scenario": {"rounds": 4}, "learning": learning})
         run = simulate(scenario, out=folder)
     ends = []
     for turns in run.rounds["slots"]:  # of every turn the pilots and the payload end, then the frame

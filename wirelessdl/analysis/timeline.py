@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
-KINDS = ("compute", "down", "pass", "payload", "pilot")  # in drawing order: computing may overlap a frame, pilots are thin
+# in drawing order: computing may overlap a frame, pilots are thin
+KINDS = ("compute", "down", "pass", "payload", "pilot")
 _COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
