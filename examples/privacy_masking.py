@@ -11,7 +11,8 @@ sum over slots. The own-noise total covers it.
 import wirelessdl
 from wirelessdl.analysis.audit import audit_run
 
-scenario = wirelessdl.load_scenario("urban_er_k20", overrides=["scenario.rounds=60"])
+overrides = ["scenario.rounds=60", "power.objective=own-noise"]
+scenario = wirelessdl.load_scenario("urban_er_k20_paper_lp", overrides=overrides)
 run = wirelessdl.simulate(scenario, out="outputs")
 print("rx <- tx   sum over slots   attained   proven     (epsilon, without amplification)")
 for audit in audit_run(run)[:8]:

@@ -84,7 +84,8 @@ def test_plan_forecasts_and_audits(tmp_path, wirelessdl_command):
     assert "proven <=" in shown.out
     audits = json.loads(wirelessdl_command("plan", "--audit", str(run.path), "--json", "--receiver", "1").out)
     assert {audit["rx"] for audit in audits} == {1}
-    facts = json.loads(wirelessdl_command("plan", "urban_er_k20", "--json").out)
+    own = ("--set", "power.objective=own-noise", "--json")
+    facts = json.loads(wirelessdl_command("plan", "urban_er_k20_paper_lp", *own).out)
     totals = facts["epsilon_own_total"]
     assert totals["pld"] < totals["rdp"] < totals["rdp-wang19"] < totals["gdp"]
     assert totals["pld"] == pytest.approx(2.5, abs=0.1)

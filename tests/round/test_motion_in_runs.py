@@ -247,7 +247,7 @@ def test_a_first_frame_without_links_is_no_trouble(command, tmp_path, wirelessdl
 )
 def test_what_means_less_than_it_seems_is_warned_about(overrides, words, wirelessdl_command):
     sets = [word for override in overrides for word in ("--set", override)]
-    result = wirelessdl_command("check", "urban_er_k20", *sets)
+    result = wirelessdl_command("check", "urban_er_k20_paper_lp", *sets)
     assert words in " ".join(result.out.split())
 
 
