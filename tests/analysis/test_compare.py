@@ -39,7 +39,15 @@ def test_runs_of_one_scenario_are_grouped_whatever_their_draws(runs):
 def test_final_figures_are_the_summarys(runs):
     for run in runs:
         figures, summary = final_figures(run), run.summary
-        for name in ("accuracy_mean", "accuracy_min", "epsilon_own_total", "epsilon_link_total", "time_s", "wall_s"):
+        for name in (
+            "accuracy_mean",
+            "accuracy_min",
+            "epsilon_total",
+            "epsilon_own_total",
+            "epsilon_link_total",
+            "time_s",
+            "wall_s",
+        ):
             assert figures[name] == summary[name], name
         for name in ("energy_j", "airtime_s", "epsilon_link_max"):
             assert figures[name] == pytest.approx(summary[name]), name
@@ -51,7 +59,9 @@ def test_compare_prints_keys_and_figures(runs, wirelessdl_command):
     lines = {line[:40].strip(): line[40:].split() for line in shown.out.splitlines()}
     assert lines["network.nodes"] == ["4", "4", "4", "5"]
     assert lines["privacy.epsilon_max"] == ["1", "1", "0.5", "1"]
-    assert "own noise (proven)" in shown.out
+    assert "epsilon of the run, as promised (proven)" in shown.out
+    promised = next(line for line in shown.out.splitlines() if line.startswith("the promised epsilon holds against"))
+    assert promised.count("everyone else, all nodes colluding") == len(runs)
 
 
 def test_compare_speaks_json(runs, wirelessdl_command):

@@ -59,7 +59,7 @@ def test_an_unfinished_run_is_reported_as_far_as_it_was_written(browser, run, tm
             "No privacy noise: the epsilon of every link is infinite",
         ),
         ({"trace": {"links": "evaluated"}}, {"fig-pi"}, "hold 6 of 24 rounds"),
-        ({"scenario": {"rounds": 1}}, set(), "own epsilon of the run"),
+        ({"scenario": {"rounds": 1}}, set(), "epsilon of the run"),
     ],
 )
 def test_a_sentence_replaces_a_figure_of_what_was_not_traced(browser, change, missing, words, tmp_path):

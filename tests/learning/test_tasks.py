@@ -303,7 +303,7 @@ def test_training_that_rests_stops_and_tells_both_epsilons(tmp_path, wirelessdl_
     assert result.code == 0, result.err
     summary = json.loads(next(tmp_path.glob("*/summary.json")).read_text())
     assert summary["rounds"] == summary["stopped"] < 60
-    assert summary["epsilon_own_total"] < summary["epsilon_own_declared"]
+    assert summary["epsilon_own_total"] < summary["epsilon_declared"]
     assert "odometer" in " ".join(result.out.split())
     run = wirelessdl.open_run(next(tmp_path.iterdir()))
     recent = run.rounds.accuracy_mean.dropna().tail(3)
@@ -312,7 +312,7 @@ def test_training_that_rests_stops_and_tells_both_epsilons(tmp_path, wirelessdl_
     declared = wirelessdl.simulate(
         load_scenario("quickstart", overrides=["scenario.rounds=60"]), out=tmp_path / "whole"
     )
-    assert summary["epsilon_own_declared"] == pytest.approx(declared.summary["epsilon_own_total"], rel=0.02)
+    assert summary["epsilon_declared"] == pytest.approx(declared.summary["epsilon_own_total"], rel=0.02)
 
 
 def test_a_run_stopped_while_at_rest_does_not_go_on(tmp_path):
@@ -334,7 +334,7 @@ def test_what_later_plans_would_leak_is_not_promised(tmp_path):
     overrides = ["scenario.rounds=30", "learning.eval_every=1", "learning.stop_after=5", "learning.stop_within=1.0"]
     adaptive = ["power.schedule=adaptive", "power.objective=sum"]
     run = simulate(load_scenario("quickstart", overrides=[*overrides, *adaptive]), out=tmp_path)
-    assert float(run.summary["epsilon_own_declared"]) == float("inf")
+    assert float(run.summary["epsilon_declared"]) == float("inf")
 
 
 def test_changes_of_a_batch_do_not_depend_on_its_padding():

@@ -227,6 +227,7 @@ def test_the_last_evaluation_the_table_and_the_summary_tell_the_same_epsilon(tmp
     summary = lines[-1]
     run = wirelessdl.open_run(next(tmp_path.iterdir()))
     assert evaluations[-1]["epsilon_own_total"] == summary["epsilon_own_total"]
+    assert evaluations[-1]["epsilon_total"] == summary["epsilon_total"] == summary["epsilon_own_total"]
     assert run.rounds["epsilon_own_total"].iloc[-1] == summary["epsilon_own_total"]
     assert run.privacy.loc[run.privacy["view"] == "own", "epsilon_total"].max() == summary["epsilon_own_total"]
     told = run.rounds["epsilon_own_total"]
@@ -238,13 +239,14 @@ def test_the_last_evaluation_the_table_and_the_summary_tell_the_same_epsilon(tmp
 def test_what_every_command_headlines_after_a_stop_is_the_total_of_all_rounds_declared(tmp_path, wirelessdl_command):
     stop = ["learning.eval_every=2", "learning.stop_after=3", "learning.stop_within=1.0", "scenario.rounds=60"]
     run = simulate(load_scenario("quickstart", overrides=stop), out=tmp_path)
-    declared, odometer = run.summary["epsilon_own_declared"], run.summary["epsilon_own_total"]
+    declared, odometer = run.summary["epsilon_declared"], run.summary["epsilon_own_total"]
     assert odometer < 0.9 * declared
     listed = wirelessdl_command("list", str(tmp_path), "--json").out
     assert json.loads(listed.splitlines()[0])["epsilon"] == declared
     twin = shutil.copytree(run.path, tmp_path / "twin")
     compared = json.loads(wirelessdl_command("compare", str(run.path), str(twin), "--json").out)
-    assert compared["runs"][0]["epsilon_own"] == declared
+    assert compared["runs"][0]["epsilon"] == declared
+    assert compared["runs"][0]["epsilon_total"] == odometer
     assert compared["runs"][0]["epsilon_own_total"] == odometer
     table = wirelessdl_command("compare", str(run.path), str(twin)).out
     assert "every epsilon protects" in table
@@ -314,7 +316,7 @@ def test_what_an_interrupted_run_is_listed_with_covers_its_last_round(tmp_path, 
     (listed,) = map(json.loads, wirelessdl_command("list", str(tmp_path), "--json").out.splitlines())
     assert listed["round"] == 79
     assert listed["epsilon"] == run.rounds["epsilon_own_bound"].iloc[-1]
-    assert final_figures(run)["epsilon_own"] == listed["epsilon"]
+    assert final_figures(run)["epsilon"] == listed["epsilon"]
     assert listed["epsilon"] > run.rounds["epsilon_own_total"].dropna().iloc[-1]
 
 
@@ -325,7 +327,7 @@ def test_a_run_without_noise_is_listed_with_no_finite_epsilon(tmp_path, wireless
         simulate(scenario, out=tmp_path, on_round=done.append, should_stop=lambda: len(done) >= 20)
     run = wirelessdl.open_run(next(tmp_path.iterdir()))
     assert run.rounds["epsilon_own_total"].dropna().iloc[-1] == math.inf
-    assert math.isinf(final_figures(run)["epsilon_own"])
+    assert math.isinf(final_figures(run)["epsilon"])
     assert "inf" in wirelessdl_command("list", str(tmp_path)).out
 
 
@@ -352,7 +354,7 @@ def test_what_a_stopped_run_declares_covers_gradients_that_waited(tmp_path):
         "learning.eval_every=1",
     ]
     stops = [*overrides, "learning.stop_after=2", "learning.stop_within=1.0"]
-    declared = simulate(load_scenario("quickstart", overrides=stops), out=tmp_path).summary["epsilon_own_declared"]
+    declared = simulate(load_scenario("quickstart", overrides=stops), out=tmp_path).summary["epsilon_declared"]
     whole = simulate(load_scenario("quickstart", overrides=overrides), out=tmp_path).summary["epsilon_own_total"]
     assert float(declared) >= whole
 
@@ -362,4 +364,4 @@ def test_a_stopped_run_declares_what_a_whole_one_ends_with(tmp_path):
     stopped = simulate(load_scenario("quickstart", overrides=stops), out=tmp_path)
     whole = simulate(load_scenario("quickstart", overrides=["scenario.rounds=30"]), out=tmp_path)
     assert stopped.summary["stopped"] < 30
-    assert stopped.summary["epsilon_own_declared"] == pytest.approx(whole.summary["epsilon_own_total"], rel=1e-9)
+    assert stopped.summary["epsilon_declared"] == pytest.approx(whole.summary["epsilon_own_total"], rel=1e-9)

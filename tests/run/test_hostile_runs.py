@@ -64,6 +64,7 @@ TABLES = {
     "class counts of different lengths": first("clients", "class_counts", [1]),
     "negative class counts": every("clients", "class_counts", [-5, -5, -5]),
     "events of node 10^9": parts("events", lambda table: column(table, "node", [10**9] * table.num_rows)),
+    "half of the noise is its own": every("nodes", "own_share", 0.5),
     "smaller totals in privacy": every("privacy", "epsilon_total", 1e-3),
 }
 SURROGATE = "\ud800"
@@ -72,6 +73,9 @@ DOCUMENTS = {
     "summary rounds a table": document("summary.json", rounds={"a": 1}),
     "summary rounds null": document("summary.json", rounds=None),
     "summary rounds 10^18": document("summary.json", rounds=10**18),
+    "summary promised epsilon a word": document("summary.json", epsilon_total="abc"),
+    "summary promised epsilon missing": document("summary.json", epsilon_total=...),
+    "summary adversary of another": document("summary.json", adversary="any one node that hears every transmission"),
     "summary epsilon a word": document("summary.json", epsilon_own_total="abc"),
     "summary epsilon a list": document("summary.json", epsilon_own_total=[1]),
     "summary epsilon missing": document("summary.json", epsilon_own_total=...),
@@ -94,6 +98,8 @@ DOCUMENTS = {
     "scenario batch size 0": scenario("learning.batch_size", 0),
     "scenario of 2^31 nodes": scenario("network.nodes", 2**31),
     "scenario of 2^40 rounds": scenario("scenario.rounds", 2**40),
+    "scenario of pairwise noise": scenario("privacy.noise", "pairwise"),
+    "scenario of passes": scenario("radio.mixing_passes", 3),
     "scenario rho zero": scenario("privacy.rho", 0.0),
     "scenario rho a million": scenario("privacy.rho", 1e6),
     "scenario delta one": scenario("privacy.delta_total", 1.0),
