@@ -177,7 +177,7 @@ def test_epochs_go_by_the_round_of_the_gradient_and_survive_a_checkpoint():
     squares = [3 * 0.25 + 0.81, 4 * 0.25]
     expected = [total_epsilon(1 / np.sqrt(s), 1.0, 1, delta=1e-4, accountant="gdp") for s in squares]
     np.testing.assert_allclose(whole.own_bound(), expected, rtol=1e-9)
-    ahead = whole.own.after(np.array([0.5, 0.5]), 1e-4)
+    ahead = whole.own.accountant.after(np.array([0.5, 0.5]), 1e-4)
     np.testing.assert_allclose(ahead, expected)  # one more of the same epoch costs nothing
 
 

@@ -194,8 +194,8 @@ def test_a_long_run_is_stopped_at_the_release_its_budget_was_made_for():
     budget = exact(0.2, {0.5: 200})
     for held, over in ((199, False), (200, True)):
         ledger = Ledger(terms(), RATES[1:2])
-        ledger._own_counts.restore(np.array([[cell + 1], [held]]))
-        ledger.own.total[:] = np.inf  # a running bound that decides nothing
+        ledger.own.counts.restore(np.array([[cell + 1], [held]]))
+        ledger.own.accountant.total[:] = np.inf  # a running bound that decides nothing
         assert ledger.promised.exhausted(np.array([0.5]), budget)[0] == over
 
 
@@ -301,8 +301,8 @@ def test_a_ledger_that_charges_less_is_noticed():
     assert ledger.charges_at_least(ledger_of([[0.5, 0.6, 0.4], [0.3, 0.3, 0.3]])).tolist() == [True, False, True]
     assert ledger_of([[0.5, 0.5, 0.5]]).charges_at_least(ledger).tolist() == [False, False, False]
     same_counts = ledger_of(slots)
-    same_counts.own.total *= 1 - 1e-6
+    same_counts.own.accountant.total *= 1 - 1e-6
     assert not same_counts.charges_at_least(ledger).any()
     same_totals = Ledger(terms(), RATES)
-    same_totals.own.total[:] = ledger.own.total
+    same_totals.own.accountant.total[:] = ledger.own.accountant.total
     assert not same_totals.charges_at_least(ledger).any()

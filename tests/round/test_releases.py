@@ -23,11 +23,11 @@ LINKS = Links.from_pairs(np.array([0, 0, 1, 2]), np.array([1, 2, 0, 1]), Geometr
 GAINS = [np.array([0.5, 0.9, 1.4, 0.2]), np.array([1.1, 0.3, 0.6, 0.7])]
 
 
-def releases(protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full_power_radius=None):
+def releases(protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full_power_radius=None, **more):
     pending = PendingGradients(K)
     pending.restore({"gamma": PENDING, "multiplier": MULTIPLIER})
     return Releases(
-        ReleaseTerms(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius), pending
+        ReleaseTerms(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius, **more), pending
     )
 
 
@@ -68,8 +68,34 @@ def test_what_a_transmission_would_leak_is_the_pending_step_over_its_own_noise()
     sigma = np.array([0.9, 1.6, 0.4])
     shift = SENSITIVITY * PENDING * MULTIPLIER
     expected = shift * np.sqrt(ALPHA * POWER_W) / np.sqrt((1 - ALPHA) * POWER_W * sigma**2)
-    np.testing.assert_allclose(releases().own_mu(plan(), sigma), expected, rtol=1e-14)
-    assert releases().own_mu(plan(), sigma)[2] == 0.0  # nothing is pending there
+    np.testing.assert_allclose(releases().promised_mu(plan(), sigma), expected, rtol=1e-14)
+    assert releases().promised_mu(plan(), sigma)[2] == 0.0  # nothing is pending there
+
+
+def test_of_shared_noise_each_view_counts_its_share_and_links_are_left_out():
+    sigma, on_air = np.array([0.9, 1.6, 0.4]), np.array([True, True, False])
+    own, coalition = np.array([0.25, 0.04, 1.0]), np.array([0.64, 0.16, 1.0])
+    shared = replace(plan(), own_share=own, coalition_share=coalition)
+    alone = releases().promised_mu(plan(), sigma)
+    for promised, share in (("own", own), ("coalition", coalition)):
+        terms = releases(promised=promised, counts_links=False)
+        np.testing.assert_allclose(terms.promised_mu(shared, sigma), alone / np.sqrt(share), rtol=1e-14)
+        found = terms.release(7, on_air, frame(), shared, POWER_W, sigma, GAMMA)
+        np.testing.assert_allclose(found.own_mu, on_air * alone / np.sqrt(own), rtol=1e-14)
+        np.testing.assert_allclose(found.coalition_mu, on_air * alone / np.sqrt(coalition), rtol=1e-14)
+        assert np.isnan(found.link_mu).all()
+        assert len(found.link_mu) == len(LINKS)
+    assert released(releases(), sigma).coalition_mu is None
+
+
+def test_power_of_passes_is_set_by_public_numbers_and_never_above_the_budget():
+    sigma, on_air = np.array([0.9, 1.6, 0.4]), np.array([True, False, True])
+    noise = np.max(on_air * (1 - ALPHA) / ALPHA * sigma**2)
+    for radius in (0.1, 2.0):
+        found = releases(radius=radius).pass_w(plan(), sigma, on_air)
+        np.testing.assert_allclose(found, POWER_W / max(1.0, radius**2 + noise), rtol=1e-14)
+        loud = releases(radius=radius, full_power_radius=radius).pass_w(plan(), sigma, on_air)
+        np.testing.assert_allclose(loud, POWER_W / (radius**2 + noise), rtol=1e-14)
 
 
 def test_full_power_scales_everybody_so_that_the_loudest_uses_its_budget():
@@ -107,7 +133,7 @@ def test_the_paper_prints_links_by_this_rounds_rate_and_the_bound_of_multipliers
     sigma = np.array([0.9, 1.6, 0.4])
     found = released(releases("paper"), sigma)
     np.testing.assert_allclose(found.link_mu, expected_links(SENSITIVITY * GAMMA * THETA, sigma), rtol=1e-14)
-    np.testing.assert_allclose(found.own_mu, releases().own_mu(plan(), sigma), rtol=1e-14)  # own: what is pending
+    np.testing.assert_allclose(found.own_mu, releases().promised_mu(plan(), sigma), rtol=1e-14)  # own: what is pending
 
 
 def test_in_turns_nobody_hides_a_sender_but_itself_and_credited_noise():

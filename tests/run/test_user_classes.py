@@ -14,6 +14,12 @@ from wirelessdl.scenario.loader import parse_scenario
 
 # by scenario key: what a class of each kind does, once it has been counted
 BODIES = {
+    "network.map": """
+    def indoors(self, ground_m):
+        return np.zeros(len(ground_m), bool)
+    def obstructed(self, links):
+        return np.zeros(len(links), bool)
+""",
     "network.placement": """
     def positions(self, nodes, rng):
         return np.column_stack([rng.uniform(0, 100, (nodes, 2)), np.full(nodes, 1.5)])
@@ -46,6 +52,10 @@ BODIES = {
     def load(self):
         x, y = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32), np.arange(200) % 3
         return Dataset("mine", x[:160], y[:160], x[160:], y[160:], classes=3)
+""",
+    "learning.features": """
+    def transform(self, samples):
+        return samples[:, ::-1]
 """,
     "learning.model": """
     def prepare(self):

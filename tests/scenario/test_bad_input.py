@@ -53,7 +53,7 @@ instance = Nothing()
 MISTAKES = [
     ("learning.batch_size=many", 'learning.batch_size is "many"; must be an integer'),
     ("learning.batchsize=3", "unknown key learning.batchsize; did you mean learning.batch_size?"),
-    ("privacy.nodes=3", "unknown key privacy.nodes; did you mean network.nodes?"),
+    ("radio.nodes=3", "unknown key radio.nodes; did you mean network.nodes?"),
     ("nonsense.key=3", "unknown key nonsense; known: channel, energy, faults"),
     (
         "network.topology.kind=erdos-reny",

@@ -61,7 +61,7 @@ class OrientedGradients:
         """`[n, grid^2 (channels + orientations)]` of norm `norm`: intensity of each channel, then each direction.
 
         samples: [n, H, W], [n, channels, H, W], or flat rows of square images, [n, pixels]. Gradients are those of the
-        mean over channels. A black image gives zeros.
+        mean over channels. A black or even image gives zeros.
         """
         images = as_images(samples)
         count, channels, height, width = images.shape
