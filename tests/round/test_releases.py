@@ -68,8 +68,8 @@ def test_what_a_transmission_would_leak_is_the_pending_step_over_its_own_noise()
     sigma = np.array([0.9, 1.6, 0.4])
     shift = SENSITIVITY * PENDING * MULTIPLIER
     expected = shift * np.sqrt(ALPHA * POWER_W) / np.sqrt((1 - ALPHA) * POWER_W * sigma**2)
-    np.testing.assert_allclose(releases().own_mu(plan(), sigma), expected, rtol=1e-14)
-    assert releases().own_mu(plan(), sigma)[2] == 0.0  # nothing is pending there
+    np.testing.assert_allclose(releases().promised_mu(plan(), sigma), expected, rtol=1e-14)
+    assert releases().promised_mu(plan(), sigma)[2] == 0.0  # nothing is pending there
 
 
 def test_full_power_scales_everybody_so_that_the_loudest_uses_its_budget():
@@ -107,7 +107,7 @@ def test_the_paper_prints_links_by_this_rounds_rate_and_the_bound_of_multipliers
     sigma = np.array([0.9, 1.6, 0.4])
     found = released(releases("paper"), sigma)
     np.testing.assert_allclose(found.link_mu, expected_links(SENSITIVITY * GAMMA * THETA, sigma), rtol=1e-14)
-    np.testing.assert_allclose(found.own_mu, releases().own_mu(plan(), sigma), rtol=1e-14)  # own: what is pending
+    np.testing.assert_allclose(found.own_mu, releases().promised_mu(plan(), sigma), rtol=1e-14)  # own: what is pending
 
 
 def test_in_turns_nobody_hides_a_sender_but_itself_and_credited_noise():

@@ -269,8 +269,9 @@ class Engine:
 
     def _silence(self, over_budget: BoolArray) -> None:
         """The step that will now never be sent is taken back, so that nothing shown later depends on it."""
+        view = self.stages.ledger.terms.promised
         for node in np.flatnonzero(over_budget).tolist():
-            words = f"own total would exceed {self.stages.gate.budget:g}: silent from here on"
+            words = f"{view} total would exceed {self.stages.gate.budget:g}: silent from here on"
             self.node_state(self._now_ns, node, "budget", words)
         self.stages.pending.withdraw(over_budget)
 
