@@ -193,3 +193,13 @@ def test_eigenvalues_on_a_circle_get_plain_passes():
 def test_what_makes_no_polynomial_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_parts_of_a_graph_that_never_meet_are_averaged_each_by_itself():
+    """Every polynomial leaves eigenvalue 1 alone, however often it comes: an isolated node costs the others nothing."""
+    inside = np.array([1.0, 0.9, 0.2, -0.4])
+    alone, beside = fitted(6, inside), fitted(6, np.append(inside, [1.0, 1.0 + 1e-15]))
+    assert (alone.before != 0).any()
+    for one, other in zip((alone.heard, alone.kept, alone.before), (beside.heard, beside.kept, beside.before)):
+        np.testing.assert_array_equal(one, other)
+    assert len(fitted(4, np.ones(3))) == 4

@@ -44,7 +44,7 @@ def brute_force(own, pair, size, on_air):
 
 def random_case(seed):
     rng = np.random.default_rng(seed)
-    nodes = int(rng.integers(2, 8))
+    nodes = int(rng.integers(2, 9))
     own = 10 ** rng.uniform(-1, 1, nodes)
     upper = np.triu(10 ** rng.uniform(-1.5, 1.5, (nodes, nodes)) * (rng.random((nodes, nodes)) < 0.7), k=1)
     on_air = rng.random(nodes) < 0.8

@@ -1,18 +1,22 @@
-"""The joint plan of noise that cancels: pair ratio r and how far amplitudes are balanced by power, for the least error.
+"""The joint plan of noise that cancels: pair ratio r and balancing exponent e with the least predicted error.
 
-Given powers, mean gains, the noise that each node needs against a coalition of c, the number of passes and of rounds,
-choose r and e such that the predicted variance of a node's model at the end, per coordinate, is least:
+Given powers, mean gains, the variance V that must stay hidden from a coalition of c, passes and rounds T, choose r and
+e such that the variance of a node's model at the end, per coordinate, is least:
 
-    J(r, e) = T (a^2 + mean thermal) / K-mean part, which adds up over rounds
-            + mean_i D_ii              disagreement, which mixing removes again: D = Q (D + S + T_noise) Q'
+    J(r, e) = mean + apart
 
-    a^2 = V / (1 + (K - 1 - c) r^2 / (1 + r^2))       own variance, from the variance V that must stay hidden
-    N^2 = a^2 (1 + (K - 1) r^2)                        all that a node sends, so alpha = 1 / (1 + N^2 / sigma^2)
-    S   = a^2 I + r^2 a^2 (K I - 1 1')                 covariance of what is sent, over nodes
-    Q   polynomial of A(e) that payload and passes apply, less its consensus part
+    mean  = T (a^2 / K + mu)      variance of the network's mean: every round adds to it, and mixing keeps it
+    apart = trace(D) / K          variance of a node about that mean: D = Q (D + S) Q' + R, which settles
 
-Everything here is public: powers, gains, sizes and settings. Pairs are taken as complete; with groups or neighbours the
-formula has their number of partners.
+    a^2 = V / (1 + (p - c) r^2 / (1 + r^2))     own noise of a node with p partners, c of whom collude
+    N^2 = a^2 (1 + p r^2)                       all noise that a node sends, so alpha = 1 / (1 + N^2 / sigma^2)
+    S   = a^2 (I + (p + 1) r^2 (I - 1 1'/K))    covariance of what is sent, over nodes
+    Q   = P(A(e)) - 1 1'/K                      what payload and passes leave of disagreement; P: their polynomial
+    R, mu   receiver noise of payload and passes: in each node about the mean (diagonal), and in the mean
+
+A(e) comes from the mean gains, amplitudes balanced by power with exponent e, and receiver balancing. Everything here is
+public: powers, gains, sizes and settings. Pairs are taken as complete: S is exact where p = K - 1. Closing passes are
+not counted: they shrink `apart` of whatever is chosen.
 """
 
 from collections.abc import Sequence
@@ -36,8 +40,8 @@ class JointProblem:
     """What the choice rests on.
 
     gain: [links] mean |h|. power_w: [K] W. hidden: variance that must stay hidden, in the model's units; sigma: of eta.
-    partners: of a node with everyone on air. passes: after the payload. thermal_w: receiver noise, W. pass_peak: power
-    of what a node holds, per coordinate, at most, that passes are scaled by, without the noise.
+    partners: of a node with everyone on air. passes: after the payload. thermal_w: receiver noise, W. radius:
+    most that a node holds per coordinate, without the noise; with the noise it sets the scale of passes.
     """
 
     links: Links

@@ -17,7 +17,8 @@ class FrameRelease:
     on_air: [K] which nodes send. gamma, multiplier: [K] learning rate and multiplier of the gradient that each sender's
     model holds, 0 for none. own_mu: [K] mu masked by the sender's own noise only. link_rx, link_tx: [links] receiver
     and sender. link_mu: [links] mu masked by all noise that the receiver hears; NaN where that means nothing.
-    coalition_mu: [K] mu masked by what the coalition does not know, where pairs share noise.
+    coalition_mu: [K] mu masked by what the coalition does not know, where pairs share noise. counts_links: whether what
+    a receiver hears is accounted for at all.
     """
 
     round: int
@@ -29,6 +30,7 @@ class FrameRelease:
     link_tx: IntArray
     link_mu: FloatArray
     coalition_mu: FloatArray | None = None
+    counts_links: bool = True
 
     @property
     def link_number(self) -> IntArray:

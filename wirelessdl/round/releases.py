@@ -114,6 +114,7 @@ class Releases:
             link_rx=channel.heard.rx,
             link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
+            counts_links=terms.counts_links,
         )
 
     @property

@@ -187,7 +187,9 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: flo
         "consensus_distance": fetch([record.result.consensus_distance for record in records]),
         "learning_rate": each(lambda d: d.learning_rate),
         "noise_std": each(lambda d: d.sigma.max()),
-        "epsilon_link_max": _known(each(lambda d: d.link_epsilon.max(initial=0.0))),
+        "epsilon_link_max": _known(
+            each(lambda d: d.link_epsilon.max(initial=0.0) if d.release.counts_links else np.nan)
+        ),
         "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
         "epsilon_own_bound": each(lambda d: d.own_bound.max()),
         "epsilon_own_total": _known(each(lambda d: d.own_total)),

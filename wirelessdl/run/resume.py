@@ -198,8 +198,8 @@ def refuse_changes(
 ) -> None:
     """Raise with the differing keys, unless they are harmless and forced.
 
-    scenario, origin: as they were kept; resolved, now: as they are. spans_run: learning rates are stretched over all
-    rounds, so with another number of rounds they would have been others from the first round on.
+    scenario, origin: as they were kept; resolved, now: as they are. spans_run: the run is made for its number of
+    rounds, so that with another it would have been another from the first round on.
     """
     # both through JSON's eyes: infinities are texts there
     kept = {**dict(leaves(plain(dict(scenario)))), **dict(leaves(_circumstances(origin)))}

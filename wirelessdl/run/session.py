@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.contract import capability
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
 from wirelessdl.learning.runtime import threads
 from wirelessdl.round.engine import Engine, Hooks, Replay
@@ -124,7 +123,7 @@ def resume(
         facts["origin"],
         world.resolved,
         session.origin,
-        spans_run=capability(world.schedule, "spans_run"),
+        spans_run=world.spans_run,
         force=force,
     )
     for key in ("started", "command", "folder"):  # where the run comes from does not change

@@ -14,6 +14,7 @@ from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
+from wirelessdl.contract import capability
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.schedule import Schedule
@@ -117,6 +118,21 @@ class World:
         if math.isinf(total):
             return None
         return release_mu(total, self.scenario.scenario.rounds, self.exposure, self.terms)
+
+    @property
+    def spans_run(self) -> bool:
+        """Whether more rounds would have made it another run from the start, so that it cannot be extended.
+
+        Noise is made for a promised total of all rounds; closing passes were sent in the last one; what is chosen by
+        predicted error is chosen for so many rounds.
+        """
+        scenario = self.scenario
+        chosen = (scenario.privacy.noise == "pairwise" and scenario.privacy.pair_ratio == "auto") or (
+            scenario.power.balance == "partial" and scenario.power.balance_exponent == "auto"
+        )
+        promised = math.isfinite(scenario.privacy.epsilon_total)
+        stretched = bool(capability(self.schedule, "spans_run"))
+        return stretched or promised or chosen or scenario.learning.closing_passes > 0
 
     @property
     def exposure(self) -> Exposure:

@@ -134,6 +134,11 @@ def _require_passes(scenario: "Scenario") -> None:
             f"{key} is {count} without receiver balancing; z follows one averaging, not a row of them: set balance = "
             '"receiver" or "partial", and leave multiplier at "auto"'
         )
+    if scenario.learning.closing_passes and scenario.learning.stop_after:
+        raise ValueError(
+            f"learning.closing_passes is {scenario.learning.closing_passes} with learning.stop_after "
+            f"{scenario.learning.stop_after}; that a round is the last is known only after its passes: set either to 0"
+        )
     if scenario.privacy.credit_thermal:
         raise ValueError(f"{key} is {count} under privacy.credit_thermal; links are not accounted for: set it to false")
 

@@ -1,0 +1,159 @@
+"""The joint plan's forecast, worked out again in plain loops, and against models that are mixed and never trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wirelessdl.chebyshev import fitted, plain, response
+from wirelessdl.links import Geometry, Links
+from wirelessdl.mixing import balanced_air, mix
+from wirelessdl.power.joint import EXPONENTS, RATIOS, JointProblem, choose, forecast
+
+NODES = 6
+
+
+def problem(**changes):
+    rng = np.random.default_rng(4)
+    rx, tx = np.nonzero(~np.eye(NODES, dtype=bool))
+    links = Links(rx, tx, Geometry.at_rest(rng.uniform(0, 100, (NODES, 2))))
+    gain = 10 ** rng.uniform(-5.5, -3.5, len(links))
+    given = JointProblem(
+        links=links,
+        gain=gain,
+        power_w=np.full(NODES, 0.2),
+        hidden=0.3,
+        sigma=0.5,
+        partners=NODES - 1,
+        coalition=2,
+        passes=3,
+        chebyshev=True,
+        thermal_w=1e-13,
+        rounds=40,
+        full_power=False,
+        radius=0.5,
+    )
+    return replace(given, **changes)
+
+
+def parts(given, exponent=0.0):
+    """Weights, receivers' scale and coefficients at full power."""
+    assert exponent == 0.0
+    amplitude = np.sqrt(given.power_w)
+    mixing = mix(given.links, given.gain, amplitude, air=balanced_air(given.links, given.gain, amplitude))
+    count = 1 + given.passes
+    passes = fitted(count, np.linalg.eigvals(mixing.dense)) if given.chebyshev else plain(count)
+    return mixing.dense, mixing.scale, passes
+
+
+def in_loops(given, ratio):
+    """mean and apart of J(r, 0): every entry, pass and round written out."""
+    weights, scale, passes = parts(given)
+    K, p, c = NODES, given.partners, given.coalition
+    a2 = given.hidden / (1 + max(p - c, 0) * ratio**2 / (1 + ratio**2))
+    sent = a2 * (1 + p * ratio**2)
+    alpha = 1 / (1 + sent / given.sigma**2)
+    payload = (alpha * given.radius**2 + (1 - alpha) * given.sigma**2 if given.full_power else 1.0) / alpha
+    again = given.radius**2 + sent if given.full_power else max(1.0, given.radius**2 + sent)
+    # what each node's own number, and each receiver's noise in each pass, become: one unit after the other
+    count = len(passes.heard)
+
+    def through(start, noise):
+        before, y = np.zeros(K), start
+        for k in range(count):
+            heard = weights @ y + noise[k]
+            before, y = y, passes.heard[k] * heard + passes.kept[k] * y + passes.before[k] * before
+        return y
+
+    silence = np.zeros((count, K))
+    whole = np.stack([through(np.eye(K)[j], silence) for j in range(K)], axis=1)
+    variance, of_mean = np.zeros(K), 0.0
+    for k in range(count):
+        for j in range(K):
+            unit = silence.copy()
+            unit[k, j] = scale[j] * np.sqrt(given.thermal_w * (payload if k == 0 else again))
+            got = through(np.zeros(K), unit)
+            variance += got**2
+            of_mean += got.mean() ** 2
+    S = np.zeros((K, K))
+    for i in range(K):
+        for j in range(K):
+            S[i, j] = a2 * ((i == j) * (1 + (p + 1) * ratio**2) - (p + 1) * ratio**2 / K)
+    Q = whole - 1 / K
+    D = np.zeros((K, K))
+    for _ in range(4096):
+        D = Q @ (D + S) @ Q.T + np.diag(np.maximum(variance - of_mean, 0.0))
+    return given.rounds * (a2 / K + of_mean), sum(D[i, i] for i in range(K)) / K, alpha
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.7, 2.0])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"chebyshev": False},
+        {"passes": 0},
+        {"full_power": True},
+        {"coalition": 5},
+        {"partners": 2, "coalition": 1},
+        {"thermal_w": 0.0, "hidden": 3.0},
+    ],
+    ids=str,
+)
+def test_the_forecast_is_the_formula_in_plain_loops(changes, ratio):
+    given = problem(**changes)
+    weights, scale, passes = parts(given)
+    found = forecast(given, response(passes, weights), scale, ratio, 0.0)
+    mean, apart, alpha = in_loops(given, ratio)
+    assert found.mean == pytest.approx(mean, rel=1e-9)
+    assert found.apart == pytest.approx(apart, rel=1e-9)
+    assert found.alpha == pytest.approx(alpha, rel=1e-12)
+    assert found.error == found.mean + found.apart
+
+
+def test_the_choice_is_the_least_of_all_that_were_tried():
+    plan = choose(problem())
+    assert len(plan.tried) == len(RATIOS) * len(EXPONENTS)
+    assert plan.best.error == min(one.error for one in plan.tried)
+    assert plan.best in plan.tried
+    assert (plan.share <= 1.0 + 1e-12).all()
+    assert plan.share.max() == pytest.approx(1.0)
+    again = choose(problem(), (plan.best.ratio,), (plan.best.exponent,))
+    assert again.best.error == plan.best.error
+    np.testing.assert_array_equal(again.share, plan.share)
+
+
+def test_noise_that_nobody_hides_is_not_shared():
+    """Where all partners may collude, pairs only cost power; where few do, they pay."""
+    assert choose(problem(coalition=NODES - 1)).best.ratio == 0.0
+    assert choose(problem(coalition=1, passes=8)).best.ratio > 0.5
+
+
+@pytest.mark.parametrize("thermal_w", [1e-16, 1e-12])
+@pytest.mark.parametrize("ratio", [0.0, 1.4])
+@pytest.mark.parametrize("chebyshev", [True, False])
+def test_mixed_models_part_as_far_as_predicted(ratio, thermal_w, chebyshev):
+    """Models that are sent with noise, mixed and never trained; ten percent: receivers' covariance is a diagonal."""
+    given = problem(thermal_w=thermal_w, chebyshev=chebyshev)
+    weights, scale, passes = parts(given)
+    found = forecast(given, response(passes, weights), scale, ratio, 0.0)
+    rng, size = np.random.default_rng(1), 4000
+    own = np.sqrt(given.own(ratio))
+    payload, again = 1 / found.alpha, max(1.0, given.radius**2 + given.sent(ratio))
+    x, apart = np.zeros((NODES, size)), []
+    for t in range(60):
+        noise = own * rng.standard_normal((NODES, size))
+        for j in range(NODES):
+            for k in range(j):
+                shared = ratio * own * rng.standard_normal(size)
+                noise[j] += shared
+                noise[k] -= shared
+        before, y = np.zeros_like(x), x + noise
+        for k in range(len(passes.heard)):
+            deviation = scale * np.sqrt(given.thermal_w * (again if k else payload))
+            heard = weights @ y + deviation[:, None] * rng.standard_normal((NODES, size))
+            before, y = y, passes.heard[k] * heard + passes.kept[k] * y + passes.before[k] * before
+        x = y
+        if t >= 40:
+            apart.append(np.mean((x - x.mean(axis=0)) ** 2))
+    assert np.mean(apart) == pytest.approx(found.apart, rel=0.1)
