@@ -147,3 +147,21 @@ def test_json_has_the_numbers_of_the_figure(wirelessdl_command, tmp_path):
     plain = json.loads(wirelessdl_command("plan", "quickstart", "--json").out)
     assert (plain["pairs"], plain["passes"], plain["joint"], plain["trade"]) == (None, None, None, [])
     assert plain["epsilon"][0][1] is not None
+
+
+def test_noise_that_leaves_too_little_power_is_one_line_with_the_file(wirelessdl_command, tmp_path):
+    (tmp_path / "six.toml").write_text(FILE)
+    changes = ("--set", "privacy.pair_ratio=100", "--set", "privacy.epsilon_total=0.01", "--set", "privacy.rho=0.1")
+    result = wirelessdl_command("plan", "six.toml", *changes)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "six.toml: pairwise noise leaves node" in result.err
+
+
+def test_pairs_of_neighbours_and_groups_are_previewed_with_everyone_on_air():
+    ring = {"nodes": 6, "topology": {"kind": "ring"}}
+    near = preview_plan(build(scenario(network=ring, privacy={"pairs": "neighbours", "coalition": 1}), device="cpu"))
+    assert near.roster.partners.tolist() == [2] * 6
+    assert "nodes with a link share noise, 2 partners" in cancelling(near, scenario().power)["pairs"]
+    halves = preview_plan(build(scenario(privacy={"pairs": {"groups": 2}, "coalition": 1}), device="cpu"))
+    assert halves.roster.partners.tolist() == [2] * 6
+    np.testing.assert_allclose(halves.plan.epsilon_coalition, halves.plan.problem.epsilon_max, rtol=1e-6)

@@ -87,7 +87,10 @@ def partial_amplitudes(
     if exponent == 0.0:
         return most, ""  # exists on every graph
     weight, reason = balancing_amplitudes(links, gain)
-    if weight is None:
-        return None, reason
+    return (None, reason) if weight is None else (most * part_of_the_way(weight, most, exponent), "")
+
+
+def part_of_the_way(weight: FloatArray, most: FloatArray, exponent: float) -> FloatArray:
+    """Amplitudes of an exponent over the largest ones, `[K]`. weight: [K] those that balance; most: [K] the largest."""
     share = weight / most
-    return most * (share / share.max()) ** exponent, ""
+    return np.asarray((share / share.max()) ** exponent)

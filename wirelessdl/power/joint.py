@@ -27,8 +27,8 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.chebyshev import Passes, Response, fitted, plain, response
 from wirelessdl.links import Links
-from wirelessdl.mixing import balanced_air, mix
-from wirelessdl.power.balance import partial_amplitudes
+from wirelessdl.mixing import Mixing, balanced_air, mix
+from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
 
 RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
@@ -94,25 +94,41 @@ class JointPlan:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Amplitudes of an exponent over those of full power, `[K]`, and the mixing of one pass with them."""
+
+    exponent: float
+    share: FloatArray
+    weights: Mixing
+
+
+def shapes(problem: JointProblem, exponents: Sequence[float]) -> tuple[tuple[Shape, ...], tuple[str, ...]]:
+    """Of those exponents that exist, else of full power, and what failed; the number of passes does not matter."""
+    links, gain, most = problem.links, problem.gain, np.sqrt(problem.power_w)
+    weight, reason = balancing_amplitudes(links, gain) if any(exponents) else (None, "")  # once: a linear program
+    found = []
+    for exponent in exponents if weight is not None else (0.0,):
+        share = np.ones(links.nodes) if weight is None or not exponent else part_of_the_way(weight, most, exponent)
+        mixing = mix(links, gain, most * share, air=balanced_air(links, gain, most * share))
+        found.append(Shape(exponent, share, mixing))
+    return tuple(found), (f"amplitudes are not balanced by power: {reason}",) if reason else ()
+
+
 def choose(
     problem: JointProblem, ratios: Sequence[float] = RATIOS, exponents: Sequence[float] = EXPONENTS
 ) -> JointPlan:
     """The pair ratio and exponent with the least predicted error, of those given."""
-    tried: list[tuple[Forecast, FloatArray]] = []
-    notes: list[str] = []
-    for exponent in exponents:
-        amplitude, reason = partial_amplitudes(problem.links, problem.gain, problem.power_w, exponent)
-        if amplitude is None:
-            notes.append(f"amplitudes are not balanced by power: {reason}")
-            if len(exponents) > 1:
-                continue
-            amplitude, exponent = np.sqrt(problem.power_w), 0.0
-        share = amplitude / np.sqrt(problem.power_w)
-        weights = mix(problem.links, problem.gain, amplitude, air=balanced_air(problem.links, problem.gain, amplitude))
-        mixed = response(_passes(problem, weights.dense), weights.dense)
-        tried += [(forecast(problem, mixed, weights.scale, ratio, exponent), share) for ratio in ratios]
-    best, share = min(tried, key=lambda one: one[0].error)
-    return JointPlan(problem, best, tuple(one for one, _ in tried), share, tuple(dict.fromkeys(notes)))
+    found, notes = shapes(problem, exponents)
+    tried = [(one, shape) for shape in found for one in predict(problem, shape, ratios)]
+    best, shape = min(tried, key=lambda pair: pair[0].error)
+    return JointPlan(problem, best, tuple(one for one, _ in tried), shape.share, notes)
+
+
+def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
+    """J of these amplitudes at every ratio."""
+    mixed = response(_passes(problem, shape.weights.dense), shape.weights.dense)
+    return [forecast(problem, mixed, shape.weights.scale, ratio, shape.exponent) for ratio in ratios]
 
 
 def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: float, exponent: float) -> Forecast:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, choose
+from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.radio.frame import Frame
 from wirelessdl.run.world import World
 from wirelessdl.units import to_s
@@ -63,11 +63,12 @@ def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, 
     """Predicted error at every pair ratio, by number of passes: with the best of the exponents that were tried."""
     exponents = sorted({one.exponent for one in joint.tried})
     ratios = sorted({*RATIOS, joint.best.ratio})
+    possible, _ = shapes(joint.problem, exponents)
     found = []
     for count in sorted({*counts, joint.problem.passes}):
-        tried = choose(replace(joint.problem, passes=count), ratios, exponents).tried
-        best = (min((one for one in tried if one.ratio == r), key=lambda one: one.error) for r in ratios)
-        found.append((count, tuple(best)))
+        problem = replace(joint.problem, passes=count)
+        rows = zip(*(predict(problem, shape, ratios) for shape in possible))
+        found.append((count, tuple(min(row, key=lambda one: one.error) for row in rows)))
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.round.pairing import Roster, roster_of, with_pairs
+from wirelessdl.round.pairing import Roster
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.wiring import make_access, make_observer, make_planner
 from wirelessdl.run.world import World
@@ -77,14 +77,13 @@ def preview_plan(world: World) -> PlanPreview:
         plan = planner.solve_frame(channel)
     if planner.joint is not None:
         plan = replace(plan, notes=tuple(dict.fromkeys((*plan.notes, *planner.joint.notes))))
-    alone, pairs = plan, planner.pairs  # alone: with noise of its own, a sender is hidden from everyone
-    everyone = np.ones(world.nodes, dtype=bool)
-    roster = None if pairs is None else roster_of(pairs, everyone, channel.links)
+    alone = plan  # with noise of its own, a sender is hidden from everyone
+    everyone, sigma = np.ones(world.nodes, dtype=bool), np.full(world.nodes, privacy.rho)
 
     def paired(one: PowerPlan) -> PowerPlan:
-        return one if roster is None else with_pairs(one, roster, np.full(world.nodes, privacy.rho))
+        return planner.paired(one, everyone, channel.links, sigma)[0]
 
-    plan = paired(plan)
+    plan, roster = planner.paired(plan, everyone, channel.links, sigma)
     gamma = world.schedule.rate(1)
     parameters = world.learning.learner.size
     ratio = noise_to_update(plan, privacy.clip_norm, parameters)

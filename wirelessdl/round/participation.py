@@ -9,7 +9,7 @@ from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
-from wirelessdl.round.pairing import Roster, roster_of, with_pairs
+from wirelessdl.round.pairing import Roster
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.releases import Releases
 
@@ -57,14 +57,9 @@ class BudgetGate:
         """Who sends in this frame. sigma: [K] deviation of eta."""
         wanting = self.wanting(round, participation)
         on_air = wanting
-        roster = None
         while True:
             heard = channel.among(on_air, participation.ready)
-            plan = self._planner.plan(heard, sigma)
-            pairs = self._planner.pairs
-            if pairs is not None:
-                roster = roster_of(pairs, on_air, heard.links)
-                plan = with_pairs(plan, roster, sigma)
+            plan, roster = self._planner.paired(self._planner.plan(heard, sigma), on_air, heard.links, sigma)
             if not self.limited:
                 break
             mu = np.where(on_air, self._releases.promised_mu(plan, sigma), 0.0)

@@ -14,7 +14,7 @@ from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.cancelling import Cancelling
-from wirelessdl.round.pairing import PairTerms
+from wirelessdl.round.pairing import PairTerms, Roster, roster_of, with_pairs
 
 Samples = Callable[[Links, FloatArray, int], FloatArray]
 
@@ -114,6 +114,18 @@ class Planner:
         if cancelling is None or cancelling.pairs is None or joint is None:
             return None
         return replace(cancelling.pairs, ratio=joint.best.ratio)
+
+    def paired(
+        self, plan: PowerPlan, on_air: BoolArray, links: Links, sigma: FloatArray
+    ) -> tuple[PowerPlan, Roster | None]:
+        """The plan with the noise that pairs of those on air, `[K]`, take, and the pairs. sigma: [K] of eta."""
+        if self.pairs is None:
+            return plan, None
+        roster = roster_of(self.pairs, on_air, links)
+        try:
+            return with_pairs(plan, roster, sigma), roster
+        except InfeasiblePowerError as error:
+            raise InfeasiblePowerError(f"{self._origin}: {error}") from error
 
     @property
     def latest(self) -> PowerPlan:
