@@ -148,7 +148,8 @@ def _figures(run: Run, terms: Terms) -> Iterator[str]:
         links = run.frame("links", ["round", "rx", "tx", "epsilon"])
         if len(links) and not links[["rx", "tx"]].isin(range(count)).all().all():
             yield f"links: name nodes beyond 0 to {count - 1}"
-        worst = links.groupby("round")["epsilon"].max().reindex(rounds["round"], fill_value=0.0)
+        silent = 0.0 if terms.counts_links else np.nan  # of a round in which nobody heard anybody
+        worst = links.groupby("round")["epsilon"].max().reindex(rounds["round"], fill_value=silent)
         pairs.append(("epsilon_link_max", rounds["epsilon_link_max"], worst))
     for name, one, other in pairs:
         if not np.allclose(one.to_numpy(float), other.to_numpy(float), rtol=_AGREE, equal_nan=True):
