@@ -52,8 +52,9 @@ def test_the_total_is_kept_and_used(case, noise):
     privacy = {**(PAIRWISE if noise == "pairwise" else {}), **({"unit": "node"} if case == "whole nodes" else {})}
     found, own = ends_with({**EXACT, **AMPLIFIED}[case], privacy)
     assert found <= TOTAL
-    # amplified: noise is counted in cells a percent wide: up to four percent of epsilon in small batches
-    assert found == pytest.approx(TOTAL, rel=1e-6 if case in EXACT else 0.04)
+    # amplified: noise is counted in cells a percent wide, which at a sampling rate this small is up to 4% of epsilon
+    unused = 1e-6 if case in EXACT else 0.04 if case == "uneven clients" else 0.03
+    assert found == pytest.approx(TOTAL, rel=unused)
     assert own > 1.05 * found if noise == "pairwise" else own == found
 
 
