@@ -7,6 +7,8 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.links import Geometry, Links
+from wirelessdl.round.pairing import PairTerms, roster_of
 from wirelessdl.scenario.loader import parse_scenario
 
 OWN = {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6}
@@ -66,13 +68,13 @@ def test_transmitted_noise_has_the_covariance_of_the_formula(pairs):
         if pairing.group is None:
             square[pairing.low, pairing.high] = square[pairing.high, pairing.low] = pairing.pair**2
         else:
-            same = pairing.group[:, None] == pairing.group
+            same = (pairing.group[:, None] == pairing.group) & (pairing.group >= 0)
             square = same * ~np.eye(5, dtype=bool) * pairing.pair[:, None] ** 2
         links = {(min(i, j), max(i, j)) for i, j in zip(one.channel.links.rx.tolist(), one.channel.links.tx.tolist())}
         expected = {
             "all": {(i, j) for i in range(5) for j in range(i + 1, 5)},
             "neighbours": links,
-        }.get(pairs if isinstance(pairs, str) else "", {(0, 2), (0, 4), (2, 4), (1, 3)})
+        }.get(pairs if isinstance(pairs, str) else "", {(0, 2), (0, 4), (2, 4)})  # 1 and 3: one may be the coalition
         assert {(i, j) for i, j in zip(*np.nonzero(np.triu(square)))} == expected
         np.testing.assert_allclose(square[square > 0], 1.4**2 * own[np.nonzero(square)[0]] ** 2, rtol=1e-12)
         units.append(sent / own.max())  # in units of one a, that rounds may be put together
@@ -251,3 +253,16 @@ def test_passes_cost_energy_and_no_epsilon(tmp_path):
     assert (closed.nodes.pass_power_w <= 1.0).all()  # the budget, W
     energy = [run.nodes[run.nodes["round"] == 3].energy_tx_j.sum() for run in (none, two, closed)]
     assert energy[0] < energy[1] < energy[2]
+
+
+@pytest.mark.parametrize("pairs", ["all", "neighbours", 1])
+def test_pairs_that_the_coalition_may_hold_altogether_are_not_formed(pairs):
+    links = Links.from_mask(np.ones((5, 5), bool), Geometry.at_rest(np.arange(15.0).reshape(5, 3)))
+    terms = PairTerms(pairs, 2.0, 3, "coalition")
+    few, all_five = np.array([1, 1, 1, 1, 0], dtype=bool), np.ones(5, dtype=bool)
+    unpaired = roster_of(terms, few, links)
+    assert not unpaired.partners.any()
+    assert (unpaired.own_share == 1.0).all()
+    assert len(set(unpaired.joined[few].tolist())) == 4  # each its own noise, none for another's sake
+    assert unpaired.noise(np.arange(1.0, 6.0)).own.tolist() == [1.0, 2.0, 3.0, 4.0, 0.0]
+    assert roster_of(terms, all_five, links).partners.tolist() == [4] * 5

@@ -67,7 +67,7 @@ class Roster:
         """What the learning engine draws. deviation: [K] of all noise that each node sends."""
         own = np.where(self.on_air, deviation * np.sqrt(self.own_share), 0.0)
         # equal among all that are joined but for the last bit, which would not cancel
-        most = np.zeros(len(own))
+        most = np.zeros(2 * len(own))
         np.maximum.at(most, self.joined, own)
         own = np.where(self.on_air, most[self.joined], 0.0)
         pair = self.terms.ratio * (most[self.joined] if self.group is not None else most[self.joined[self.low]])
@@ -79,7 +79,7 @@ class Roster:
 
 
 def roster_of(terms: PairTerms, on_air: BoolArray, links: Links) -> Roster:
-    """The pairs among those on air, `[K]`."""
+    """The pairs among those on air, `[K]`; none where the coalition may hold all partners of all: they hide nothing."""
     nodes, nothing = len(on_air), np.zeros(0, dtype=np.int64)
     if terms.pairs == "neighbours":
         pairs = links.pairs
@@ -88,19 +88,26 @@ def roster_of(terms: PairTerms, on_air: BoolArray, links: Links) -> Roster:
         partners = np.bincount(low, minlength=nodes) + np.bincount(high, minlength=nodes)
         graph = csr_array((np.ones(len(low)), (low, high)), shape=(nodes, nodes))
         joined = connected_components(graph, directed=False)[1].astype(np.int64)
-        return Roster(terms, on_air, partners, joined, None, low, high)
+        most = np.zeros(nodes, dtype=np.int64)
+        np.maximum.at(most, joined, partners)
+        useful = most[joined] > terms.coalition
+        low, high = low[useful[low]], high[useful[low]]
+        joined = np.where(useful, joined, nodes + np.arange(nodes))
+        return Roster(terms, on_air, np.where(useful, partners, 0), joined, None, low, high)
     groups = 1 if terms.pairs == "all" else terms.pairs
     group = np.arange(nodes) % groups
     size = np.bincount(group[on_air], minlength=groups)
-    partners = np.where(on_air, size[group] - 1, 0)
-    return Roster(terms, on_air, partners, group, np.where(on_air, group, -1), nothing, nothing)
+    paired = on_air & (size[group] - 1 > terms.coalition)
+    partners = np.where(paired, size[group] - 1, 0)
+    joined = np.where(paired, group, nodes + np.arange(nodes))
+    return Roster(terms, on_air, partners, joined, np.where(paired, group, -1), nothing, nothing)
 
 
 def with_pairs(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> PowerPlan:
     """The plan with the noise that pairs take: a from what each sender needs by itself. sigma: [K] of eta."""
     needed = np.where(roster.on_air, plan.beta / plan.alpha * sigma**2, 0.0)  # variance that must stay hidden
     own = needed * roster.own_share / roster.promised_share
-    most = np.zeros(len(own))
+    most = np.zeros(2 * len(own))
     np.maximum.at(most, roster.joined, own)
     ratio = most[roster.joined] / (roster.own_share * sigma**2)
     alpha = np.where(roster.on_air, 1.0 / (1.0 + ratio), plan.alpha)
