@@ -107,7 +107,7 @@ def draw(rows: list, path: Path) -> None:
     axis.set_ylim(0.1, 0.92)
     axis.set_xlabel("proven epsilon of the whole run (delta 1e-5)")
     axis.set_ylabel("test accuracy, mean over nodes")
-    axis.legend(loc="lower right", frameon=False, fontsize=8)
+    axis.legend(loc=(0.55, 0.3), frameon=False, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=200)
 
