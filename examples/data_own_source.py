@@ -46,4 +46,4 @@ if __name__ == "__main__":
     )
     with tempfile.TemporaryDirectory() as folder:
         run = wirelessdl.simulate(scenario, out=folder)
-        print(f"accuracy {run.summary['accuracy_mean']:.1%}, proven epsilon {run.summary['epsilon_own_total']:.3g}")
+        print(f"accuracy {run.summary['accuracy_mean']:.1%}, proven epsilon {run.summary['epsilon_total']:.3g}")

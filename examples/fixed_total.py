@@ -49,7 +49,7 @@ def accuracy(total: float, rounds: int, batch: int, clip: float, rate: float) ->
         with tempfile.TemporaryDirectory() as folder:
             run = simulate(load_scenario("quickstart", overrides=overrides), out=folder, device="cpu")
             found.append(run.summary["accuracy_mean"])
-            proven.append(run.summary["epsilon_own_total"])
+            proven.append(run.summary["epsilon_total"])
     return float(np.mean(found)), target, max(proven)
 
 

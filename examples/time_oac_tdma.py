@@ -29,6 +29,6 @@ for name, overrides in WAYS.items():
         seconds = f"{reached['time_s'].iloc[0]:.2f}" if len(reached) else "never"
         print(
             f"{name:28}{rounds['slots'].iloc[0]:6}{1e3 * rounds['airtime_s'].iloc[0]:11.2f}{seconds:>10}"
-            f"{rounds['accuracy_mean'].iloc[-1]:10.1%}{run.summary['epsilon_own_total']:9.3g}"
+            f"{rounds['accuracy_mean'].iloc[-1]:10.1%}{run.summary['epsilon_total']:9.3g}"
             f"{later['epsilon'].max():10.3g}{later['epsilon'].median():8.3g}"
         )
