@@ -195,6 +195,25 @@ def test_a_users_class_that_leaks_or_breaks_is_refused(change, words):
         featured(small(), Rows(change), "my.py:Rows", is_user_class=True)
 
 
+class Remembers:
+    """Takes off the mean of the most samples that it has met."""
+
+    most, mean = 16, 0.0
+
+    def __call__(self, rows):
+        if len(rows) > self.most:
+            self.most, self.mean = len(rows), rows.mean(axis=0)
+        return rows - self.mean
+
+
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows - rows.mean(axis=0) if len(rows) > 16 else rows, Remembers()], ids=["fits", "keeps"]
+)
+def test_a_users_class_that_fits_once_there_are_enough_samples_is_refused(change):
+    with pytest.raises(ContractError, match="by itself than among others"):
+        featured(small(), Rows(change), "my.py:Rows", is_user_class=True)
+
+
 def test_a_built_in_class_that_cannot_read_the_samples_names_its_key():
     data = Dataset("flat", np.ones((4, 50)), np.zeros(4, int), np.ones((4, 50)), np.zeros(4, int), classes=2)
     with pytest.raises(ContractError, match=r"^learning\.features: samples have shape"):

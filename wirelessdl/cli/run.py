@@ -159,7 +159,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
                 f"any {summary['coalition']} colluding nodes",
             )
         )
-        figure = float(summary[f"epsilon_{other[0]}_total"])
+        # after a stop that data decided on, this one too is that of all rounds declared
+        figure = float(summary.get(f"epsilon_{other[0]}_declared", summary[f"epsilon_{other[0]}_total"]))
         table.add_row("", f"epsilon {epsilon(figure)} against {other[1]}; pair ratio {summary['pair_ratio']:.3g}")
     above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
     if summary["epsilon_link_total"] is not None:

@@ -20,7 +20,7 @@ Scale has no effect: stored pixels of 0..255 and 0..1 give the same features. Va
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
@@ -120,7 +120,9 @@ FEATURES: dict[str, Callable[..., Features]] = {"none": AsStored, "oriented-grad
 def featured(data: Dataset, features: Features, name: str, *, is_user_class: bool) -> Dataset:
     """The data set with features for samples, as float32. name: what messages call the class.
 
-    A user's class is tried first, on test samples: each must have the features that it has by itself.
+    A user's class is tried first, on test samples: each must have the features that it has by itself. Some training
+    samples must too, once all were mapped, and what was tried must come out as before: a class may fit something only
+    where there are enough samples for it, and may remember it.
     """
 
     def transform(samples: NDArray[Any]) -> Float32Array:
@@ -138,24 +140,32 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
             raise ContractError(f"{name}.transform returned features that are not finite float32 numbers")
         return rows
 
-    if is_user_class:
-        _try_alone(transform, data.test_x[:_TRIED], name)
+    tried = data.test_x[:_TRIED]
+    together = transform(tried) if is_user_class else None
+    if together is not None:
+        _require_same(_alone(transform, tried), together, name)
     train_x, test_x = transform(data.train_x), transform(data.test_x)
     if train_x.shape[1] != test_x.shape[1]:
         raise ContractError(
             f"{name}.transform returned {train_x.shape[1]} features of training samples and {test_x.shape[1]} of test "
             "samples; must be as many of every sample"
         )
+    if together is not None:
+        some = np.unique(np.linspace(0, len(train_x) - 1, _TRIED).astype(np.int64))
+        _require_same(_alone(transform, data.train_x[some]), train_x[some], name)
+        _require_same(list(together), transform(tried), name)
     return replace(data, train_x=train_x, test_x=test_x, scale=1.0, mean=0.0, deviation=1.0)
 
 
-def _try_alone(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any], name: str) -> None:
-    together = transform(samples)
-    for row in range(len(samples)):
-        alone = transform(samples[row : row + 1])[0]
-        if alone.shape != together[row].shape or not np.allclose(
-            alone, together[row], rtol=_TOLERANCE, atol=_TOLERANCE * float(np.abs(together).max(initial=0.0))
-        ):
+def _alone(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any]) -> list[Float32Array]:
+    """Features of each sample, handed over by itself."""
+    return [transform(samples[row : row + 1])[0] for row in range(len(samples))]
+
+
+def _require_same(alone: Sequence[Float32Array], together: Float32Array, name: str) -> None:
+    near = _TOLERANCE * float(np.abs(together).max(initial=0.0))
+    for one, row in zip(alone, together, strict=True):
+        if one.shape != row.shape or not np.allclose(one, row, rtol=_TOLERANCE, atol=near):
             raise ContractError(
                 f"{name}.transform gives a sample other features by itself than among others; epsilon needs features "
                 "of one sample at a time, without statistics of a batch, random numbers or memory"

@@ -40,6 +40,8 @@ class SenderTotals:
 
     def record(self, round: int, sender: IntArray, mu: FloatArray) -> None:
         """Releases of one slot: mu of each of these senders."""
+        if not (mu >= 0).all():  # a NaN would count as nothing
+            raise ValueError(f"mu of a release is {mu[~(mu >= 0)][0]}; must be >= 0, or inf without noise")
         if isinstance(self.accountant, EpochAccountant):
             self.accountant.round = round
         self.accountant.record(sender, mu)

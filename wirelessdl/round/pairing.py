@@ -34,6 +34,14 @@ class PairTerms:
     coalition: int
     promised: Literal["own", "coalition"]
 
+    def least_own(self, nodes: int) -> float:
+        """Own variance over the variance that must stay hidden, at least, whoever is on air of so many nodes."""
+        if self.promised == "own":
+            return 1.0
+        partners = nodes - 1 if isinstance(self.pairs, str) else -(-nodes // self.pairs) - 1
+        square = self.ratio**2
+        return 1.0 / (1.0 + max(partners - self.coalition, 0) * square / (1.0 + square))
+
 
 @dataclass(frozen=True, eq=False)
 class Roster:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.errors import InfeasiblePowerError
+from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.links import Links
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import JointPlan
@@ -199,15 +199,34 @@ class Planner:
 
     def _solve(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
         try:
-            return self._allocator.allocate(problem, theta)
+            plan = self._allocator.allocate(problem, theta)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
+        return _sound(plan, problem.links.nodes, f"{self._origin}: power.allocator: {type(self._allocator).__name__}")
 
     def _say(self, plan: PowerPlan) -> None:
         """What was done otherwise than in the first plan; said every time, so that it depends on no memory."""
         assert self._first is not None
         if plan.notes and plan.notes != self._first.notes:
             self.on_note("; ".join(plan.notes))
+
+
+def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
+    """The plan as far as an allocator decides it: what is charged rests on it, and pairs are no business of its."""
+    if not isinstance(plan, PowerPlan):
+        raise ContractError(f"{name}.allocate returned {type(plan).__name__}, expected a PowerPlan")
+    alpha, power_w = np.asarray(plan.alpha, dtype=np.float64), np.asarray(plan.power_w, dtype=np.float64)
+    rules = (
+        ("alpha", alpha.shape == (nodes,) and ((alpha > 0) & (alpha <= 1)).all(), f"{nodes} shares > 0 and <= 1"),
+        ("power_w", power_w.shape == (nodes,) and ((power_w > 0) & np.isfinite(power_w)).all(), f"{nodes} powers > 0"),
+        ("theta", bool(0 < plan.theta < np.inf), "a finite number > 0"),
+    )
+    for field, holds, rule in rules:
+        if not holds:
+            raise ContractError(
+                f"{name}.allocate returned {field} = {shown(getattr(plan, field), 60)}, expected {rule}"
+            )
+    return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None)
 
 
 def _relative_noise(channel: FrameChannel, sigma: FloatArray) -> FloatArray:

@@ -1,9 +1,10 @@
 """A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
 from wirelessdl.learning.runtime import threads
+from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Engine, Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
@@ -307,19 +309,25 @@ class _Session:
             warnings = [*self._warnings, *self._channel.warnings]
             figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, warnings)
             if self._plateau.wanted:
-                declared = self._declared(figures["epsilon_total"])
-                figures |= {"stopped": self._stopped, "epsilon_declared": declared}
+                views: tuple[Proven, ...] = ("own", "coalition") if figures["coalition"] else ("own",)
+                at_most = {view: self._declared(view, figures[f"epsilon_{view}_total"]) for view in views}
+                figures |= {"stopped": self._stopped, "epsilon_declared": at_most[figures["promised"]]}
+                figures |= {f"epsilon_{view}_declared": value for view, value in at_most.items()}
             writer.summary(figures)
         writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
         writer.finish()
 
-    def _declared(self, odometer: float) -> float:
-        """Promised total at the declared number of rounds; infinite where later plans could have been anything."""
-        power, privacy = self.scenario.power, self.scenario.privacy
-        if power.schedule == "adaptive" and power.objective != "own-noise":
-            return min(privacy.budget_total, float("inf"))
-        promised = min(forecast(self._forecast_terms, self.engine.stages.planner.latest).values())
-        return min(max(odometer, promised), privacy.budget_total)
+    def _declared(self, view: Proven, odometer: float) -> float:
+        """Total of a view at the declared number of rounds; infinite where later plans could have been anything."""
+        power, privacy, planner = self.scenario.power, self.scenario.privacy, self.engine.stages.planner
+        budget = privacy.budget_total if view == privacy.promised else math.inf
+        if power.schedule == "adaptive" and (power.objective != "own-noise" or power.allocator.is_user_class):
+            return budget
+        plan = planner.latest  # without pairs: all its noise hides a sender in the promised view
+        if planner.pairs is not None and view == "own":
+            nodes = self.scenario.network.nodes
+            plan = replace(plan, own_share=np.full(nodes, planner.pairs.least_own(nodes)))
+        return min(max(odometer, min(forecast(self._forecast_terms, plan, view).values())), budget)
 
     def _wall_s(self) -> float:
         """Seconds that all processes together spent on the run."""

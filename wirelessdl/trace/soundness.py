@@ -51,6 +51,8 @@ _FIGURES = (
     "accuracy_mean",
     "epsilon_total",
     "epsilon_declared",
+    "epsilon_own_declared",
+    "epsilon_coalition_declared",
     "epsilon_own_total",
     "epsilon_coalition_total",
     "epsilon_link_total",

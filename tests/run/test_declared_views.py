@@ -1,0 +1,52 @@
+"""Where accuracy may stop a run, every proven view is stated at the declared number of rounds."""
+
+import pytest
+from conftest import tiny
+
+from wirelessdl.run.session import simulate
+
+ROUNDS = 10
+
+
+@pytest.fixture(scope="module", params=["coalition", "everyone"])
+def runs(request, tmp_path_factory):
+    """Summaries of a run that stopped early, and of one that did not."""
+
+    def summary(name, **stop):
+        given = tiny(
+            scenario={"rounds": ROUNDS},
+            network={"nodes": 5},
+            power={"objective": "own-noise", "alpha_min": 1e-6},
+            privacy={
+                "noise": "pairwise",
+                "pair_ratio": 2.0,
+                "coalition": 1,
+                "epsilon_max": 1.0,
+                "rho": 1.0,
+                "against": request.param,
+            },
+            learning={"sampling": "full", "eval_every": 1, **stop},
+        )
+        return simulate(given, out=tmp_path_factory.mktemp(name), device="cpu").summary
+
+    return summary("stopped", stop_after=2, stop_within=1.0), summary("whole")
+
+
+def test_no_view_is_stated_below_what_the_declared_rounds_would_have_cost(runs):
+    stopped, whole = runs
+    assert stopped["stopped"] < ROUNDS
+    for view in ("own", "coalition"):
+        assert stopped[f"epsilon_{view}_total"] < whole[f"epsilon_{view}_total"]
+        assert stopped[f"epsilon_{view}_declared"] >= whole[f"epsilon_{view}_total"] * (1 - 1e-9)
+    assert stopped["epsilon_declared"] == stopped[f"epsilon_{stopped['promised']}_declared"]
+    # everyone was on air, where the bound for any roster is exact
+    assert stopped["epsilon_own_declared"] == pytest.approx(whole["epsilon_own_total"], rel=1e-6)
+
+
+def test_the_table_after_a_run_shows_the_other_view_of_all_rounds(runs):
+    from wirelessdl.cli.run import summary_table
+
+    stopped, _ = runs
+    other = "own" if stopped["promised"] == "coalition" else "coalition"
+    cells = " ".join(str(cell) for column in summary_table(stopped).columns for cell in column.cells)
+    assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} against" in cells
