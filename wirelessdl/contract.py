@@ -98,6 +98,9 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
         ("cdf", METHOD, None, "cdf(amplitude, links): P(|h| <= amplitude), for channel previews"),
         ("power_correlation", METHOD, None, "power_correlation(links, lag_s): of |h|^2, [lags, links], for previews"),
     ),
+    "network.map": (
+        ("buildings", METHOD, None, "buildings(): left, bottom, width and depth of each, [n, 4] m, for figures"),
+    ),
     "network.topology": (
         ("follows_motion", FLAG, False, "its links are worked out again as nodes move"),
         ("remedy", METHOD, None, "remedy(links, snr_db): what leaves the graph in parts and what would join it, texts"),

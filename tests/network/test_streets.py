@@ -58,6 +58,31 @@ def test_a_building_lies_between_parallel_streets_and_none_along_one():
     assert MAP.obstructed(links).tolist() == [False, False, True]
 
 
+def test_an_antenna_on_a_wall_sees_its_street():
+    left, right, bottom, top = next(buildings())
+    middle = (bottom + top) / 2
+    position = np.array(
+        [
+            [left, middle, 1.5],  # on the left wall
+            [left, bottom + 1, 1.5],  # the same wall
+            [left - 5, top, 1.5],  # in the street before it
+            [right, middle, 1.5],  # on the wall behind
+            [(left + right) / 2, bottom, 1.5],  # around the corner
+        ]
+    )
+    links = Links(np.array([1, 2, 3, 4]), np.zeros(4, dtype=np.int64), Geometry.at_rest(position))
+    assert not MAP.indoors(position[:, :2]).any()
+    assert MAP.obstructed(links).tolist() == [False, False, True, True]
+
+
+def test_buildings_are_those_of_the_definition():
+    left, bottom, width, depth = MAP.buildings().T
+    found = sorted(zip(left, left + width, bottom, bottom + depth))
+    assert np.array(found) == pytest.approx(np.array(sorted(buildings())))
+    centre = np.column_stack([left + width / 2, bottom + depth / 2])
+    assert MAP.indoors(centre).all()
+
+
 def test_nodes_are_placed_in_streets_evenly():
     position = placed(8000)
     assert not MAP.indoors(position[:, :2]).any()
@@ -95,6 +120,28 @@ def test_nodes_turn_as_often_as_asked():
         assert np.mean(turned) == pytest.approx(turn, abs=0.04)
 
 
+@pytest.mark.parametrize("turn", [0.0, 0.4, 1.0])
+def test_nodes_that_are_spread_evenly_stay_so(turn):
+    """Whatever `turn` is, the border streets hold their share of the way: within 4 standard errors after 20 minutes."""
+    count = 3000
+    mobility = Streets(placed(count), np.random.default_rng(5), MAP, speed_mps=(8.0, 14.0), turn=turn)
+    now, (x, y) = mobility.geometry(1200.0), MAP.axes
+    along_x = np.abs(now.velocity_mps[:, 0]) > 0
+    ways = ((y, now.position_m[along_x, 1]), (x, now.position_m[~along_x, 0]))
+    outer = sum(int(np.isin(axis.street(value), (0, axis.blocks)).sum()) for axis, value in ways)
+    share = (2 * 210 + 2 * 260) / (5 * 210 + 3 * 260)
+    assert abs(outer / count - share) < 4 * np.sqrt(share * (1 - share) / count)
+
+
+def test_nodes_that_start_beyond_the_map_go_to_it_and_stay():
+    x, y = MAP.axes
+    beyond = np.array([[x.first - 700.0, y.first, 1.5], [x.first, y.first + y.length + 450.0, 1.5]])
+    mobility = Streets(beyond, np.random.default_rng(6), MAP, speed_mps=10.0)
+    for time_s in (75.0, 200.0, 900.0):
+        ground = mobility.geometry(time_s).position_m[:, :2]
+        assert (np.abs(ground) <= np.array([x.length, y.length]) / 2 + 7.5 + 1e-9).all()
+
+
 def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
     asked = Streets(placed(), np.random.default_rng(3), MAP)
     for time_s in (900.0, 40.0):
@@ -127,3 +174,55 @@ def test_a_map_that_makes_no_sense_is_one_line(wirelessdl_command, tmp_path, cha
     assert answer.code == 2
     assert words in answer.err, answer.err
     assert len(answer.err.strip().splitlines()) == 1
+
+
+OWN_MAP = """
+import numpy as np
+
+class Own:
+    def indoors(self, ground_m):
+        return {indoors}
+
+    def obstructed(self, links):
+        return {obstructed}
+
+    def buildings(self):
+        return {buildings}
+"""
+ANSWERS = {
+    "indoors": "np.zeros(len(ground_m), bool)",
+    "obstructed": "links.distance_m > 50",
+    "buildings": "[[0, 5, 20, 20]]",
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "words"),
+    [
+        ("indoors", "None", "own.py:Own.indoors returned NoneType, expected bool of shape (6,)"),
+        ("indoors", "ground_m > 1e6", "own.py:Own.indoors returned bool of shape (6, 2), expected bool of shape (6,)"),
+        ("indoors", "ground_m[99]", "own.py:Own.indoors raised IndexError"),
+        ("obstructed", "True", "own.py:Own.obstructed returned bool of shape (), expected bool of shape (30,)"),
+        ("obstructed", "links.distance_m", "own.py:Own.obstructed returned float64 of shape (30,), expected bool"),
+        ("obstructed", "[[True], [True, False]]", "own.py:Own.obstructed returned list, expected bool"),
+        ("obstructed", "1 / 0", "own.py:Own.obstructed raised ZeroDivisionError"),
+        ("obstructed", "links.rx > links.tx", "own.py:Own.obstructed returned False for link 1 -> 0 and True for the"),
+        ("buildings", "[[0, 1]]", "own.py:Own.buildings returned shape (1, 2), expected finite metres of shape (n, 4)"),
+        ("buildings", "[[0, 5, 20, 20]]", None),
+    ],
+)
+def test_what_a_map_of_the_users_answers_is_checked(wirelessdl_command, tmp_path, method, answer, words):
+    (tmp_path / "own.py").write_text(OWN_MAP.format(**{**ANSWERS, method: answer}))
+    file, figure = tmp_path / "city.toml", tmp_path / "city.png"
+    file.write_text(
+        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\nplacement = "line"\n'
+        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
+    )
+    found = wirelessdl_command("channel", str(file), "--figure", str(figure))
+    if words is None:
+        assert found.code == 0
+        assert figure.stat().st_size > 0
+        return
+    assert found.code == 2
+    assert words in found.err, found.err
+    assert "Traceback" not in found.err

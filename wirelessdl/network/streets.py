@@ -6,8 +6,8 @@ the whole length of the map; the map is centred on the origin.
     centre lines   x = low_x + i (block_x + street), i = 0 ... columns;   y likewise
     buildings      what lies between the streets
 
-A link crosses a building where the straight line between its ends, seen from above, has points inside one. Heights
-do not count: buildings are higher than every antenna.
+A link crosses a building where the straight line between its ends, seen from above, has points inside one. A wall is
+not inside: an antenna on a wall sees its street. Heights do not count: buildings are higher than every antenna.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ import numpy as np
 from annotated_types import Interval, Len
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.contract import Guard, capability
+from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.network.parameters import Length, Sides
 
@@ -76,6 +78,13 @@ class Manhattan:
             for count, side in zip(blocks, block_m)
         )
 
+    def buildings(self) -> FloatArray:
+        """Left, bottom, width and depth of every building, `[n, 4]` m."""
+        low = [axis.first + axis.pitch * np.arange(axis.blocks) + axis.width / 2 for axis in self.axes]
+        corner = np.stack(np.meshgrid(*low, indexing="ij"), axis=-1).reshape(-1, 2)
+        sides = [axis.pitch - axis.width for axis in self.axes]
+        return np.concatenate([corner, np.broadcast_to(sides, corner.shape)], axis=1)
+
     def indoors(self, ground_m: FloatArray) -> BoolArray:
         """Which points, `[n, 2]` m, lie in a building."""
         x, y = self.axes
@@ -96,8 +105,10 @@ class Manhattan:
         crossed = np.zeros(len(start), dtype=bool)
         for column in range(x.blocks):
             low = x.first + column * x.pitch + x.width / 2
-            enter, leave = np.maximum(left[:, 0], low), np.minimum(right[:, 0], low + x.pitch - x.width)
-            inside = enter <= leave
+            high = low + x.pitch - x.width
+            enter, leave = np.maximum(left[:, 0], low), np.minimum(right[:, 0], high)
+            # a line along y enters and leaves at once, and one that only touches a wall stays outside
+            inside = np.where(run > 0, enter < leave, (low < left[:, 0]) & (left[:, 0] < high))
             one = np.where(run > 0, left[:, 1] + slope * (enter - left[:, 0]), left[:, 1])
             other = np.where(run > 0, left[:, 1] + slope * (leave - left[:, 0]), right[:, 1])
             street = y.street(one)
@@ -106,6 +117,60 @@ class Manhattan:
 
 
 MAPS = {"none": OpenGround, "manhattan": Manhattan}
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedMap:
+    """A map of the user's whose answers are held to the contract; `name` is what messages call it."""
+
+    streets: StreetMap
+    name: str
+
+    def indoors(self, ground_m: FloatArray) -> BoolArray:
+        with Guard(f"{self.name}.indoors"):
+            answer = self.streets.indoors(ground_m)
+        return self._flags("indoors", answer, len(ground_m), "point")
+
+    def obstructed(self, links: Links) -> BoolArray:
+        with Guard(f"{self.name}.obstructed"):
+            answer = self.streets.obstructed(links)
+        crossed = self._flags("obstructed", answer, len(links), "link")
+        either = np.zeros(len(links.pairs), dtype=bool)
+        either[links.pairs.of_link[crossed]] = True
+        one_way = either[links.pairs.of_link] != crossed
+        if one_way.any():
+            first = int(np.argmax(one_way))
+            raise ContractError(
+                f"{self.name}.obstructed returned False for link {links.tx[first]} -> {links.rx[first]} and True for "
+                "the way back; a building is in the way of both: use links.pairs"
+            )
+        return crossed
+
+    def buildings(self) -> FloatArray:
+        """Left, bottom, width and depth of every building, `[n, 4]` m; none where the map does not say."""
+        ask = capability(self.streets, "buildings")
+        if ask is None:
+            return np.zeros((0, 4))
+        with Guard(f"{self.name}.buildings"):
+            found = np.asarray(ask(), dtype=np.float64)
+        if found.ndim != 2 or found.shape[1] != 4 or not np.isfinite(found).all():
+            raise ContractError(
+                f"{self.name}.buildings returned shape {found.shape}, expected finite metres of shape (n, 4): left, "
+                "bottom, width, depth"
+            )
+        return found
+
+    def _flags(self, method: str, answer: object, count: int, of: str) -> BoolArray:
+        try:
+            found = np.asarray(answer)
+        except ValueError:  # rows of different lengths
+            found = np.asarray(None)
+        if found.shape != (count,) or found.dtype != bool:
+            what = f"{found.dtype} of shape {found.shape}" if found.dtype != object else type(answer).__name__
+            raise ContractError(
+                f"{self.name}.{method} returned {what}, expected bool of shape {(count,)}, True or False per {of}"
+            )
+        return found
 
 
 def require_outdoors(streets: StreetMap, position_m: FloatArray) -> None:

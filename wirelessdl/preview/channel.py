@@ -31,6 +31,7 @@ class ChannelPreview:
     state: IntArray  # line of sight of the first frame's links
     connectivity: JointConnectivity | None  # of links that come and go
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
+    buildings_m: FloatArray  # [n, 4] left, bottom, width and depth
 
     @property
     def links(self) -> Links:
@@ -130,7 +131,7 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
         joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
     )
     slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
-    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), state, joint, slot_s)
+    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), state, joint, slot_s, world.buildings_m)
 
 
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:

@@ -5,7 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 
 from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
 from wirelessdl.arrays import FloatArray
@@ -36,6 +36,7 @@ def draw_channel(
 
 
 def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
+    _buildings(axis, found.buildings_m)
     links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
@@ -59,6 +60,14 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     axis.set_ylabel("y in m")
     axis.set_title("First frame, fading averaged out")
     figure.colorbar(drawn, ax=axis, label="gain in dB")
+
+
+def _buildings(axis: Any, buildings_m: FloatArray) -> None:
+    left, bottom, width, depth = buildings_m.T
+    right, top = left + width, bottom + depth
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    # nodes set the limits: a map may reach far beyond them
+    axis.add_collection(PolyCollection(list(corners), facecolors=GREY, alpha=0.2, zorder=0), autolim=False)
 
 
 def _away(node: int, position: FloatArray) -> tuple[float, float]:

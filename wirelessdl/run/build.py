@@ -57,6 +57,7 @@ def build(
         fading=network.fading,
         condition=network.condition,
         snr_db=network.snr_db,
+        buildings_m=network.buildings_m,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
         schedule=learning.schedule,

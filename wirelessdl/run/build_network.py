@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
@@ -13,7 +15,7 @@ from wirelessdl.links import Links
 from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
-from wirelessdl.network.streets import StreetMap, require_outdoors
+from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
 from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
 from wirelessdl.run.registry import Builder
 from wirelessdl.scenario.part import Part
@@ -25,7 +27,10 @@ from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
 
 @dataclass(frozen=True, eq=False)
 class BuiltNetwork:
-    """Where nodes are, what lies between them, and who hears whom at the start. power_w: [K] budgets in W."""
+    """Where nodes are, what lies between them, and who hears whom at the start.
+
+    power_w: [K] budgets in W. buildings_m: [n, 4] left, bottom, width and depth of every building of the map.
+    """
 
     power_w: FloatArray
     mobility: Mobility
@@ -35,6 +40,7 @@ class BuiltNetwork:
     fading: FadingSamples
     condition: ChannelCondition
     snr_db: SnrDb
+    buildings_m: FloatArray
 
 
 def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
@@ -62,9 +68,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     geometry = builder.check("network.mobility", lambda: require_geometry(found, nodes, 0.0, network.mobility.name))
     builder.check("network.mobility", lambda: require_apart(geometry.position_m))
 
-    if streets is not None:
-        builder.check("network.placement", lambda: require_outdoors(streets, geometry.position_m))
-    condition = channel_condition(builder.scenario, streams, streets)
+    # parts of the user's get the map as it is; what the simulator asks of it is checked
+    checked = streets
+    if streets is not None and network.map.is_user_class:
+        checked = CheckedMap(streets, f"network.map: {network.map.name}")
+    if checked is not None:
+        builder.check("network.placement", lambda: require_outdoors(checked, geometry.position_m))
+    buildings_m = (
+        np.zeros((0, 4)) if checked is None else builder.check("network.map", capability(checked, "buildings"))
+    )
+    condition = channel_condition(builder.scenario, streams, checked)
     models = _channel_models(builder, condition)
     channel, fading = Chain(models, streams), FadingSamples(models, condition, streams)
     power_dbm = builder.check(
@@ -83,7 +96,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     links = builder.check("network.topology", lambda: require_links(drawn, nodes))
     if not _changes(builder.scenario, topology):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
-    return BuiltNetwork(dbm_to_w(power_dbm), mobility, topology, links, channel, fading, condition, snr_db)
+    return BuiltNetwork(dbm_to_w(power_dbm), mobility, topology, links, channel, fading, condition, snr_db, buildings_m)
 
 
 def _check_size(builder: Builder) -> None:

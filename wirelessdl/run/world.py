@@ -43,7 +43,7 @@ class World:
 
     power_w: [K] budgets in W. thermal_w: receiver noise in W, 0 where the scenario leaves it out; noise_w: kTBF all the
     same. self_interference: share of its own emission that a node hears. client_indices: samples of each node.
-    offsets: of carriers and timing, None where no two nodes differ.
+    offsets: of carriers and timing, None where no two nodes differ. buildings_m: [n, 4] left, bottom, width and depth.
     """
 
     scenario: Scenario
@@ -56,6 +56,7 @@ class World:
     fading: FadingSamples
     condition: ChannelCondition
     snr_db: SnrDb
+    buildings_m: FloatArray
     csi: Csi
     allocator: PowerAllocator
     schedule: Schedule

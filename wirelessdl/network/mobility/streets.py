@@ -19,7 +19,9 @@ class Streets:
     """Along the streets of network.map at a speed of one's own, drawn once: pedestrians or cars.
 
     speed_mps: [low, high] or one number. turn: probability of leaving the street at a crossing, half to each side;
-    where the street ends, nodes turn. A node keeps its distance to the middle of the street.
+    where the street ends, nodes turn. A node keeps its distance to the middle of the street. Where a street meets the
+    border of the map, half of those who come along the border turn into it, whatever `turn` is: as many as come out of
+    it, so that nodes spread evenly over the streets stay so. Nodes that start beyond the map go to it first.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Streets:
         place = (away[node, along] - (unit[:, 1] - 0.5) * width[along]) / pitch[along]
         ahead, behind = np.floor(place) + 1, np.ceil(place) - 1
         forward = np.where(ahead > last[along], False, (behind < 0) | (unit[:, 2] < 0.5))
-        target = np.where(forward, ahead, behind)
+        target = np.clip(np.where(forward, ahead, behind), 0, last[along])
         self._crossing[node, along] = target
         self._heading = along + np.where(forward, 0, 2)
         self._paths = Paths.from_places(start_m)
@@ -89,7 +91,9 @@ class Streets:
         self._legs += 1
         unit = self._draws.of(self._legs).random((len(self._speed), 2))
         side = np.where(unit[:, 1] < 0.5, 1, 3)
-        heading = np.where(unit[:, 0] < self._turn, (self._heading + side) % 4, self._heading)
+        on, left, right = (self._leads_on((self._heading + quarter) % 4) for quarter in (0, 1, 3))
+        chance = np.where(on & (left != right), 0.5, self._turn)
+        heading = np.where(unit[:, 0] < chance, (self._heading + side) % 4, self._heading)
         for other in ((self._heading + side) % 4, (self._heading + side + 2) % 4, self._heading, self._heading + 2):
             heading = np.where(self._leads_on(heading), heading, other % 4)
         self._heading = heading
