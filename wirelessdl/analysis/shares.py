@@ -3,8 +3,8 @@
     own share         1 / (1 + p r^2)                                   p: partners of the node on air
     coalition share   own share (1 + max(p - c, 0) r^2 / (1 + r^2))     r: pair ratio, c: most nodes that collude
 
-Both are 1 where noise is independent. With pairs of neighbours p is not traced: it must be a whole number, at most
-that of the others on air, which needs r.
+Both are 1 where noise is independent. A group whose other nodes on air may all collude forms no pairs. With pairs of
+neighbours p is not traced: it must be a whole number, at most that of the others on air, which needs r.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def share_problems(run: Run, terms: Terms) -> Iterator[str]:
     on_air = nodes["transmitted"].to_numpy().astype(bool).reshape(-1, count)
     pairs, partners = run.scenario["privacy"]["pairs"], None
     if pairs != "neighbours":
-        partners = _partners(on_air, 1 if pairs == "all" else int(pairs["groups"]))
+        partners = _partners(on_air, 1 if pairs == "all" else int(pairs["groups"]), terms.coalition)
     square = _square(run, own, partners)
     if square is None:  # until a run is done, the ratio that it chose stands nowhere else
         return
@@ -51,11 +51,12 @@ def share_problems(run: Run, terms: Terms) -> Iterator[str]:
         yield "nodes: coalition_share does not follow from own_share and privacy.coalition"
 
 
-def _partners(on_air: BoolArray, groups: int) -> IntArray:
-    """Others on air of the same group, `[rounds, K]`; 0 for a node that is silent."""
+def _partners(on_air: BoolArray, groups: int, coalition: int) -> IntArray:
+    """Others on air of the same group, `[rounds, K]`; 0 for a silent node, and where all may collude."""
     number = np.arange(on_air.shape[1]) % max(groups, 1)
     size = np.stack([on_air[:, number == group].sum(axis=1) for group in np.unique(number)], axis=1)
-    return np.where(on_air, size[:, number] - 1, 0)
+    others = size[:, number] - 1
+    return np.where(on_air & (others > coalition), others, 0)
 
 
 def _square(run: Run, own: FloatArray, partners: IntArray | None) -> float | None:
