@@ -3,8 +3,8 @@
     own share         1 / (1 + p r^2)                                   p: partners of the node on air
     coalition share   own share (1 + max(p - c, 0) r^2 / (1 + r^2))     r: pair ratio, c: most nodes that collude
 
-Both are 1 where noise is independent. With pairs of neighbours p is not traced: it must be a whole number, at most
-that of the others on air, which needs r.
+Both are 1 where noise is independent. A group whose other nodes on air may all collude forms no pairs. With pairs of
+neighbours p is not traced: it must be a whole number, at most that of the others on air, which needs r.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,11 @@ def share_problems(run: Run, terms: Terms) -> Iterator[str]:
 
 
 def _partners(on_air: BoolArray, groups: int, coalition: int) -> IntArray:
+<<<<<<< HEAD
     """Others on air of the same group, `[rounds, K]`; 0 if silent, or if all may be in the coalition."""
+=======
+    """Others on air of the same group, `[rounds, K]`; 0 for a silent node, and where all may collude."""
+>>>>>>> e9360410eeca9784737952069aa6d9226fa9ed51
     number = np.arange(on_air.shape[1]) % max(groups, 1)
     size = np.stack([on_air[:, number == group].sum(axis=1) for group in np.unique(number)], axis=1)
     others = size[:, number] - 1
