@@ -14,7 +14,8 @@ A link whose ends do not move keeps its value. sigma and d_corr follow the loss 
     rma 4 / 8 dB, 37 / 120 m                     sidelink 3 / 4 dB, 10 / 13 m  others 4 dB, 20 m
 
 rma with a line of sight has 6 dB beyond the breakpoint of its loss (TR 38.901 table 7.4.1-1). A vehicle in the way
-(sidelink) shadows like a line of sight: what it adds is part of the loss.
+(sidelink) has the sigma of a line of sight, since what it adds is part of the loss, and the d_corr of none (13 m, TR
+37.885 table 6.2.3-1).
 
 Pairs are independent of each other, although links with a common end see the same obstacles. With
 channel.spatial_consistency S is a field over the places of both ends (field.py): links whose ends lie close together
@@ -75,9 +76,9 @@ class Shadowing(Composable):
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        los = ~self._condition.nlos(links)
+        los = self._condition.los(links)
         level = self._placed(links, los, rng) if self._condition.spatial else self._advance(links, los, rng)
-        return loss_db_to_gain(self._deviation_db(links, los) * level[links.pairs.of_link])
+        return loss_db_to_gain(self._deviation_db(links, ~self._condition.nlos(links)) * level[links.pairs.of_link])
 
     def _placed(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
         """S of every pair by the places of its ends, `[pairs]`."""
