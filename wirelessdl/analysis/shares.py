@@ -52,11 +52,7 @@ def share_problems(run: Run, terms: Terms) -> Iterator[str]:
 
 
 def _partners(on_air: BoolArray, groups: int, coalition: int) -> IntArray:
-<<<<<<< HEAD
     """Others on air of the same group, `[rounds, K]`; 0 if silent, or if all may be in the coalition."""
-=======
-    """Others on air of the same group, `[rounds, K]`; 0 for a silent node, and where all may collude."""
->>>>>>> e9360410eeca9784737952069aa6d9226fa9ed51
     number = np.arange(on_air.shape[1]) % max(groups, 1)
     size = np.stack([on_air[:, number == group].sum(axis=1) for group in np.unique(number)], axis=1)
     others = size[:, number] - 1
