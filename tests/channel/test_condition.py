@@ -212,3 +212,27 @@ def test_conditions_that_contradict_are_one_line(wirelessdl_command, tmp_path, c
     answer = wirelessdl_command("check", str(file))
     assert answer.code == 2
     assert words in answer.err
+
+
+def test_the_line_of_sight_does_not_chatter():
+    """Flips on a walk of 200 m depend on the way, not on how often one looks."""
+    links_of = {}
+    for step in (1.0, 0.05):
+        at = np.arange(0.0, 200.0, step)
+        condition = ChannelCondition("auto", "sidelink-urban", Streams(4), spatial=True)
+        flips = 0
+        for offset in range(12):
+            walk = apart(np.column_stack([at, np.full_like(at, 300.0 * offset)]),
+                         np.column_stack([at, np.full_like(at, 300.0 * offset + 60.0)]))  # fmt: skip
+            flips += int(np.count_nonzero(np.diff(condition.los(walk).astype(int))))
+        links_of[step] = flips
+    assert links_of[1.0] > 20
+    assert links_of[0.05] < 1.3 * links_of[1.0]
+
+
+def test_the_smooth_field_has_its_correlation():
+    steps, reach = np.array([0.0, 2.0, 5.0, 10.0, 20.0]), 10.0
+    links = apart(np.column_stack([steps, np.zeros_like(steps)]), np.tile([80.0, -30.0], (len(steps), 1)))
+    level = np.array([Field(word, smooth=True).pairs(links, reach) for word in range(3000)])
+    assert np.abs(np.corrcoef(level.T)[0] - np.exp(-((steps / reach) ** 2) / 2)).max() < 0.05
+    assert level.std() == pytest.approx(1, abs=0.03)

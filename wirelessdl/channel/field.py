@@ -16,6 +16,9 @@ against d is
 
 of which one term counts unless the ends of both lie together. A value depends on places and the seed alone: not on the
 path taken, the nodes' numbers or which other links exist. Cost: N terms per link.
+
+A field of exponential correlation is rough: it crosses a level again and again on its way. What is decided by a level,
+the line of sight, takes a smooth one, whose wave vectors are normal (of deviation 1 / d).
 """
 
 import numpy as np
@@ -31,14 +34,20 @@ _CHUNK = 8192  # links at a time, so that many links need little memory
 class Field:
     """S of every pair of nodes, at any correlation distance; `word` is its seed of 64 bits."""
 
-    def __init__(self, word: int):
+    def __init__(self, word: int, *, smooth: bool = False):
+        """smooth: correlation exp(-(|dp|^2 + |dq|^2) / (2 d^2)) instead, which crosses a level a few times only."""
         rng = np.random.default_rng(word)
+        self._smooth = smooth
         direction = rng.standard_normal((2, _TERMS, 3))
         direction /= np.linalg.norm(direction, axis=2, keepdims=True)
         # lengths by stratum of their distribution, so that one field alone has the correlation of all of them
         strata = (rng.permuted(np.tile(np.arange(_TERMS), (2, 1)), axis=1) + rng.random((2, _TERMS))) / _TERMS
-        square = scipy.special.betaincinv(1.5, 0.5, strata)
-        self._waves = direction * np.sqrt(square / (1.0 - square))[:, :, None]
+        if smooth:
+            square = 2.0 * scipy.special.gammaincinv(1.5, strata)
+        else:
+            share = scipy.special.betaincinv(1.5, 0.5, strata)
+            square = share / (1.0 - share)
+        self._waves = direction * np.sqrt(square)[:, :, None]
         self._phase = 2.0 * np.pi * rng.random(_TERMS)
         self._turned: dict[float, tuple[Geometry, FloatArray, FloatArray]] = {}
 
@@ -47,8 +56,9 @@ class Field:
         pairs = links.pairs
         first, second = self._turns(links.geometry, distance_m)
         apart = np.zeros(len(pairs))
-        apart[pairs.of_link] = links.distance_m
-        return np.asarray(_products(first, second, pairs) / np.sqrt(_TERMS * (1.0 + np.exp(-2.0 * apart / distance_m))))
+        apart[pairs.of_link] = links.distance_m / distance_m
+        swapped = np.exp(-(apart**2)) if self._smooth else np.exp(-2.0 * apart)  # correlation with the ends swapped
+        return np.asarray(_products(first, second, pairs) / np.sqrt(_TERMS * (1.0 + swapped)))
 
     def _turns(self, geometry: Geometry, distance_m: float) -> tuple[FloatArray, FloatArray]:
         """(cos, sin) of k_n p, and (cos, -sin) of l_n p + phi_n, of every node, `[K, 2 N]` each."""

@@ -90,7 +90,7 @@ class ChannelCondition:
         if not self.spatial:
             return counter_rng.normal(self._words[name], links.pairs.number)
         if name not in self._fields:
-            self._fields[name] = Field(self._words[name])
+            self._fields[name] = Field(self._words[name], smooth=name == "condition")
         return self._fields[name].pairs(links, reach_m)
 
     def _look(self, links: Links) -> IntArray:
