@@ -93,7 +93,8 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
         raise TraceError(f"{shown(run.path)}: the nodes table does not hold {count} rows for every round")
     on_air: BoolArray = nodes["transmitted"].to_numpy().astype(bool).reshape(shape)
     alpha, beta, sent, gamma = (nodes[name].to_numpy().reshape(shape) for name in _COLUMNS[2:])
-    own, coalition = (np.sqrt(nodes[name].to_numpy().reshape(shape)) for name in _SHARES)
+    with np.errstate(invalid="ignore"):
+        own, coalition = (np.sqrt(nodes[name].to_numpy().reshape(shape)) for name in _SHARES)
     rho, aligned = run.scenario["privacy"]["rho"], split.terms.protocol == "hardened"
     no_links = np.zeros(0, dtype=np.int64)
     for row, (number, learning_rate) in enumerate(rate.items()):
@@ -101,13 +102,20 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
         with np.errstate(divide="ignore", invalid="ignore"):
             mu = split.sensitivity * sent[row] * lag * np.sqrt(alpha[row] / beta[row]) / rho
         mu = np.where(on_air[row] & (sent[row] > 0), mu, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own_mu, coalition_mu = mu / own[row], mu / coalition[row]
+        if not (mu >= 0).all() or not (own_mu >= 0).all() or not (coalition_mu >= 0).all():
+            raise TraceError(
+                f"{shown(run.path)}: alpha, beta or shares of the nodes table are no shares of power in round "
+                f"{number}: they were edited"
+            )
         yield FrameRelease(
             round=int(number),
             on_air=on_air[row],
             gamma=gamma[row],
             multiplier=sent[row],
-            own_mu=mu / own[row],
-            coalition_mu=mu / coalition[row] if split.terms.pairwise else None,
+            own_mu=own_mu,
+            coalition_mu=coalition_mu if split.terms.pairwise else None,
             link_rx=no_links,
             link_tx=no_links,
             link_mu=np.zeros(0),
