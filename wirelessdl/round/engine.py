@@ -193,6 +193,10 @@ class Engine:
         release = stages.releases.release(round, air.on_air, air.channel, air.plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, terms.delta)
+        own_bound, own_total = self._totals(round, stages.ledger.own)
+        promised_bound, promised_total = own_bound, own_total
+        if stages.ledger.promised is not stages.ledger.own:
+            promised_bound, promised_total = self._totals(round, stages.ledger.promised)
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
@@ -216,10 +220,10 @@ class Engine:
             link_epsilon=link_epsilon,
             own_epsilon=slot_epsilon(release.own_mu, terms.delta),
             coalition_epsilon=None if release.coalition_mu is None else slot_epsilon(release.coalition_mu, terms.delta),
-            own_bound=stages.ledger.own_bound(),
-            own_total=self._worst_total(round, stages.ledger.own),
-            promised_bound=stages.ledger.promised.bound(),
-            promised_total=self._worst_total(round, stages.ledger.promised),
+            own_bound=own_bound,
+            own_total=own_total,
+            promised_bound=promised_bound,
+            promised_total=promised_total,
             promised=stages.ledger.terms.promised,
         )
 
@@ -242,11 +246,11 @@ class Engine:
     def _evaluated(self, round: int) -> bool:
         return round % self.terms.eval_every == 0 or round == self.terms.rounds
 
-    def _worst_total(self, round: int, view: SenderTotals) -> float:
-        """Proven total of the worst sender; NaN between evaluations."""
+    def _totals(self, round: int, view: SenderTotals) -> tuple[FloatArray, float]:
+        """Proven totals so far, `[K]` by a fast bound, and of the worst sender exactly; NaN between evaluations."""
         if not self._evaluated(round):
-            return float("nan")
-        return float(view.total().max()) if round == self.terms.rounds else view.worst()
+            return view.bound(), float("nan")
+        return view.bound(), float(view.total().max()) if round == self.terms.rounds else view.worst()
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
