@@ -10,9 +10,9 @@ ROUNDS = 10
 
 @pytest.fixture(scope="module", params=["coalition", "everyone"])
 def runs(request, tmp_path_factory):
-    """Summaries of a run that stopped early, and of one that did not."""
+    """A run that stopped early, and one that did not."""
 
-    def summary(name, **stop):
+    def run(name, **stop):
         given = tiny(
             scenario={"rounds": ROUNDS},
             network={"nodes": 5},
@@ -27,13 +27,13 @@ def runs(request, tmp_path_factory):
             },
             learning={"sampling": "full", "eval_every": 1, **stop},
         )
-        return simulate(given, out=tmp_path_factory.mktemp(name), device="cpu").summary
+        return simulate(given, out=tmp_path_factory.mktemp(name), device="cpu")
 
-    return summary("stopped", stop_after=2, stop_within=1.0), summary("whole")
+    return run("stopped", stop_after=2, stop_within=1.0), run("whole")
 
 
 def test_no_view_is_stated_below_what_the_declared_rounds_would_have_cost(runs):
-    stopped, whole = runs
+    stopped, whole = (run.summary for run in runs)
     assert stopped["stopped"] < ROUNDS
     for view in ("own", "coalition"):
         assert stopped[f"epsilon_{view}_total"] < whole[f"epsilon_{view}_total"]
@@ -46,7 +46,15 @@ def test_no_view_is_stated_below_what_the_declared_rounds_would_have_cost(runs):
 def test_the_table_after_a_run_shows_the_other_view_of_all_rounds(runs):
     from wirelessdl.cli.run import summary_table
 
-    stopped, _ = runs
+    stopped = runs[0].summary
     other = "own" if stopped["promised"] == "coalition" else "coalition"
     cells = " ".join(str(cell) for column in summary_table(stopped).columns for cell in column.cells)
     assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} against" in cells
+
+
+def test_comparisons_call_no_odometer_proven(runs):
+    from wirelessdl.analysis.runs import final_figures
+
+    stopped = runs[0]
+    for view in ("own", "coalition"):
+        assert final_figures(stopped)[f"epsilon_{view}_total"] == stopped.summary[f"epsilon_{view}_declared"]
