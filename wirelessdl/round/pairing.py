@@ -23,6 +23,7 @@ from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.learning.records import PairInput
 from wirelessdl.links import Links
 from wirelessdl.power.problem import PowerPlan
+from wirelessdl.privacy.coalition import group_variance
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ class Roster:
     @cached_property
     def coalition_share(self) -> FloatArray:
         """Share of each node's noise variance that hides it from the coalition, `[K]`."""
-        square = self.terms.ratio**2
-        honest = np.maximum(self.partners - self.terms.coalition, 0)
-        return np.asarray((1.0 + honest * square / (1.0 + square)) * self.own_share)
+        return group_variance(1.0, self.terms.ratio, self.partners + 1, self.terms.coalition) * self.own_share
 
     def noise(self, deviation: FloatArray) -> PairInput:
         """What the learning engine draws. deviation: [K] of all noise that each node sends."""
