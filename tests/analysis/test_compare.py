@@ -43,12 +43,12 @@ def test_final_figures_are_the_summarys(runs):
             "accuracy_mean",
             "accuracy_min",
             "epsilon_total",
-            "epsilon_own_total",
             "epsilon_link_total",
             "time_s",
             "wall_s",
         ):
             assert figures[name] == summary[name], name
+        assert figures["epsilon_own"] == summary["epsilon_own_total"]
         for name in ("energy_j", "airtime_s", "epsilon_link_max"):
             assert figures[name] == pytest.approx(summary[name]), name
 

@@ -57,4 +57,4 @@ def test_comparisons_call_no_odometer_proven(runs):
 
     stopped = runs[0]
     for view in ("own", "coalition"):
-        assert final_figures(stopped)[f"epsilon_{view}_total"] == stopped.summary[f"epsilon_{view}_declared"]
+        assert final_figures(stopped)[f"epsilon_{view}"] == stopped.summary[f"epsilon_{view}_declared"]

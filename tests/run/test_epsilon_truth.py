@@ -247,7 +247,7 @@ def test_what_every_command_headlines_after_a_stop_is_the_total_of_all_rounds_de
     compared = json.loads(wirelessdl_command("compare", str(run.path), str(twin), "--json").out)
     assert compared["runs"][0]["epsilon"] == declared
     assert compared["runs"][0]["epsilon_total"] == odometer
-    assert compared["runs"][0]["epsilon_own_total"] == odometer
+    assert compared["runs"][0]["epsilon_own"] == declared
     table = wirelessdl_command("compare", str(run.path), str(twin)).out
     assert "every epsilon protects" in table
     assert "no epsilon covers it" in table

@@ -136,8 +136,8 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "epsilon": _number(headline(summary), promised),
         "epsilon_total": _number(summary.get("epsilon_total"), promised),
         # with a stopping rule an odometer proves nothing: at the declared number of rounds
-        "epsilon_own_total": _number(summary.get("epsilon_own_declared", summary.get("epsilon_own_total")), own),
-        "epsilon_coalition_total": _number(
+        "epsilon_own": _number(summary.get("epsilon_own_declared", summary.get("epsilon_own_total")), own),
+        "epsilon_coalition": _number(
             summary.get("epsilon_coalition_declared", summary.get("epsilon_coalition_total")), coalition
         ),
         "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
@@ -184,8 +184,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     "loss_mean": ("mini-batch loss in the last round (no epsilon covers it)", "{:.3g}"),
     "epsilon": ("epsilon of the run, as promised (proven)", "{:.3g}"),
     "epsilon_total": ("the same, read when the run ended", "{:.3g}"),
-    "epsilon_own_total": ("epsilon of the run against everyone else, all colluding (own, proven)", "{:.3g}"),
-    "epsilon_coalition_total": ("epsilon of the run against the coalition (proven)", "{:.3g}"),
+    "epsilon_own": ("epsilon of the run against everyone else, all colluding (own, proven)", "{:.3g}"),
+    "epsilon_coalition": ("epsilon of the run against the coalition (proven)", "{:.3g}"),
     "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
     "epsilon_promised_max": ("epsilon of one transmission, worst sender, as promised", "{:.3g}"),
     "epsilon_link_max": ("epsilon of one slot, worst link, one antenna in phase", "{:.3g}"),

@@ -117,12 +117,6 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
-def _of_all_rounds(run: Run, view: str, number: dict[str, str]) -> str:
-    """Total of a view: at the declared number of rounds, where a rule may have stopped the run before."""
-    name, declared = f"epsilon_{view}_total", run.summary.get(f"epsilon_{view}_declared")
-    return number[name] if declared is None else formatted(name, float(declared))
-
-
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
     """Headline figures of one run: label, value and a note."""
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
@@ -133,10 +127,10 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
     if promised_view(run) == "coalition":
-        total += f"; against everyone else, all colluding: {_of_all_rounds(run, 'own', number)}"
-    elif number["epsilon_coalition_total"]:
+        total += f"; against everyone else, all colluding: {number['epsilon_own']}"
+    elif number["epsilon_coalition"]:
         coalition = adversary_of("coalition", coalition_of(run))
-        total += f"; against {coalition}: {_of_all_rounds(run, 'coalition', number)}"
+        total += f"; against {coalition}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
     what = "links" if number["epsilon_link_max"] else "senders"
