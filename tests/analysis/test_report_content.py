@@ -73,7 +73,7 @@ def test_mixing_weights_sum_to_one_and_pi_is_their_left_eigenvector(page, run):
     np.testing.assert_allclose(pi @ weight, pi, atol=1e-5)
 
 
-def test_curves_and_totals_are_the_tables(page, run):
+def test_curves_and_totals_are_the_tables(page, run, tmp_path):
     (shown,) = embedded(page)
     evaluated = run.evaluated
     assert shown["learning"]["accuracy"]["round"] == evaluated["round"].tolist()
@@ -84,6 +84,9 @@ def test_curves_and_totals_are_the_tables(page, run):
     totals = {one["name"]: one["epsilon"] for one in shown["totals"]["accountants"]}
     assert totals["pld"] == pytest.approx(own, rel=1e-5)
     assert shown["tradeoff"]["epsilon"][-1] == pytest.approx(max(own), rel=1e-5)
+    assert set(totals) == {"pld"}  # the others take seconds, and come on request
+    (asked,) = embedded(write_report([run.path], tmp_path / "asked.html", accountants=True))
+    assert {"pld", "rdp-wang19", "gdp"} <= {one["name"] for one in asked["totals"]["accountants"]}
     accuracy = run.nodes.dropna(subset="accuracy")["accuracy"].to_numpy().reshape(-1, 5)
     np.testing.assert_allclose(unpacked(shown["learned"]["accuracy"]), accuracy, rtol=1e-6)
 

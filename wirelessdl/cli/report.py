@@ -20,8 +20,11 @@ from wirelessdl.cli.reading import reads_runs
 @click.option(
     "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
 )
+@click.option("--accountants", is_flag=True, help="Also the totals of the other accountants; takes seconds.")
 @reads_runs
-def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None) -> None:
+def command(
+    runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None, accountants: bool
+) -> None:
     """Write one HTML file of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
 
     A run that is not finished gives a report of the rounds written so far. Nothing of a run is executed: reports are
@@ -32,7 +35,7 @@ def command(runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, t
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     if out is None and len(runs) == 1 and not runs[0].is_dir():
         path = Path("report.html")  # the error then names the run, not the file
-    write_report(runs, path)
+    write_report(runs, path, accountants=accountants)
     click.echo(f"report in {path}, {path.stat().st_size / 1e6:.1f} MB")
     _export(runs, csv_folder, tensorboard)
 

@@ -44,10 +44,10 @@ _CLIPPING = {
 }
 
 
-def content_of(run: Run, runs: int) -> dict[str, Any]:
+def content_of(run: Run, runs: int, *, accountants: bool = False) -> dict[str, Any]:
     """Content of one run; `runs` runs share the page, and its size limits."""
     network = network_of(run, runs)
-    curve = privacy_curve(run)
+    curve = privacy_curve(run, others=accountants)
     timeline, note = _timeline(run, runs)
     return {
         "nodes": run.scenario["network"]["nodes"],

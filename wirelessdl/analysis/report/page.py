@@ -31,23 +31,26 @@ from wirelessdl.trace.run import Run
 _HERE = Path(__file__).parent
 
 
-def write_report(paths: Sequence[str | Path], out: Path) -> Path:
-    """A page of these runs, which must have as many nodes each. It is whole or absent."""
+def write_report(paths: Sequence[str | Path], out: Path, *, accountants: bool = False) -> Path:
+    """A page of these runs, which must have as many nodes each. It is whole or absent.
+
+    accountants: also with the totals of the accountants that the scenarios did not name, which takes seconds.
+    """
     if not out.parent.is_dir():
         raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")
     if out.is_dir():
         raise TraceError(f"{out}: is a folder; name a file, such as {out / 'report.html'}")
     runs = open_runs(paths, same_nodes=True)
-    write_text(out, render(runs))
+    write_text(out, render(runs, accountants=accountants))
     return out
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
     """The page as text."""
     from plotly.offline import get_plotlyjs
 
     names = labels(runs)
-    contents = [{"label": name, **content_of(run, len(runs))} for name, run in zip(names, runs)]
+    contents = [{"label": name, **content_of(run, len(runs), accountants=accountants)} for name, run in zip(names, runs)]
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
