@@ -50,7 +50,9 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
     from plotly.offline import get_plotlyjs
 
     names = labels(runs)
-    contents = [{"label": name, **content_of(run, len(runs), accountants=accountants)} for name, run in zip(names, runs)]
+    contents = [
+        {"label": name, **content_of(run, len(runs), accountants=accountants)} for name, run in zip(names, runs)
+    ]
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
