@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,11 @@ def tiny_table(**sections: dict) -> dict:
         table[name] = {**table.get(name, {}), **section}
     table["learning"].setdefault("eval_every", max(2, table["scenario"]["rounds"] // 3))
     return table
+
+
+def mostly_slow(cases: Iterable, *quick: object) -> list:
+    """Cases to parametrize a test with, of which only the quick ones are run by `make test`."""
+    return [pytest.param(case, marks=() if case in quick else pytest.mark.slow) for case in cases]
 
 
 def tiny(**sections: dict) -> Scenario:

@@ -72,6 +72,7 @@ def test_a_sentence_replaces_a_figure_of_what_was_not_traced(browser, change, mi
     assert words in browser.execute_script("return document.body.textContent")
 
 
+@pytest.mark.slow
 def test_the_flagship_fits_into_eight_megabytes(tmp_path):
     scenario = load_scenario("urban_er_k20", overrides=["learning.eval_every=50"])
     run = simulate(scenario, out=tmp_path)

@@ -44,9 +44,9 @@ def test_a_broken_engine_is_caught(broken, monkeypatch, tmp_path, wirelessdl_com
     "sections",
     [
         {"learning": {"sampling": "without-replacement"}},
-        {"learning": {"sampling": "without-replacement", "batch_fraction": 0.25}},
-        {"learning": {"sampling": "shuffled"}},
-        {"learning": {"model": {"model": "mlp", "hidden": [4]}}},
+        pytest.param({"learning": {"sampling": "without-replacement", "batch_fraction": 0.25}}, marks=pytest.mark.slow),
+        pytest.param({"learning": {"sampling": "shuffled"}}, marks=pytest.mark.slow),
+        pytest.param({"learning": {"model": {"model": "mlp", "hidden": [4]}}}, marks=pytest.mark.slow),
         {"privacy": {"epsilon_max": 8.0, "protocol": "paper", "clipping": "batch"}, "power": {"balance": False}},
         {"radio": {"access": "tdma"}},
         {"faults": {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.01}]}}},

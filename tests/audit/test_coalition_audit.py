@@ -75,8 +75,8 @@ def assert_gaussian(ratio, with_canary, mu):
     ("coalition", "sections"),
     [
         (1, {}),
-        (2, {}),
-        (4, {"privacy": {"against": "everyone"}}),
+        pytest.param(2, {}, marks=pytest.mark.slow),
+        pytest.param(4, {"privacy": {"against": "everyone"}}, marks=pytest.mark.slow),
         (1, {"nodes": 6, "privacy": {"pairs": {"groups": 2}}}),
         (2, {"radio": {"mixing_passes": 2}}),
         (1, {"faults": {"crashes": {"kind": "schedule", "events": CRASHES}}}),
@@ -172,7 +172,7 @@ def test_a_closed_form_of_another_law_is_one_line(monkeypatch):
 @pytest.mark.parametrize(
     "sections",
     [
-        {"learning": {"sampling": "without-replacement"}},
+        pytest.param({"learning": {"sampling": "without-replacement"}}, marks=pytest.mark.slow),
         {"privacy": {"pairs": "neighbours"}, "network": {"topology": "ring"}, "radio": {"mixing_passes": 1}},
     ],
     ids=["without-replacement", "ring"],

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, mostly_slow
 
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import checkpoint_round
@@ -17,7 +17,7 @@ from wirelessdl.trace.checkpoint import checkpoint_round
 PATIENCE_S = 300.0
 
 
-@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("ignored", mostly_slow([False, True], False))
 def test_a_terminal_that_goes_away_stops_the_run_after_its_round(ignored, tmp_path):
     """Under nohup, which ignores SIGHUP and writes to a file, the run goes on instead."""
     ours, theirs = pty.openpty()

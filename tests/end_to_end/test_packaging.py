@@ -14,6 +14,7 @@ from conftest import ROOT, command_line
 from wirelessdl.scenario.loader import bundled_scenarios
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_a_bundled_scenario_outside_the_checkout(tmp_path):
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
     subprocess.run([*build, str(ROOT)], check=True, capture_output=True)

@@ -279,6 +279,7 @@ def test_what_was_remembered_survives_an_interruption(tmp_path):
     np.testing.assert_array_equal(whole.rounds.accuracy_mean.dropna(), rest.rounds.accuracy_mean.dropna())
 
 
+@pytest.mark.slow
 def test_a_users_module_learns(tmp_path):
     run = simulate(load_scenario("my_model_k4", overrides=["scenario.rounds=60"]), out=tmp_path)
     assert run.summary["accuracy_mean"] > 0.45

@@ -140,7 +140,7 @@ def test_the_poisson_profile_is_that_of_the_mixture(epsilon, q):
     assert profile(np.array([epsilon]), q, nu, "poisson")[0] == pytest.approx(delta, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize(("nu", "q", "rounds"), [(1.0, 0.1, 60), (3.0, 0.05, 100), (0.5, 0.02, 30)])
+@pytest.mark.parametrize(("nu", "q", "rounds"), [(3.0, 0.05, 100)])
 def test_dp_accounting_still_takes_replace_one_noise_over_one_clipped_gradient(nu, q, rounds):
     """A canary: its PLD of REPLACE_ONE takes noise over C/B, which is 2 nu, and its RDP over 2C/B, which is nu.
 

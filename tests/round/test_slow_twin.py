@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import tiny_table
+from conftest import mostly_slow, tiny_table
 from slow_twin import SlowTwin
 
 from wirelessdl.radio.access import halves
@@ -154,7 +154,16 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("case", TROUBLED)
+# one of each: listening, z exchanged, half duplex, turns
+QUICK = (
+    "late nodes and crashes, listening",
+    "late nodes and crashes, z that gets lost",
+    "half duplex, carriers and timing apart",
+    "one at a time, strangers in the same turn",
+)
+
+
+@pytest.mark.parametrize("case", mostly_slow(TROUBLED, *QUICK))
 def test_engine_equals_the_loops_in_trouble(case, tmp_path):
     table = tiny_table(
         scenario={"rounds": 9, "seed": 11},

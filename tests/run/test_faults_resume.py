@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from conftest import tiny_table
+from conftest import mostly_slow, tiny_table
 from interrupting import HELD, HOLD, assert_same_tables, interrupted, kill_midway
 
 import wirelessdl
@@ -66,7 +66,7 @@ def test_everything_went_wrong_in_it(uninterrupted):
         assert latest[kind] > frames[ROUNDS // 2]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3), 0))
 def test_killed_in_the_midst_of_trouble_equals_uninterrupted(seed, uninterrupted, tmp_path):
     write(tmp_path)
     chance = random.Random(seed)
@@ -85,7 +85,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES, "paper", "tdma"))
 def test_stopped_anywhere_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
     write(tmp_path, **{**CASES[case], "scenario": {"rounds": 60}, "trace": {"checkpoint_every": 10**6}})
     monkeypatch.chdir(tmp_path)

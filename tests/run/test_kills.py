@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny_table
+from conftest import mostly_slow, tiny_table
 from interrupting import (
     PATIENCE_S,
     assert_same_tables,
@@ -47,7 +47,7 @@ def kill_somewhere(folder: Path, seed: int) -> Path:
     return run
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3), 0))
 def test_killed_and_resumed_equals_uninterrupted(seed, uninterrupted, tmp_path):
     run = kill_somewhere(tmp_path, seed)
     assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
