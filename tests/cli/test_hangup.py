@@ -18,7 +18,7 @@ PATIENCE_S = 300.0
 
 
 @pytest.mark.parametrize("ignored", mostly_slow([False, True], False))
-def test_a_terminal_that_goes_away_stops_the_run_after_its_round(ignored, tmp_path):
+def test_a_terminal_that_goes_away_stops_the_run_after_its_round(ignored, tmp_path, request):
     """Under nohup, which ignores SIGHUP and writes to a file, the run goes on instead."""
     ours, theirs = pty.openpty()
     words = (tmp_path / "nohup.out").open("w") if ignored else theirs
@@ -30,8 +30,10 @@ def test_a_terminal_that_goes_away_stops_the_run_after_its_round(ignored, tmp_pa
         stdout=words,
         stderr=words,
         start_new_session=True,
-        preexec_fn=lambda: (_own_terminal(), signal.signal(signal.SIGHUP, signal.SIG_IGN) if ignored else None),
+        # a test runner under nohup hands down that hang-ups are ignored
+        preexec_fn=lambda: (_own_terminal(), signal.signal(signal.SIGHUP, [signal.SIG_DFL, signal.SIG_IGN][ignored])),
     )
+    request.addfinalizer(run.kill)  # no child outlives a test that fails
     os.close(theirs)
     folder = tmp_path / "runs" / "quickstart-s7-r1"
     deadline = time.monotonic() + PATIENCE_S
