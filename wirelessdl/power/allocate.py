@@ -128,8 +128,8 @@ def solve(problem: PowerProblem, *, objective: Objective = "sum", theta: float |
     allocate = _OBJECTIVES[objective]
     if theta is not None or problem.balance:
         bound = float(problem.links.nodes) if theta is None else theta
-        return _verified(PowerPlan(problem, allocate(problem, bound), problem.power_w, bound, 1))
-    return _verified(_fixed_point(problem, allocate))
+        return _verified(PowerPlan(problem, allocate(problem, bound), problem.power_w, bound, 1), objective)
+    return _verified(_fixed_point(problem, objective), objective)
 
 
 def hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatArray:
@@ -141,12 +141,13 @@ def hide_unheard(problem: PowerProblem, alpha: FloatArray, theta: float) -> Floa
     return np.where(unheard, np.minimum(alpha, own), alpha)
 
 
-def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float], FloatArray]) -> PowerPlan:
+def _fixed_point(problem: PowerProblem, objective: Objective) -> PowerPlan:
     """theta <- theta(A(alpha(theta))) from K, until it settles or theta covers what its plan needs.
 
     A step may overshoot to a theta that no split can meet, while a smaller one serves: then halfway back.
     After STEPS theta may only grow.
     """
+    allocate = _OBJECTIVES[objective]
     theta, least, ceiling = float(problem.links.nodes), 0.0, math.inf
     for step in range(1, 4 * STEPS + 1):
         try:
@@ -161,7 +162,10 @@ def _fixed_point(problem: PowerProblem, allocate: Callable[[PowerProblem, float]
         if covered or abs(found - theta) <= SETTLED * theta:
             # shrink onto the larger of the two bounds, so that the target holds at both
             theta = max(theta, found)
-            return PowerPlan(problem, _repaired(problem, alpha, theta), problem.power_w, theta, step)
+            alpha = _repaired(problem, alpha, theta)
+            if objective == "own-noise":
+                alpha = np.minimum(alpha, allocate(problem, theta))
+            return PowerPlan(problem, alpha, problem.power_w, theta, step)
         further = max(theta, found) if step > STEPS or math.isfinite(ceiling) else found
         theta = further if further < ceiling else (theta + ceiling) / 2
     raise InfeasiblePowerError(
@@ -309,7 +313,7 @@ def _power_balanced(problem: PowerProblem, objective: Objective, theta: float | 
             f"node {node} cannot meet epsilon_max={problem.epsilon_max:g} under power balancing: alpha would be "
             f"{alpha[node]:.3g}, below alpha_min={problem.alpha_min:g}; raise epsilon_max or rho, or lower alpha_min"
         )
-    return _verified(plan)
+    return _verified(plan, objective)
 
 
 def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArray, theta: float) -> FloatArray:
@@ -347,13 +351,19 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
     return hide_unheard(problem, np.maximum(alpha / max(1.0, excess), problem.alpha_min), theta)
 
 
-def _verified(plan: PowerPlan) -> PowerPlan:
-    """The plan, after checking that every link meets the target at the plan's theta."""
+def _verified(plan: PowerPlan, objective: Objective) -> PowerPlan:
+    """The plan, after checking that every link, or every sender by its own noise, meets the target at its theta."""
     problem, leak = plan.problem, plan.link_epsilon
     if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
         worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
         raise InfeasiblePowerError(
             f"node {problem.audible.tx[worst]} leaks {leak[worst]:.6g} to node {problem.audible.rx[worst]}, more than "
+            f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
+        )
+    if objective == "own-noise" and not plan.epsilon_own.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
+        node = int(np.argmax(np.where(np.isnan(plan.epsilon_own), math.inf, plan.epsilon_own)))
+        raise InfeasiblePowerError(
+            f"node {node} leaks {plan.epsilon_own[node]:.6g} by its own noise alone, more than "
             f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
         )
     return plan
