@@ -49,7 +49,7 @@ def looks(run, folder):
         ["plot", str(run.path), "--figure", figure, "--out", str(folder / f"{figure}.png")]
         for figure in (*CURVES, *SINGLE)
     )
-    yield ["report", str(run.path), "--csv", str(folder / "csv"), "--tensorboard", str(folder / "tb")]
+    yield ["report", str(run.path), "--accountants", "--csv", str(folder / "csv"), "--tensorboard", str(folder / "tb")]
     yield ["compare", str(run.path), str(other)]
     yield ["compare", str(run.path), str(other), "--json"]
     yield ["list", str(run.path.parent)]
