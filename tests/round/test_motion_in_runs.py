@@ -219,7 +219,7 @@ class Guess:
         ("network.mobility={kind='later.py:Late', how='shape'}", "expected (4, 3)"),
         ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
         ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),
-        ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected a finite estimate"),
+        ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected (12,), one estimate per link"),
     ],
 )
 def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_path, wirelessdl_command):

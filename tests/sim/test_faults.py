@@ -31,6 +31,28 @@ def test_links_below_an_snr_fall_out_and_stay_heard_where_interference_is_physic
     assert 0 < lost < 120
 
 
+def test_nobody_aligns_a_link_that_fell_out_of_the_graph():
+    """Any phase on the circle, like every stranger, in the frames in which it is lost; aligned in the others."""
+    table = tiny_table(
+        scenario={"rounds": 60},
+        network={"nodes": 6},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"power_dbm": 23, "thermal_noise": True, "interference": "physical", "payload_slots": 2},
+        faults={"blockage": {"kind": "snr", "threshold_db": 30.0}},
+        power={"objective": "own-noise"},
+        learning={"dataset": {"kind": "synthetic", "features": 6, "samples": 80, "classes": 3}, "batch_size": 4},
+    )
+    decisions = Watched(table).run().decisions
+    lost = [~d.channel.is_neighbour for d in decisions]
+    for slot in (0, 1):
+        phases = [d.channel.slots[slot].phase_rad for d in decisions]
+        assert all((phase[~gone] == 0).all() for phase, gone in zip(phases, lost) if phase is not None)
+        turned = np.concatenate([phase[gone] for phase, gone in zip(phases, lost) if gone.any()])
+        assert len(turned) > 200
+        for part in (np.cos(turned), np.sin(turned)):
+            assert abs(part.mean()) < 4 / np.sqrt(2 * len(turned))
+
+
 def test_jammers_are_where_and_when_they_say():
     geometry = Geometry.at_rest(np.array([[0.0, 0.0, 1.5], [30.0, 40.0, 1.5]]))
     pulsed = NoiseJammer(power_dbm=-30, from_s=1.0, until_s=5.0, period_s=2.0, on_share=0.5)
@@ -105,8 +127,11 @@ def test_faults_and_policies_may_be_yours(tmp_path):
     ("faults", "words"),
     [
         ({"crashes": "yours.py:Backwards"}, "Backwards.outages gave node 0 an outage at 0.0015 s for 0.001 s"),
-        ({"jammer": "yours.py:Negative"}, "faults.jammer: Negative.noise_w returned shape"),
-        ({"blockage": "yours.py:Many"}, r"faults.blockage: Many.blocked returned shape \(3,\), expected finite"),
+        (
+            {"jammer": "yours.py:Negative"},
+            r"faults.jammer: Negative.noise_w returned -1, expected finite numbers >= 0 \(4 of 4\)",
+        ),
+        ({"blockage": "yours.py:Many"}, r"faults.blockage: Many.blocked returned shape \(3,\), expected \(12,\)"),
     ],
 )
 def test_faults_of_yours_are_held_to_their_contract(faults, words, tmp_path):

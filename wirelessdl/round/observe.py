@@ -95,24 +95,26 @@ class Observer:
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
         links = self._graph(geometry)
-        self._require_apart(links, time_s)
         heard, neighbour = self._all_heard(links, geometry) if self._radio.physical else (links, None)
+        self._require_apart(heard, time_s)
         jammer_w = self._jammer_w(geometry, time_s)
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
         slots: list[SlotChannel] = []
-        mean = np.zeros(0)
+        mean, aligned = np.zeros(0), neighbour
+        blocked: BoolArray | None = None
         frame = self._frame.in_round(round, self._rounds)
         for slot in range(frame.all_slots):
             when_s = time_s + to_s(frame.opens_ns(slot))
             here = heard if slot == 0 else heard.at(self._geometry(when_s))
             air = self._parts.channel.gain(here, when_s)
             if slot == 0:
-                mean = air.mean
+                mean, blocked = air.mean, self._blocked(heard, time_s, air.now, jammer_w)
+                if neighbour is not None and blocked is not None:
+                    aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
             key = (round,) if slot == 0 else (round, slot)
             estimate = self._estimate(here, air.now, noise_w, self._streams.draws("radio.csi", *key))
             self._note("radio.csi", estimate)
-            slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, neighbour, key)))
-        blocked = self._blocked(heard, time_s, slots[0].gain, jammer_w)
+            slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, aligned, key)))
         each = frame.slots
         payload, passes = tuple(slots[:each]), tuple(tuple(slots[n : n + each]) for n in range(each, len(slots), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes)
@@ -179,10 +181,16 @@ class Observer:
             if estimate is gain:
                 return gain
             values = np.asarray(estimate, dtype=np.float64)
-        if values.shape != gain.shape or not (np.isfinite(values) & (values >= 0)).all():
+        if values.shape != gain.shape:
             raise ContractError(
-                f"radio.csi: {part.name} returned shape {values.shape}, expected a finite estimate >= 0 for each of "
-                f"{len(links)} links"
+                f"radio.csi: {part.name} returned shape {values.shape}, expected {gain.shape}, one estimate per link"
+            )
+        bad = ~(np.isfinite(values) & (values >= 0))
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise ContractError(
+                f"radio.csi: {part.name} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, "
+                f"expected a finite estimate >= 0 ({int(bad.sum())} of {len(links)} links)"
             )
         return values
 
@@ -239,6 +247,11 @@ def _amounts(name: str, question: Callable[[], Any], shape: tuple[int, ...]) -> 
     """What a fault answers, held to its contract: finite numbers >= 0 of a shape."""
     with Guard(name):
         values = np.asarray(question(), dtype=np.float64)
-    if values.shape != shape or not (np.isfinite(values) & (values >= 0)).all():
-        raise ContractError(f"{name} returned shape {values.shape}, expected finite numbers >= 0 of shape {shape}")
+    if values.shape != shape:
+        raise ContractError(f"{name} returned shape {values.shape}, expected {shape}")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        raise ContractError(
+            f"{name} returned {values[bad][0]:g}, expected finite numbers >= 0 ({int(bad.sum())} of {values.size})"
+        )
     return values
