@@ -1,5 +1,6 @@
 """What a user's topology, mobility or channel answers is held to its contract, in one line that names the culprit."""
 
+import numpy as np
 import pytest
 import tomli_w
 from conftest import refusal, tiny_table
@@ -74,9 +75,68 @@ def test_places_that_are_none_name_the_node(change, words, tmp_path):
     assert words in refusal(path)
 
 
-def test_nodes_that_meet_on_their_way_are_named(tmp_path):
+PLACEMENT = """
+import numpy as np
+
+class Mine:
+    def positions(self, nodes, rng):
+        position = rng.uniform(1, 50, (nodes, 3))
+        {change}
+        return position
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("position[2, 0] = np.nan", "mine.py:Mine: positions() gave node 2 [nan,"),
+        ("position = position[:, :2]", "positions() returned shape (4, 2), expected finite metres of shape (4, 3)"),
+        ("position[1] = position[0]", "positions of nodes 0 and 1 are both"),
+    ],
+)
+def test_starts_that_are_none_name_the_node(change, words, tmp_path):
+    path = written(tmp_path, PLACEMENT.format(change=change), network={"placement": {"kind": "mine.py:Mine"}})
+    line = refusal(path)
+    assert words in line
+    assert "shape (4, 3), expected finite metres of shape (4, 3)" not in line
+
+
+RADIO = """
+import numpy as np
+
+class Loud:
+    def noise_w(self, geometry, time_s):
+        return np.where(np.arange(geometry.nodes) == 1, {value}, 1e-9)
+
+class Guess:
+    symbols = 1
+    def estimate(self, links, gain, power_w, noise_w, rng):
+        return np.where(links.number == links.number[2], {value}, gain)
+"""
+
+
+@pytest.mark.parametrize("value", ["np.nan", "-2.0"])
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"faults": {"jammer": "mine.py:Loud"}}, "Loud.noise_w returned {}, expected finite numbers >= 0 (1 of 4)"),
+        ({"radio": {"csi": "mine.py:Guess"}}, "Guess returned {} for link 3 -> 0, expected a finite estimate >= 0 (1 "),
+    ],
+)
+def test_numbers_that_are_none_are_told(value, section, words, tmp_path):
+    line = refusal(written(tmp_path, RADIO.format(value=value), **section))
+    assert words.format(f"{eval(value, {'np': np}):g}") in line
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [{}, {"network": {"topology": "ring"}, "radio": {"interference": "physical"}, "power": {"objective": "own-noise"}}],
+    ids=["neighbours", "strangers"],
+)
+def test_nodes_that_meet_on_their_way_are_named(sections, tmp_path):
     change = "position[1] = position[3] if time_s > 0 else position[1]"
-    path = written(tmp_path, MOBILITY.format(change=change), network={"mobility": {"kind": "mine.py:Mine"}})
+    network = {"mobility": {"kind": "mine.py:Mine"}, **sections.get("network", {})}
+    path = written(tmp_path, MOBILITY.format(change=change), **{**sections, "network": network})
     with pytest.raises(
         Exception, match=r"mine\.py:Mine has nodes \d and \d at one point at .* s; a link needs a length"
     ):

@@ -75,6 +75,36 @@ def test_an_antenna_on_a_wall_sees_its_street():
     assert MAP.obstructed(links).tolist() == [False, False, True, True]
 
 
+def test_a_wall_is_outside_whatever_its_coordinates_round_to():
+    """Corners and middles of walls of 60 maps with fractions of metres: none indoors, and each sees its street."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        sides, street = np.round(rng.uniform(20, 90, 2), 1), float(np.round(rng.uniform(5, 25), 1))
+        city = Manhattan(tuple(rng.integers(1, 5, 2).tolist()), tuple(sides.tolist()), street)
+        left, bottom, width, depth = city.buildings().T
+        for across, up in ((0, 0.5), (1, 0.5), (0.5, 0), (0.5, 1), (0, 0), (1, 1), (0, 1), (1, 0)):
+            wall = np.column_stack([left + across * width, bottom + up * depth])
+            assert not city.indoors(wall).any()
+            out = np.sign([across - 0.5, up - 0.5]) * street / 3 + rng.uniform(-1, 1, 2) * (
+                np.array([across, up]) == 0.5
+            )
+            position = np.column_stack([np.concatenate([wall, wall + out]), np.full(2 * len(wall), 1.5)])
+            number = np.arange(len(wall))
+            links = Links(number, number + len(wall), Geometry.at_rest(position))
+            assert not city.obstructed(links).any()
+        assert city.indoors(np.column_stack([left + 1e-3, bottom + 1e-3])).all()
+
+
+def test_nodes_that_walk_along_a_wall_stay_outside():
+    city = Manhattan((3, 3), (60.3, 47.9), 13.7)
+    left, bottom, width, depth = city.buildings()[4]
+    start = np.array([[left + 0.3 * width, bottom, 1.5], [left + 0.6 * width, bottom + depth, 1.5]])
+    start = np.concatenate([start, [[left, bottom + 0.4 * depth, 1.5], [left + width, bottom + 0.7 * depth, 1.5]]])
+    mobility = Streets(start, np.random.default_rng(1), city, speed_mps=(8.0, 14.0))
+    for time_s in range(300):
+        assert not city.indoors(mobility.geometry(float(time_s)).position_m[:, :2]).any()
+
+
 def test_buildings_are_those_of_the_definition():
     left, bottom, width, depth = MAP.buildings().T
     found = sorted(zip(left, left + width, bottom, bottom + depth))
@@ -196,6 +226,20 @@ ANSWERS = {
 }
 
 
+@pytest.mark.parametrize("key", ["placement", "mobility"])
+def test_streets_of_a_map_of_the_users_are_not_known(key, wirelessdl_command, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_MAP.format(**ANSWERS))
+    file = tmp_path / "city.toml"
+    file.write_text(
+        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\n{key} = "streets"\n'
+        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
+    )
+    found = wirelessdl_command("check", str(file))
+    assert found.code == 2
+    assert f'network.{key}.kind is "streets"; it follows the grid of map' in found.err
+    assert "network.map is a class of yours" in found.err
+
+
 @pytest.mark.parametrize(
     ("method", "answer", "words"),
     [
@@ -208,7 +252,9 @@ ANSWERS = {
         ("obstructed", "1 / 0", "own.py:Own.obstructed raised ZeroDivisionError"),
         ("obstructed", "links.rx > links.tx", "own.py:Own.obstructed returned False for link 1 -> 0 and True for the"),
         ("buildings", "[[0, 1]]", "own.py:Own.buildings returned shape (1, 2), expected finite metres of shape (n, 4)"),
+        ("buildings", "[[0, 1, np.nan, 2]]", "own.py:Own.buildings returned nan, expected finite metres of shape"),
         ("buildings", "[[0, 5, 20, 20]]", None),
+        ("buildings", "[]", None),
     ],
 )
 def test_what_a_map_of_the_users_answers_is_checked(wirelessdl_command, tmp_path, method, answer, words):

@@ -10,7 +10,7 @@ from annotated_types import Interval
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError
 from wirelessdl.network.parameters import Circle, Length, Span, low_high
-from wirelessdl.network.streets import Manhattan, StreetMap
+from wirelessdl.network.streets import StreetMap, grid_of
 from wirelessdl.network.tables import FindFile, read_table
 
 
@@ -132,9 +132,7 @@ class AlongStreets:
     """Uniform over the streets of network.map, along them and across."""
 
     def __init__(self, streets: StreetMap | None, height_m: Span = 1.5):
-        if not isinstance(streets, Manhattan):
-            raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
-        self._axes, self.height_m = streets.axes, height_m
+        self._axes, self.height_m = grid_of(streets).axes, height_m
         low_high("height_m", height_m)
 
     def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray:
@@ -188,10 +186,16 @@ def require_positions(position_m: object, nodes: int, name: str) -> FloatArray:
         raise ContractError(
             f"network.placement: {name}: positions() returned {type(position_m).__name__}, expected metres"
         ) from None
-    if start_m.shape != (nodes, 3) or not np.isfinite(start_m).all():
+    if start_m.shape != (nodes, 3):
         raise ContractError(
             f"network.placement: {name}: positions() returned shape {start_m.shape}, expected finite metres of shape "
             f"{(nodes, 3)}"
+        )
+    finite = np.isfinite(start_m).all(axis=1)
+    if not finite.all():
+        node = int(np.argmin(finite))
+        raise ContractError(
+            f"network.placement: {name}: positions() gave node {node} {start_m[node].tolist()}, expected finite metres"
         )
     require_apart(start_m)
     return start_m

@@ -47,13 +47,18 @@ class Axis:
         """From the first centre line to the last."""
         return self.pitch * self.blocks
 
+    @property
+    def reach(self) -> float:
+        """From the middle of a street to its walls, and what rounding may add to a place on a wall."""
+        return self.width / 2 + 1e-9 * (1.0 + self.length)
+
     def street(self, value: FloatArray) -> IntArray:
         """Number of the street that each coordinate lies in; -1 between streets."""
         nearest = np.clip(np.rint((value - self.first) / self.pitch), 0, self.blocks)
         away = np.abs(value - self.first - nearest * self.pitch)
         beyond = (value < self.first) | (value > self.first + self.length)
         # beyond the map there are no buildings: its border streets go on outward
-        return np.where((away <= self.width / 2) | beyond, nearest, -1).astype(np.int64)
+        return np.where((away <= self.reach) | beyond, nearest, -1).astype(np.int64)
 
 
 class OpenGround:
@@ -104,8 +109,8 @@ class Manhattan:
         slope = np.divide(right[:, 1] - left[:, 1], run, out=np.zeros_like(run), where=run > 0)
         crossed = np.zeros(len(start), dtype=bool)
         for column in range(x.blocks):
-            low = x.first + column * x.pitch + x.width / 2
-            high = low + x.pitch - x.width
+            low = x.first + column * x.pitch + x.reach
+            high = low + x.pitch - 2 * x.reach
             enter, leave = np.maximum(left[:, 0], low), np.minimum(right[:, 0], high)
             # a line along y enters and leaves at once, and one that only touches a wall stays outside
             inside = np.where(run > 0, enter < leave, (low < left[:, 0]) & (left[:, 0] < high))
@@ -153,10 +158,13 @@ class CheckedMap:
             return np.zeros((0, 4))
         with Guard(f"{self.name}.buildings"):
             found = np.asarray(ask(), dtype=np.float64)
+        if not found.size:
+            return np.zeros((0, 4))
         if found.ndim != 2 or found.shape[1] != 4 or not np.isfinite(found).all():
+            what = f"shape {found.shape}" if np.isfinite(found).all() else f"{found[~np.isfinite(found)][0]:g}"
             raise ContractError(
-                f"{self.name}.buildings returned shape {found.shape}, expected finite metres of shape (n, 4): left, "
-                "bottom, width, depth"
+                f"{self.name}.buildings returned {what}, expected finite metres of shape (n, 4): left, bottom, width, "
+                "depth"
             )
         return found
 
@@ -171,6 +179,18 @@ class CheckedMap:
                 f"{self.name}.{method} returned {what}, expected bool of shape {(count,)}, True or False per {of}"
             )
         return found
+
+
+def grid_of(streets: StreetMap | None) -> Manhattan:
+    """The grid that nodes are placed in and go along. Raises without one: other maps do not say where streets are."""
+    if isinstance(streets, Manhattan):
+        return streets
+    if streets is None:
+        raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
+    raise ValueError(
+        'kind is "streets"; it follows the grid of map = { kind = "manhattan" }, and network.map is a class of yours: '
+        "use a class of yours here too"
+    )
 
 
 def require_outdoors(streets: StreetMap, position_m: FloatArray) -> None:

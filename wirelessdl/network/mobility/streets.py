@@ -9,7 +9,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import KeyedDraws, Span, checked_time, low_high
-from wirelessdl.network.streets import Manhattan, StreetMap
+from wirelessdl.network.streets import StreetMap, grid_of
 
 _MOST = 10_000  # legs of a node from one query to the next
 _STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings, anticlockwise
@@ -32,10 +32,8 @@ class Streets:
         speed_mps: Span = (0.5, 1.5),
         turn: Annotated[float, Interval(ge=0, le=1)] = 0.5,
     ):
-        if not isinstance(streets, Manhattan):
-            raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
         low, high = low_high("speed_mps", speed_mps)
-        self._axes, self._turn, self._draws, self._legs = streets.axes, turn, KeyedDraws(rng), 0
+        self._axes, self._turn, self._draws, self._legs = grid_of(streets).axes, turn, KeyedDraws(rng), 0
         shortest = min(axis.pitch for axis in self._axes)
         if shortest / high < 1e-3:
             raise ValueError(f"speed_mps is up to {high:g}; a block would take less than 1 ms: lower it")
@@ -43,10 +41,11 @@ class Streets:
         pitch = np.array([axis.pitch for axis in self._axes])
         last = np.array([axis.blocks for axis in self._axes])
         width = np.array([axis.width for axis in self._axes])
+        reach = np.array([axis.reach for axis in self._axes])
         away = start_m[:, :2] - first
         line = np.clip(np.rint(away / pitch), 0, last)
         offset = away - line * pitch
-        inside = np.abs(offset) <= width / 2
+        inside = np.abs(offset) <= reach
         if not inside.any(axis=1).all():
             lost = int(np.argmin(inside.any(axis=1)))
             x, y = start_m[lost, :2]
