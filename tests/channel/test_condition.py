@@ -178,6 +178,22 @@ def test_shadowing_and_sight_of_neighbours_agree_where_space_is_consistent():
     assert abs(np.corrcoef(independent)[0, 1]) < 0.1
 
 
+def test_the_kind_of_vehicle_follows_places_where_space_is_consistent():
+    """Far ends half a metre apart have the same vehicle in the way; the share of tall ones stays as asked for."""
+    rng = np.random.default_rng(4)
+    first, second = rng.uniform(0, 5000, (2, 3000, 2))
+    together = apart(np.concatenate([first, first]), np.concatenate([second, second + np.array([0.5, 0.0])]))
+    tall = {
+        spatial: (ChannelCondition("nlosv", "sidelink-urban", Streams(1), spatial=spatial).vehicle_unit(together) < 0.3)
+        for spatial in (True, False)
+    }
+    same = {spatial: np.mean(np.equal(*kind.reshape(2, -1))) for spatial, kind in tall.items()}
+    assert same[True] > 0.97
+    assert same[False] == pytest.approx(0.3**2 + 0.7**2, abs=0.05)
+    # one field's share deviates: the same 64 waves make all of it
+    assert tall[True].mean() == pytest.approx(0.3, abs=0.06)
+
+
 def test_a_static_network_keeps_its_state_and_a_walk_there_and_back_finds_it_again():
     condition = ChannelCondition("auto", "umi-street-canyon", Streams(6), spatial=True)
     shadowing, loss = Shadowing(condition), UmiStreetCanyon(3.5e9, condition, enforce_range=False)

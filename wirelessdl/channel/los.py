@@ -83,14 +83,14 @@ class ChannelCondition:
 
     def vehicle_unit(self, links: Links) -> FloatArray:
         """Which vehicle it is, uniform on (0, 1) per pair, `[links]`."""
-        return np.asarray(counter_rng.uniform(self._words["vehicle_kind"], links.pair)[0])
+        return np.asarray(self._unit("vehicle_kind", links, _OTHERS_M)[links.pairs.of_link])
 
     def _level(self, name: str, links: Links, reach_m: float) -> FloatArray:
         """N(0, 1) of every pair, `[pairs]`: a draw of its own, or of a field over places."""
         if not self.spatial:
             return counter_rng.normal(self._words[name], links.pairs.number)
         if name not in self._fields:
-            self._fields[name] = Field(self._words[name], smooth=name == "condition")
+            self._fields[name] = Field(self._words[name], smooth=name != "vehicle")  # what is decided by a level
         return self._fields[name].pairs(links, reach_m)
 
     def _look(self, links: Links) -> IntArray:
@@ -99,17 +99,18 @@ class ChannelCondition:
         state = np.full(len(links), LOS)
         sidelink = self.loss_model in SIDELINK
         if self.loss_model in LOS_PROBABILITY and (sidelink or self._buildings is None):
-            clear = self._unit(links)[links.pairs.of_link] <= LOS_PROBABILITY[self.loss_model](links.distance_2d_m)
+            unit = self._unit("condition", links, _REACH_M.get(self.loss_model, _OTHERS_M))[links.pairs.of_link]
+            clear = unit <= LOS_PROBABILITY[self.loss_model](links.distance_2d_m)
             state = np.where(clear, LOS, NLOSV if sidelink else NLOS)
         if self._buildings is not None:
             state = np.where(self._buildings.obstructed(links), NLOS, state)
         return np.asarray(state)
 
-    def _unit(self, links: Links) -> FloatArray:
-        """u of every pair, `[pairs]`."""
+    def _unit(self, name: str, links: Links, reach_m: float) -> FloatArray:
+        """Uniform on (0, 1) of every pair, `[pairs]`: a draw of its own, or of a field over places."""
         if not self.spatial:
-            return np.asarray(counter_rng.uniform(self._words["condition"], links.pairs.number)[0])
-        return np.asarray(scipy.special.ndtr(self._level("condition", links, _REACH_M.get(self.loss_model, _OTHERS_M))))
+            return np.asarray(counter_rng.uniform(self._words[name], links.pairs.number)[0])
+        return np.asarray(scipy.special.ndtr(self._level(name, links, reach_m)))
 
 
 def always_in_sight() -> ChannelCondition:
