@@ -116,7 +116,7 @@ class Chain:
             self.models.append(Named(name, f"{prefix}.{name}.{nth}", model))
         self._streams = streams
         self._calls = 0
-        self.warnings: list[str] = []  # of the first gains
+        self.warnings: list[str] = []  # of the first gains that are suspect
         # over all that each model has returned, by its stream: a resumed run must reproduce it
         self.checksums = {named.stream: 0 for named in self.models}
 
@@ -133,7 +133,7 @@ class Chain:
             if not capability(named.model, "small_scale"):
                 mean = mean * factor
                 loudest.append((float(factor.max(initial=0.0)), named.name))
-        if self._calls == 1 and mean.max(initial=0.0) > 1.0:
+        if not self.warnings and mean.max(initial=0.0) > 1.0:
             self.warnings.append(
                 f"channel.models: {max(loudest)[1]} gives an amplitude of {max(loudest)[0]:g}; more is received than "
                 "was sent: is it in dB? return 10 ** (-loss_db / 20)"

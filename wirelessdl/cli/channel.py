@@ -129,6 +129,7 @@ def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
         "connectivity": None if found.connectivity is None else asdict(found.connectivity),
+        "warnings": world.channel.warnings,
         "links": [dict(zip(columns, row)) for row in rows],
     }
 
@@ -151,6 +152,8 @@ def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Tab
     table.add_row("in time", coherence(world))
     if found.connectivity is not None:
         table.add_row("graph", str(found.connectivity))
+    for warning in world.channel.warnings:
+        table.add_row("warning", warning)
     return table
 
 
@@ -158,9 +161,10 @@ def _sight(world: "World", found: "ChannelPreview") -> str:
     """In which states the links are, in words; nothing where all are in sight by definition."""
     if not world.condition.matters:
         return ""
-    vehicles = np.mean(found.state == NLOSV)
+    sight, vehicles = np.mean(found.state == LOS), np.mean(found.state == NLOSV)
     behind = f", {vehicles:.0%} behind a vehicle" if vehicles else ""
-    return f"; at the start {np.mean(found.state == LOS):.0%} in line of sight{behind}"
+    corner = f", {1 - sight - vehicles:.0%} around a corner" if world.scenario.network.map.name != "none" else ""
+    return f"; at the start {sight:.0%} in line of sight{behind}{corner}"
 
 
 def _spread(values: Any, unit: str) -> str:

@@ -35,7 +35,7 @@ def command(
     found = preview_plan(world)
     facts |= cancelling(found, loaded.power)
     facts["verdict"] = "; ".join(found.verdict)
-    for number, warning in enumerate(scenario_warnings(world)):
+    for number, warning in enumerate([*scenario_warnings(world), *world.channel.warnings]):
         facts["warning" if not number else f"warning {number + 1}"] = warning
     if as_json:
         click.echo(json.dumps(facts, indent=2))

@@ -164,7 +164,7 @@ def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
     noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w
     rows, access = [], make_access(world)
     for round, frame in enumerate(found.frames, start=1):
-        turn = access.turns(round, frame.links).turn if access.orthogonal else np.zeros(world.nodes, dtype=np.int64)
+        turn = access.turns(round, frame.links).turn
         disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
         heard = sinr_db(
             frame.heard, frame.is_neighbour, frame.slots[0].gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn

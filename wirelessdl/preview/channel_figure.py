@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.patheffects import withStroke
 
 from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
 from wirelessdl.arrays import FloatArray
@@ -53,7 +54,8 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     axis.plot(*position.T, "o", color="black", markersize=3.5)
     if links.nodes <= 40:
         for node, place in enumerate(position):
-            axis.annotate(str(node), place, _away(node, position), textcoords="offset points", fontsize=6)
+            number = axis.annotate(str(node), place, _away(node, position), textcoords="offset points", fontsize=6)
+            number.set_path_effects([withStroke(linewidth=1.5, foreground="white")])  # readable on top of links
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.06)
     axis.set_xlabel("x in m")
@@ -127,7 +129,7 @@ def _correlation(axis: Any, probe: FadingPreview | None) -> None:
     axis.set_xlabel(f"lag in {unit}")
     axis.set_ylabel("correlation of |h|²")
     axis.set_ylim(top=1.25)
-    axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 1.0])
+    axis.set_yticks([tick for tick in axis.get_yticks() if tick < 1.0 + 1e-9])
     axis.legend(loc="upper right", ncols=2)
 
 
