@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import tiny
+from conftest import tiny, tiny_table
 from moving import moving
+from watching import Watched
 
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.run.build import build
@@ -87,6 +88,25 @@ def test_a_turned_symbol_keeps_its_power():
             air.superpose((replace(segment, crosstalk=only * np.sin(phase)),), sent, out)
             received = gain[i, j] ** 2 * float((sent[j] ** 2).sum())
             assert float((out[i] ** 2).sum()) == pytest.approx(received, rel=1e-12)
+
+
+def test_power_of_strangers_is_all_there_in_every_frame_of_a_run():
+    """A coordinate and its pair together have the received power of every link, to 1e-12; strangers in any phase."""
+    table = tiny_table(
+        scenario={"rounds": 6},
+        network={"nodes": 8, "topology": "ring", "placement": {"kind": "disc", "radius_m": 100}},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"interference": "physical", "power_dbm": [23, 10] * 4, "payload_slots": 2},
+        power={"objective": "own-noise", "schedule": "adaptive"},
+    )
+    for decision in Watched(table).run().decisions:
+        heard = decision.channel.heard
+        sent = np.sqrt(decision.plan.alpha * decision.budget_w)
+        for slot, weights in zip(decision.channel.slots, decision.weights.slots):
+            received = weights.known.scale[heard.rx] * slot.gain * sent[heard.tx]
+            parts = weights.actual.link**2 + weights.crosstalk.link**2
+            np.testing.assert_allclose(parts, received**2, rtol=1e-12)
+            assert (np.abs(weights.crosstalk.link) > 0).sum() == 8 * 7 - 16  # strangers alone
 
 
 def test_the_program_keeps_its_promise_towards_everyone_who_hears(tmp_path):
