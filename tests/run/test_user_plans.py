@@ -16,11 +16,12 @@ from wirelessdl.power.allocate import LinearProgram
 
 class Plans:
     def __init__(self, change: str = "none"):
-        self.change = change
+        self.change, self.calls = change, 0
 
     def allocate(self, problem, theta=None):
         plan = LinearProgram("own-noise").allocate(problem, theta)
         ones = np.ones(len(plan.alpha))
+        self.calls += 1
         return {
             "none": plan,
             "share": replace(plan, own_share=100 * ones),
@@ -30,6 +31,8 @@ class Plans:
             "theta": replace(plan, theta=-plan.theta),
             "power": replace(plan, power_w=-plan.power_w),
             "other": "no plan",
+            "loud": replace(plan, alpha=0.9999 * ones),
+            "later": replace(plan, alpha=plan.alpha if self.calls < 3 else 0.9999 * ones),
         }[self.change]
 """
 
@@ -63,6 +66,18 @@ def test_an_allocator_cannot_say_how_much_of_the_noise_hides_a_sender(tmp_path):
         for change in ("none", "share")
     )
     assert claimed == honest > 0
+
+
+@pytest.mark.parametrize(("change", "schedule"), [("loud", "static"), ("later", "adaptive")])
+@pytest.mark.parametrize("noise", [{}, {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.0}], ids=["own", "pairs"])
+def test_a_plan_that_breaks_a_promised_total_is_refused(change, schedule, noise, tmp_path):
+    """It would be charged for what it leaks, but in a run that says `epsilon 1 in all`."""
+    table = scenario(tmp_path, change, power={"schedule": schedule}).to_table()
+    table["privacy"] = {"epsilon_total": 1.0, **noise}
+    table["channel"] = {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]}  # plans differ
+    with pytest.raises(ContractError, match=r"gives node \d alpha = 0.9999.*epsilon_total allows") as caught:
+        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("schedule", "finite"), [("adaptive", False), ("static", True)])

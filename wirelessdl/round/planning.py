@@ -8,10 +8,11 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
+from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import JointPlan
-from wirelessdl.power.problem import Balance, PowerPlan, PowerProblem
+from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.cancelling import Cancelling
 from wirelessdl.round.pairing import PairTerms, Roster, roster_of, with_pairs
@@ -202,7 +203,23 @@ class Planner:
             plan = self._allocator.allocate(problem, theta)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
-        return _sound(plan, problem.links.nodes, f"{self._origin}: power.allocator: {type(self._allocator).__name__}")
+        name = f"{self._origin}: power.allocator: {type(self._allocator).__name__}"
+        plan = _sound(plan, problem.links.nodes, name)
+        self._require_promise(plan, name)
+        return plan
+
+    def _require_promise(self, plan: PowerPlan, name: str) -> None:
+        """Raise where a sender's noise would not keep the promised total: an allocator of yours may do anything."""
+        terms = self._terms
+        if terms.mu_max is None:
+            return
+        mu = own_mu(plan.alpha, plan.beta * terms.rho**2, terms.sensitivity * plan.theta)
+        worst = int(np.argmax(mu))
+        if mu[worst] > terms.mu_max * (1.0 + TOLERANCE):
+            raise ContractError(
+                f"{name}.allocate gives node {worst} alpha = {plan.alpha[worst]:.4g}, mu = {mu[worst]:.4g} of a "
+                f"transmission; epsilon_total allows {terms.mu_max:.4g}: lower alpha, or use epsilon_max"
+            )
 
     def _say(self, plan: PowerPlan) -> None:
         """What was done otherwise than in the first plan; said every time, so that it depends on no memory."""
