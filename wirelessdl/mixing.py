@@ -160,6 +160,8 @@ def spectral_gap(matrix: FloatArray | Mixing) -> float:
     """1 - |second largest eigenvalue| of A: the rate at which models reach consensus; 0: never."""
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     values: NDArray[Any]
+    if isinstance(matrix, Mixing) and nodes > 1 and not len(matrix.links):
+        return 0.0
     try:
         if nodes <= _LARGE:
             values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)

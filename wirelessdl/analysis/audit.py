@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split
+from wirelessdl.analysis.data_split import data_split, sends
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
@@ -32,6 +32,8 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     """The audit for one receiver and every sender it hears; by default the receiver that hears most."""
     if run.scenario["trace"]["links"] != "all":
         raise TraceError(f'{run.path}: the audit needs every link; run with trace.links = "all"')
+    if not sends(run):
+        raise TraceError(f"{run.path}: nothing was sent, so nobody heard anything; nothing to audit")
     problem = next(iter(problems_of(run)), None)  # it works on dense matrices of what the tables name
     if problem is not None:
         raise TraceError(f"{run.path}: {problem}")

@@ -13,7 +13,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
-from wirelessdl.privacy.terms import Terms, adversary_of
+from wirelessdl.privacy.terms import NOBODY_SENDS, Terms, adversary_of
 from wirelessdl.trace.run import Run
 
 _PROTOCOLS = ("hardened", "paper")
@@ -73,7 +73,14 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         coalition=coalition_of(run),
         promised=promised_view(run),
         passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
+        sends=sends(run),
     )
+
+
+def sends(run: Run) -> bool:
+    """Whether anything left a node: not with one node alone, nor on a graph without links."""
+    topology = _stored(run, "network.topology")
+    return _count(run, "network.nodes") != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")
 
 
 def coalition_of(run: Run) -> int:
@@ -97,7 +104,7 @@ def promised_view(run: Run) -> Literal["own", "coalition"]:
 
 def adversary(run: Run) -> str:
     """Against whom the promised total of a run holds, in words."""
-    return adversary_of(promised_view(run), coalition_of(run))
+    return adversary_of(promised_view(run), coalition_of(run)) if sends(run) else NOBODY_SENDS
 
 
 def _count(run: Run, key: str) -> int:

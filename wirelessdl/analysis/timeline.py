@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl.analysis.data_split import sends
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
@@ -63,12 +64,14 @@ def timeline_of(run: Run) -> Timeline:
     rounds, nodes = run.rounds, run.scenario["network"]["nodes"]
     shape = (len(rounds), nodes)
     # nodes are written before rounds, so a running run may have more of them
-    table = run.frame("nodes", ["up", "turn"])[: shape[0] * shape[1]]
+    table = run.frame("nodes", ["up", "turn", "present"])[: shape[0] * shape[1]]
     turn = table["turn"].fillna(-1).to_numpy(dtype=np.int64).reshape(shape)
     up = table["up"].to_numpy(dtype=bool).reshape(shape)
     names = ("round", "opened_s", "time_s", "payload_slots", "passes", "turns", *_DURATIONS)
     frame: _Frames = {name: rounds[name].to_numpy() for name in names}
-    parts = [_compute(run, frame, turn >= 0), _down(frame, up), *_transmissions(frame, turn)]
+    # who sent has a gradient to compute; where nothing is ever sent, everyone has
+    computes = turn >= 0 if sends(run) else table["present"].to_numpy(dtype=bool).reshape(shape)
+    parts = [_compute(run, frame, computes), _down(frame, up), *_transmissions(frame, turn)]
     bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
     return Timeline(
         nodes=nodes,

@@ -13,6 +13,7 @@ from rich.table import Table
 from wirelessdl.channel.los import LOS, NLOSV
 from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import frames_bar
+from wirelessdl.errors import ScenarioError
 
 if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, LinkFacts
@@ -37,6 +38,7 @@ _SHOWN = 3  # links of either end of the list
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(
     scenario: str,
+    baseline: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
@@ -53,7 +55,9 @@ def command(
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
+    if loaded.silent:
+        raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     say_user_code(loaded)
     world = build(loaded, device="cpu")
     with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:

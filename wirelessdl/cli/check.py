@@ -14,6 +14,7 @@ from wirelessdl.cli.options import all_overrides, say_user_code, scenario_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     scenario: str,
+    baseline: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
@@ -28,7 +29,7 @@ def command(
     from wirelessdl.run.warnings import scenario_warnings
     from wirelessdl.scenario.loader import load_scenario
 
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
     world = build(loaded, device="cpu")
     facts = describe(world)

@@ -99,14 +99,20 @@ def _age(started: str) -> str:
 
 def _list_names_as_json() -> None:
     from wirelessdl.run.registry import PARTS
+    from wirelessdl.scenario.baselines import BASELINES
     from wirelessdl.scenario.loader import bundled_scenarios
 
-    names = {"scenarios": list(bundled_scenarios()), **{key: list(kind.classes) for key, kind in PARTS.items()}}
+    names = {
+        "scenarios": list(bundled_scenarios()),
+        "baselines": list(BASELINES),
+        **{key: list(kind.classes) for key, kind in PARTS.items()},
+    }
     click.echo(json.dumps(names, indent=2))
 
 
 def _list_names() -> None:
     from wirelessdl.run.registry import PARTS
+    from wirelessdl.scenario.baselines import BASELINES
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
 
     console = Console(highlight=False)
@@ -114,6 +120,8 @@ def _list_names() -> None:
     console.print(
         _table((name, _headline(path.read_text(encoding="utf-8"))) for name, path in bundled_scenarios().items())
     )
+    console.print("\n[bold]baselines[/]")
+    console.print(_table((one.name, escape(one.summary)) for one in BASELINES.values()))
     for key, kind in PARTS.items():
         console.print(f"\n[bold]{key}[/]")
         rows = [(name, _described(*outline, kind.supplied)) for name, outline in outlines(kind.classes)]

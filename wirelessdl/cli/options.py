@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scenario_options(*, required: bool = True) -> Callable[[F], F]:
-    """SCENARIO with --set, --seed, --run, --rounds."""
+    """SCENARIO with --baseline, --set, --seed, --run, --rounds."""
 
     def decorated(function: F) -> F:
         return _decorate(function, required)
@@ -28,6 +28,12 @@ def _decorate(function: F, required: bool) -> F:
     for decorate in reversed(
         [
             click.argument("scenario", required=required),
+            click.option(
+                "--baseline",
+                metavar="NAME",
+                help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise or tdma; "
+                "--set comes after it.",
+            ),
             click.option(
                 "--set",
                 "overrides",

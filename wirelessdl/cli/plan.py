@@ -31,6 +31,7 @@ _MOST = 40  # nodes shown one by one
 @reads_runs
 def command(
     scenario: str | None,
+    baseline: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
@@ -59,7 +60,7 @@ def command(
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
 
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds))
+    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
     found = preview_plan(build(loaded, device="cpu"))
     if figure is not None:
@@ -78,7 +79,8 @@ def command(
     console.print()
     console.print(_figures(found, loaded.power))
     console.print()
-    console.print(_nodes(found))
+    if found.terms.sends:
+        console.print(_nodes(found))
     if len(found.plan.alpha) <= _MOST and found.plan.problem.private and found.terms.counts_links:
         console.print(_heat(found))
     if figure is not None:
@@ -183,6 +185,9 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
         table.add_row("promised", promise(found.terms, found.privacy))
     for name, words in rows.items():
         table.add_row(name, words)
+    if not found.terms.sends:
+        table.add_row("gradient multiplier", f"{plan.theta:.4g}")
+        return table
     table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
     table.add_row("weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per evaluation, then the summary.")
 def command(
     scenario: str | None,
+    baseline: str | None,
     overrides: tuple[str, ...],
     seed: int | None,
     run_number: int | None,
@@ -56,13 +57,15 @@ def command(
     """
     if scenario is None and resumed is None:
         raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
+    if baseline is not None and scenario is None:
+        raise click.UsageError("--baseline goes with a SCENARIO; a run that is resumed has its own")
     if force and resumed is None:
         raise click.UsageError("--force goes with --resume")
     changes = all_overrides(overrides, seed, run_number, rounds)
     console = Console(quiet=quiet or as_json, highlight=False)
     from wirelessdl.scenario.loader import load_scenario
 
-    loaded = None if scenario is None else load_scenario(scenario, overrides=changes)
+    loaded = None if scenario is None else load_scenario(scenario, overrides=changes, baseline=baseline)
     done = 0
     if resumed is not None:
         from wirelessdl.run.resume import resumption, settle_finished
@@ -112,10 +115,14 @@ def command(
 def _headline(loaded: "Scenario", done: int) -> str:
     section = loaded.scenario
     return (
-        f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {loaded.network.nodes} nodes, "
+        f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {_counted(loaded.network.nodes)}, "
         f"{section.rounds} rounds{f', continuing after round {done}' if done else ''}, "
-        f"{loaded.privacy.protocol} protocol, {_target(loaded.privacy)}"
+        f"{loaded.privacy.protocol} protocol, {'nothing is sent' if loaded.silent else _target(loaded.privacy)}"
     )
+
+
+def _counted(nodes: int) -> str:
+    return f"{nodes} node{'s' * (nodes > 1)}"
 
 
 def _target(privacy: "PrivacySection") -> str:
@@ -126,6 +133,8 @@ def _target(privacy: "PrivacySection") -> str:
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Final figures, in the words of the privacy table."""
+    from wirelessdl.privacy.terms import NOBODY_SENDS
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -162,8 +171,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
         # after a stop that data decided on, this one too is that of all rounds declared
         figure = float(summary.get(f"epsilon_{other[0]}_declared", summary[f"epsilon_{other[0]}_total"]))
         table.add_row("", f"epsilon {epsilon(figure)} against {other[1]}; pair ratio {summary['pair_ratio']:.3g}")
+    sends = summary["adversary"] != NOBODY_SENDS
     above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
-    if summary["epsilon_link_total"] is not None:
+    if summary["epsilon_link_total"] is not None and sends:
         table.add_row(
             "one slot, one receiver",
             f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g} for {unit}, worst "
@@ -174,7 +184,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
             f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
         )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
-    table.add_row("energy used", f"{summary['energy_j']:.3g} J by {summary['nodes']} nodes")
+    table.add_row("energy used", f"{summary['energy_j']:.3g} J by {_counted(summary['nodes'])}")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
     if summary.get("connectivity"):
         table.add_row("graph", summary["connectivity"])

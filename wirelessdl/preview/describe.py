@@ -15,6 +15,8 @@ _MOST_NODES, _MOST_CLASSES = 20, 20  # shown one by one
 def coherence(world: World) -> str:
     """How long the channel holds still, against how long a payload takes."""
     payload_s = to_s(world.frame.slots * world.frame.payload_ns)
+    if world.scenario.silent:
+        return "not used: nothing is sent"
     if world.coherence_s is None:
         return "no fading by motion: a gain holds for its payload"
     share = payload_s / world.coherence_s
@@ -26,7 +28,7 @@ def coherence(world: World) -> str:
 def describe(world: World) -> dict[str, str]:
     """What would run, one fact per line."""
     scenario, links, frame = world.scenario, world.links, world.frame
-    degree, distance = links.degree, links.distance_m
+    degree = links.degree
     sizes = [len(client) for client in world.client_indices]
     privacy, learning = scenario.privacy, scenario.learning
     q = world.learning.sampler.rate
@@ -37,8 +39,9 @@ def describe(world: World) -> dict[str, str]:
     return {
         "network": (
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
-            f"{degree.min()} to {degree.max()} neighbours"
-            + (f", {distance.min():.0f} to {distance.max():.0f} m apart" if len(links) else " at the start")
+            f"{degree.min()} to {degree.max()} neighbours{_apart(world)}"
+            if not scenario.silent
+            else f"{world.nodes} node{'s' * (world.nodes > 1)} without links"
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
@@ -68,13 +71,21 @@ def describe(world: World) -> dict[str, str]:
         "power": (
             f"{scenario.power.objective} objective, {scenario.power.schedule}, "
             f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
+            if not scenario.silent
+            else "none is radiated"
         ),
         "privacy": (
-            f"{privacy.protocol} protocol, {privacy.noise} noise, {privacy.clipping} clipping at "
+            f"{privacy.protocol} protocol, {privacy.noise + ' noise' if not scenario.silent else 'no noise'}, "
+            f"{privacy.clipping} clipping at "
             f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}"
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _apart(world: World) -> str:
+    distance = world.links.distance_m
+    return f", {distance.min():.0f} to {distance.max():.0f} m apart" if len(distance) else " at the start"
 
 
 def _power(world: World) -> str:
@@ -115,6 +126,8 @@ def _passes(world: World) -> str:
 
 def _turns(world: World) -> str:
     radio, frame = world.scenario.radio, world.frame
+    if world.scenario.silent:
+        return ""
     if radio.access == "tdma":
         return f", one sender after another in {frame.turns} turns"
     return ", half duplex in two turns" if radio.duplex == "half" else ""
@@ -144,6 +157,8 @@ def _faults(world: World) -> str:
 
 
 def _heard(world: World) -> str:
+    if world.scenario.silent:
+        return "nobody: nothing is sent"
     if world.scenario.radio.interference == "physical":
         return "everyone: what is not a neighbour's adds up as interference, and leaks"
     return "neighbours only: the air adds up the graph's links and nothing else (as in the paper)"

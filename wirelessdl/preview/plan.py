@@ -72,7 +72,7 @@ def preview_plan(world: World) -> PlanPreview:
     channel = make_observer(world).observe(1, 0.0)
     planner = make_planner(world)
     plan = planner.first(channel)
-    adaptive = power.schedule == "adaptive"
+    adaptive = power.schedule == "adaptive" and world.terms.sends
     if adaptive:
         plan = planner.solve_frame(channel)
     if planner.joint is not None:
@@ -110,11 +110,18 @@ def preview_plan(world: World) -> PlanPreview:
         passes=pass_cost(world, plan.power_w),
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
-        verdict=(
+        verdict=(_alone(world.nodes),)
+        if not world.terms.sends
+        else (
             *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
             *_cancelled(planner.joint, roster, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
     )
+
+
+def _alone(nodes: int) -> str:
+    who = "the only node learns from all data" if nodes == 1 else "every node learns from its own data alone"
+    return f"nothing is sent, so nothing leaks: {who}"
 
 
 def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:

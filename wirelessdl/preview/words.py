@@ -14,6 +14,8 @@ EVERYONE = "everyone else, all nodes colluding"
 
 def promise(terms: Terms, privacy: PrivacySection) -> str:
     """The promise as the scenario makes it: of the whole run, or of a slot."""
+    if not terms.sends:
+        return f"epsilon 0 for {terms.protects}: nothing is sent"
     if math.isfinite(privacy.epsilon_total):
         return (
             f"epsilon {privacy.epsilon_total:g} over the whole run at delta {privacy.delta_total:g} for "
@@ -30,6 +32,8 @@ def promise(terms: Terms, privacy: PrivacySection) -> str:
 def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
     """One fact per line on a promised total, noise that cancels, passes and amplitudes; empty where there is none."""
     rows: dict[str, str] = {}
+    if not found.terms.sends:
+        return {"whole run": promise(found.terms, found.privacy)}
     private = found.plan.problem.private
     if private and (math.isfinite(found.privacy.epsilon_total) or not found.terms.counts_links):
         rows["one slot"] = _slot(found)

@@ -9,6 +9,8 @@ from wirelessdl.privacy.exposure import Unit
 Proven = Literal["own", "coalition"]
 View = Literal[Proven, "link"]
 
+NOBODY_SENDS = "everyone else: nothing is ever sent"  # the adversary of nodes that keep to themselves
+
 
 def adversary_of(view: Proven, coalition: int) -> str:
     """Against whom a total of a proven view holds, in words. coalition: most nodes that collude."""
@@ -34,6 +36,7 @@ class Terms:
     coalition: int = 0  # most nodes that collude, under noise that pairs share; 0: every node's noise is its own
     promised: Proven = "own"
     passes: bool = False  # whether what was received is sent on, and averaged again
+    sends: bool = True  # whether anything leaves a node at all
 
     @property
     def amplified(self) -> bool:
@@ -66,7 +69,7 @@ class Terms:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        return adversary_of(view, self.coalition)
+        return adversary_of(view, self.coalition) if self.sends else NOBODY_SENDS
 
     @property
     def protects(self) -> str:
@@ -76,6 +79,12 @@ class Terms:
     @property
     def conditions(self) -> list[str]:
         """What the proven total assumes; the engine guarantees all of it except for the learner's memory."""
+        if not self.sends:
+            return [
+                "nothing is sent: models never leave their nodes, and there is nothing to hide",
+                "the figures of this run are read off models without noise: who publishes them, or a model, is not "
+                "covered",
+            ]
         kept = [
             "one sample of one node is protected: replaced by another, everything else the same"
             if self.unit == "sample"

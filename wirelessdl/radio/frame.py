@@ -65,6 +65,11 @@ class Frame:
             closing,
         )
 
+    @staticmethod
+    def silent(parameters: int) -> "Frame":
+        """A round in which nothing is sent: it takes no time on air."""
+        return Frame(0, 0, 0, 0, symbols=math.ceil(parameters / 2))
+
     def in_round(self, round: int, rounds: int) -> "Frame":
         """The frame of a round: the last one has the closing passes, too."""
         if round < rounds or not self.closing:

@@ -39,7 +39,11 @@ class Participation:
 
 @dataclass(frozen=True, eq=False)
 class Transmissions:
-    """What a round makes of it: who sends `[K]`, and in how many turns."""
+    """What a round makes of it: who sends `[K]`, in how many turns, and who computes a gradient `[K]`.
+
+    Who is silent takes no step that would have to be sent later; where nobody ever sends, everyone computes.
+    """
 
     on_air: BoolArray
+    computes: BoolArray
     turns: int = 1

@@ -157,7 +157,8 @@ class Engine:
                 self.net_state("plan", "; ".join(first.notes))
             stages.passing.expect(stages.access.audible(channel, turns), first, turns.turn)
         if self._replay is not None:
-            return Transmissions(stages.gate.wanting(round, participation), turns.count)
+            on_air = stages.gate.wanting(round, participation)
+            return Transmissions(on_air, stages.gate.computing(on_air, participation), turns.count)
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
         if self.terms.offsets is not None:
             channel = self.terms.offsets.aligned(channel, turns)
@@ -165,7 +166,7 @@ class Engine:
         fire_frame(self.trace, now_ns, self._decision)
         if round == 1:
             self._hooks.on_start()
-        return Transmissions(self._decision.on_air, turns.count)
+        return Transmissions(self._decision.on_air, self._decision.computes, turns.count)
 
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
@@ -210,6 +211,7 @@ class Engine:
             roster=air.roster,
             passes=passes,
             on_air=air.on_air,
+            computes=stages.gate.computing(air.on_air, participation),
             budget_w=budget_w,
             violations=self._count_violations(round, link_epsilon, release),
             sigma=sigma,
@@ -236,7 +238,7 @@ class Engine:
             return
         decision = self._decision
         assert decision is not None
-        stepped = decision.on_air & ~fallen
+        stepped = decision.computes & ~fallen
         result = self.stages.learning.round(self._input(decision, stepped))
         self.time_ns = now_ns
         record = RoundRecord(decision, now_ns, result, stepped)

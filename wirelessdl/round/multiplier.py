@@ -159,7 +159,9 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False) -> Multiplie
 
 
 def rule_for(scenario: Scenario) -> Rule:
-    """Which multiplier `auto` stands for."""
+    """Which multiplier `auto` stands for; 1 where nobody mixes, and every node's model is its own."""
+    if scenario.silent:
+        return "none"
     if scenario.power.multiplier != "auto":
         return scenario.power.multiplier
     if scenario.power.balance:

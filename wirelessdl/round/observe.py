@@ -29,7 +29,7 @@ from wirelessdl.units import to_db, to_s
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The parts that are asked as frames open. blockage, jammer: None where the scenario has none.
+    """The parts that are asked as frames open. channel: None where nothing is sent; blockage, jammer: where none is.
 
     labels: how the scenario names mobility, topology and CSI, by their keys, for messages.
     """
@@ -37,7 +37,7 @@ class Surroundings:
     mobility: Mobility
     topology: Topology
     links: Links  # at the start
-    channel: Chain
+    channel: Chain | None
     csi: Csi
     blockage: Blockage | None
     jammer: Jammer | None
@@ -95,6 +95,10 @@ class Observer:
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
         links = self._graph(geometry)
+        channel = self._parts.channel
+        if channel is None:  # no links, and nothing to ask about them
+            nothing = np.zeros(0)
+            return FrameChannel(links, links, None, nothing, (SlotChannel(nothing, nothing),))
         heard, neighbour = self._all_heard(links, geometry) if self._radio.physical else (links, None)
         self._require_apart(heard, time_s)
         jammer_w = self._jammer_w(geometry, time_s)
@@ -106,7 +110,7 @@ class Observer:
         for slot in range(frame.all_slots):
             when_s = time_s + to_s(frame.opens_ns(slot))
             here = heard if slot == 0 else heard.at(self._geometry(when_s))
-            air = self._parts.channel.gain(here, when_s)
+            air = channel.gain(here, when_s)
             if slot == 0:
                 mean, blocked = air.mean, self._blocked(heard, time_s, air.now, jammer_w)
                 if neighbour is not None and blocked is not None:
@@ -125,7 +129,7 @@ class Observer:
         first, last = ("network.mobility", "network.topology"), ("faults.jammer", "faults.blockage", "radio.csi")
         return {
             **{name: own[name] for name in first},
-            **self._parts.channel.checksums,
+            **({} if self._parts.channel is None else self._parts.channel.checksums),
             **{name: own[name] for name in last},
         }
 

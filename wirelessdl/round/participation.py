@@ -41,7 +41,11 @@ class BudgetGate:
         planner: Planner,
         releases: Releases,
         ledger: Ledger,
+        *,
+        silent: bool = False,
     ):
+        """silent: nobody ever sends, budget or not."""
+        self._silent = silent
         self.budget, self._planner, self._releases, self._ledger = budget, planner, releases, ledger
         self.silent_from: IntArray = np.full(nodes, _NEVER)  # round from which a node is silent for good
 
@@ -51,7 +55,11 @@ class BudgetGate:
 
     def wanting(self, round: int, participation: Participation) -> BoolArray:
         """Nodes that would send and still have a budget, `[K]`."""
-        return participation.willing & (self.silent_from > round)
+        return participation.willing & (self.silent_from > round) & (not self._silent)
+
+    def computing(self, on_air: BoolArray, participation: Participation) -> BoolArray:
+        """Nodes that take a gradient step, `[K]`: those that send it; all that can, where nothing is ever sent."""
+        return participation.willing if self._silent else on_air
 
     def admit(self, round: int, channel: FrameChannel, participation: Participation, sigma: FloatArray) -> OnAir:
         """Who sends in this frame. sigma: [K] deviation of eta."""

@@ -31,6 +31,7 @@ class FrameDecision:
     roster: Roster | None  # of pairs that share noise
     passes: PassWeights | None  # mixing passes after the payload
     on_air: BoolArray
+    computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
     budget_w: FloatArray  # power that amplitudes are measured against
     violations: int
     sigma: FloatArray

@@ -102,6 +102,8 @@ def _with_target(builder: Builder, world: World) -> World:
 def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:
     """Carrier and timing offsets of the nodes, drawn with the world."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
+    if builder.scenario.silent:
+        return None
 
     def found() -> Offsets | None:
         carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")

@@ -16,7 +16,7 @@ from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
 from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
-from wirelessdl.network.topology import SnrDb, Topology, require_connected, require_links
+from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
 from wirelessdl.run.registry import Builder
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
@@ -88,13 +88,15 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     )
     snr_db = mean_snr_db(builder.scenario, channel, power_dbm)
     topology = builder.part("network.topology", network.topology, find_file=find_file)
+    if builder.scenario.silent:
+        topology = NoLinks()  # a node alone has no links, whatever graph is asked for
     drawn = builder.ask(
         "network.topology",
         network.topology,
         lambda: topology.links(geometry, snr_db, streams.world("network.topology")),
     )
     links = builder.check("network.topology", lambda: require_links(drawn, nodes))
-    if not _changes(builder.scenario, topology):
+    if not (builder.scenario.silent or _changes(builder.scenario, topology)):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     return BuiltNetwork(dbm_to_w(power_dbm), mobility, topology, links, channel, fading, condition, snr_db, buildings_m)
 
@@ -104,7 +106,7 @@ def _check_size(builder: Builder) -> None:
     network, radio, nodes = builder.scenario.network, builder.scenario.radio, builder.scenario.network.nodes
     pairs = nodes * nodes
     needed = 12.0 * pairs  # the ledger's streams, and the largest of the graphs that are drawn densely
-    if radio.interference == "physical" or network.topology.name == "full":
+    if not builder.scenario.silent and (radio.interference == "physical" or network.topology.name == "full"):
         needed += 250.0 * pairs  # gains, estimates, weights and traces of every pair
     builder.check("network", lambda: require_free(f"nodes is {nodes}", needed, "use fewer nodes, or a sparser network"))
 

@@ -42,6 +42,9 @@ def build_time(
     parameters, links = learning.learner.size, network.links
     frame = _frame(builder, parameters, pilots, links, None)
     simulation = _simulation(builder, frame, streams, learning, network)
+    if builder.scenario.silent:  # no payload, so nothing to cut into slots and no recording to outlast
+        _check_battery(builder, simulation)
+        return simulation, None
     coherence = _coherence_s(builder, network, simulation)
     if coherence is not None:
         simulation = replace(simulation, frame=_frame(builder, parameters, pilots, links, coherence))
@@ -78,7 +81,7 @@ def _simulation(
         ),
         energy=_energy(builder, network.power_w, _control_times(builder, network.links)),
         control=ControlLosses(nodes, scenario.radio.control_failure, streams),
-        rejoin=faults.rejoin,
+        rejoin="keep" if scenario.silent else faults.rejoin,  # there is nobody to listen to
         streams=streams,
     )
 
@@ -87,6 +90,8 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
     """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
     radio, nodes = scenario.radio, scenario.network.nodes
+    if scenario.silent:
+        return Frame.silent(parameters)
     extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
     payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
     try:
@@ -131,7 +136,7 @@ def _control_times(builder: Builder, links: Links) -> ControlTimes:
     return ControlTimes.of(
         links,
         _number_s(scenario.radio),
-        feedback=scenario.power.schedule == "adaptive",
+        feedback=scenario.power.schedule == "adaptive" and not scenario.silent,
         exchange=_exchanges_z(scenario) and scenario.radio.z_exchange == "control",
     )
 

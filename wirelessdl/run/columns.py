@@ -44,7 +44,7 @@ def node_columns(
             sends=decision.on_air,
             hears=decision.participation.ready,
             missed=decision.participation.missed,
-            compute_s=decision.on_air * decision.participation.compute_s,
+            compute_s=decision.computes * decision.participation.compute_s,
         )
         for decision, power, again in zip(
             decisions, power_w.reshape(len(decisions), -1), pass_power_w.reshape(len(decisions), -1)

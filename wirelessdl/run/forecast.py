@@ -55,6 +55,8 @@ def forecast(
     a whole node's data add.
     """
     terms, releases = given.terms, len(given.rates) - 1
+    if not terms.sends:
+        return {"gdp": 0.0}
     share = plan.coalition_share if (view or terms.promised) == "coalition" else plan.own_share
     noise_w = plan.beta * plan.power_w * given.rho**2 * (1.0 if share is None else share)
     mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)

@@ -321,6 +321,8 @@ class _Session:
         """Total of a view at the declared number of rounds; infinite where later plans could have been anything."""
         power, privacy, planner = self.scenario.power, self.scenario.privacy, self.engine.stages.planner
         budget = privacy.budget_total if view == privacy.promised else math.inf
+        if self.scenario.silent:
+            return 0.0
         if power.schedule == "adaptive" and (power.objective != "own-noise" or power.allocator.is_user_class):
             return budget
         plan = planner.latest  # without pairs: all its noise hides a sender in the promised view

@@ -11,7 +11,9 @@ _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strang
 
 
 def scenario_warnings(world: World) -> list[str]:
-    """One line for each."""
+    """One line for each; none where nothing is sent."""
+    if world.scenario.silent:
+        return []
     return [*_privacy(world), *_plans(world), *_air(world)]
 
 

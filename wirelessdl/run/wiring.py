@@ -1,8 +1,12 @@
 """From a built world to the stages of a round: each is handed its inputs, nothing more."""
 
+import math
 from typing import Any
 
+import numpy as np
+
 from wirelessdl.contract import capability
+from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
 from wirelessdl.round.cancelling import Cancelling
@@ -30,7 +34,7 @@ def make_observer(world: World) -> Observer:
         mobility=world.mobility,
         topology=world.topology,
         links=world.links,
-        channel=world.channel,
+        channel=None if scenario.silent else world.channel,
         csi=world.csi,
         blockage=world.blockage if faults.blockage.name != "none" else None,
         jammer=world.jammer if faults.jammer.name != "none" else None,
@@ -45,7 +49,7 @@ def make_observer(world: World) -> Observer:
         thermal_w=world.thermal_w,
         noise_w=world.noise_w,
         phase_error_rad=scenario.radio.phase_error_rad,
-        physical=scenario.radio.interference == "physical",
+        physical=scenario.radio.interference == "physical" and not scenario.silent,
     )
     return Observer(
         surroundings,
@@ -61,13 +65,15 @@ def make_observer(world: World) -> Observer:
 def make_access(world: World) -> Access:
     """Who sends in which turn."""
     radio = world.scenario.radio
-    half, orthogonal = radio.duplex == "half", radio.access == "tdma"
+    half, orthogonal = radio.duplex == "half" and not world.scenario.silent, radio.access == "tdma"
     return Access(world.nodes, world.streams, half_duplex=half, orthogonal=orthogonal)
 
 
 def make_planner(world: World) -> Planner:
     """Step 4: power plans."""
     power, privacy = world.scenario.power, world.scenario.privacy
+    if world.scenario.silent:
+        return _silent_planner(world)
     terms = PowerTerms(
         power_w=world.power_w,
         rho=privacy.rho,
@@ -91,6 +97,26 @@ def make_planner(world: World) -> Planner:
         origin=world.scenario.origin,
         cancelling=_cancelling(world),
     )
+
+
+def _silent_planner(world: World) -> Planner:
+    """Of nodes that send nothing: no sample moves what they send, and there is nothing to split."""
+    terms = PowerTerms(
+        power_w=world.power_w,
+        rho=world.scenario.privacy.rho,
+        sensitivity=np.zeros(world.nodes),
+        delta=world.scenario.privacy.delta,
+        epsilon_max=math.inf,
+        balance="receiver",
+        thermal_w=0.0,
+        alpha_min=world.scenario.power.alpha_min,
+        beta_min=world.scenario.power.beta_min,
+        margin_db=0.0,
+        theta=1.0,
+    )
+    schedule = PlanSchedule("static", "mean", 1)
+    origin = world.scenario.origin
+    return Planner(terms, LinearProgram(), schedule, samples=world.fading.gains, origin=origin)
 
 
 def _cancelling(world: World) -> Cancelling | None:
@@ -151,7 +177,7 @@ def _stages(world: World, planner: Planner) -> Stages:
     pending = PendingGradients(nodes)
     terms = ReleaseTerms(
         protocol=privacy.protocol,
-        rho=privacy.rho,
+        rho=0.0 if scenario.silent else privacy.rho,
         sensitivity=world.exposure.sensitivity,
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
         orthogonal=orthogonal,
@@ -168,7 +194,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         observer=make_observer(world),
         access=make_access(world),
         planner=planner,
-        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger),
+        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
         weigher=Weigher(scenario.power.balance_from, **weighing),
         passing=Passing(radio.mixing, Weigher(scenario.power.balance_from, **weighing)),
         multiplier=make_multiplier(rule_for(scenario), nodes, lossy=radio.control_failure > 0),

@@ -110,13 +110,14 @@ class World:
             coalition=privacy.coalition if privacy.noise == "pairwise" else 0,
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
+            sends=not self.scenario.silent,
         )
 
     @cached_property
     def mu_max(self) -> float | None:
         """mu of every release that keeps the promised total; None where epsilon_max is the target."""
         total = self.scenario.privacy.epsilon_total
-        if math.isinf(total):
+        if math.isinf(total) or self.scenario.silent:
             return None
         return release_mu(total, self.scenario.scenario.rounds, self.exposure, self.terms)
 
@@ -133,6 +134,8 @@ class World:
         )
         promised = math.isfinite(scenario.privacy.epsilon_total)
         stretched = bool(capability(self.schedule, "spans_run"))
+        if scenario.silent:  # nothing was sent by a plan for so many rounds
+            return stretched
         return stretched or promised or chosen or scenario.learning.closing_passes > 0
 
     @property

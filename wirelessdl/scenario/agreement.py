@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 def require_agreement(scenario: "Scenario") -> None:
     """Raise a ValueError, with the keys and a remedy, for the first two that do not go together."""
     _require_target(scenario)
+    _require_talk(scenario)
     _require_pairs(scenario)
     _require_passes(scenario)
     if scenario.privacy.protocol == "paper" and scenario.privacy.clipping == "per-sample":
@@ -73,6 +74,24 @@ def _require_target(scenario: "Scenario") -> None:
         raise ValueError(
             f"privacy.epsilon_total is {privacy.epsilon_total:g} with rounds = {scenario.scenario.rounds}; the first "
             "round sends no gradient, so nothing is ever charged: use at least 2 rounds"
+        )
+
+
+def _require_talk(scenario: "Scenario") -> None:
+    """Who sends nothing shares no noise, and has nothing to pass on."""
+    if not scenario.silent:
+        return
+    alone = "network.nodes 1" if scenario.network.nodes == 1 else 'network.topology "none"'
+    for key, count in (
+        ("radio.mixing_passes", scenario.radio.mixing_passes),
+        ("learning.closing_passes", scenario.learning.closing_passes),
+    ):
+        if count:
+            raise ValueError(f"{key} is {count} with {alone}; nothing is sent, and nothing passed on: set it to 0")
+    if scenario.privacy.noise == "pairwise":
+        raise ValueError(
+            f'privacy.noise is "pairwise" with {alone}; nothing is sent, and nobody to share noise with: set noise = '
+            '"independent"'
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest, shown
+from wirelessdl.scenario.baselines import with_baseline
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
@@ -41,13 +42,27 @@ def bundled_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted((share_folder() / "scenarios").glob("*.toml"))}
 
 
-def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenario:
-    """Read a scenario file, or a bundled scenario by name, and apply 'section.key=value' overrides."""
+def load_scenario(path: str | Path, *, overrides: Sequence[str] = (), baseline: str | None = None) -> Scenario:
+    """Read a scenario file, or a bundled scenario by name, and apply 'section.key=value' overrides.
+
+    baseline: the name of one of `BASELINES`, applied before the overrides; the scenario is then called after it, too.
+    """
     file = _locate(path)
     table = _read(file)
-    for override in overrides:
+    origin = _shown(path, file)
+    if baseline is not None:
+        origin = f"{origin} with baseline {shown(baseline, 40)}"
+        _rename(table, baseline)
+    for override in with_baseline(overrides, baseline):
         apply_override(table, override)
-    return parse_scenario(table, origin=_shown(path, file), folder=str(file.parent))
+    return parse_scenario(table, origin=origin, folder=str(file.parent))
+
+
+def _rename(table: dict[str, Any], baseline: str) -> None:
+    """The name of a scenario with its baseline, so that run directories can be told apart."""
+    section = table.get("scenario")
+    if isinstance(section, dict) and isinstance(section.get("name"), str):
+        section["name"] = f"{section['name'][: 99 - len(baseline)]}-{baseline}"
 
 
 def parse_scenario(table: dict[str, Any], *, origin: str = "scenario", folder: str = "") -> Scenario:

@@ -37,9 +37,9 @@ class ScenarioSection(Section):
 class NetworkSection(Section):
     """Nodes, their positions and the links between them."""
 
-    nodes: Annotated[int, Field(ge=2, le=20_000)] = Field(
-        json_schema_extra=rule_text("must be an integer from 2 to 20000: a node alone has nobody to talk to"),
-        description="Number of nodes K.",
+    nodes: Annotated[int, Field(ge=1, le=20_000)] = Field(
+        json_schema_extra=rule_text("must be an integer from 1 to 20000"),
+        description="Number of nodes K; 1: all data at one node, which sends nothing.",
     )
     topology: Part = Field(Part(kind="full"), description="Rule that decides which links exist.")  # type: ignore[call-arg]
     map: Part = Field(Part(kind="none"), description="Streets and buildings, for placement, motion and sight.")  # type: ignore[call-arg]
@@ -295,6 +295,11 @@ class Scenario(Section):
     def folder(self) -> str:
         """The folder this came from, for the user's model files; empty when there is none."""
         return self._folder
+
+    @property
+    def silent(self) -> bool:
+        """Whether no node has anyone to talk to: nothing is sent, and nothing leaks."""
+        return self.network.nodes == 1 or self.network.topology.name == "none"
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

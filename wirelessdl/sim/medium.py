@@ -85,12 +85,12 @@ class Medium:
             frame = self._frame.in_round(round, rounds)
             participation = self._opening(round, now, frame)
             transmissions = frames.open_frame(round, now, participation) or Transmissions(
-                participation.willing, self._frame.turns
+                participation.willing, participation.willing, self._frame.turns
             )
             for node in np.flatnonzero(participation.up & ~participation.ready).tolist():
                 self._note(now, node, "control" if participation.missed[node] else "late", f"round {round}")
             frame = frame.taking(transmissions.turns)
-            self._open(frame, participation, transmissions.on_air)
+            self._open(frame, participation, transmissions)
             opened, received = self._opened, self._received
             self._opened, self._received = env.event(), env.event()
             opened.succeed()
@@ -113,20 +113,25 @@ class Medium:
         self.compute_ns[ready] = [self._duration_ns(node, round) for node in ready.tolist()]
         if self._drains:
             nobody = np.zeros(states.nodes, dtype=bool)
-            costs_j = self._costs_j(frame, states.ready, nobody, states.ready & ~states.listening)
+            willing = states.ready & ~states.listening
+            costs_j = self._costs_j(frame, states.ready, nobody, willing, willing)
             for node in np.flatnonzero(states.ready & (costs_j > self._battery_j)).tolist():
                 self._note(now_ns, node, "battery", f"{self._battery_j[node]:.3g} J left cannot carry round {round}")
                 self.end(node)
         unplanned = self._control.report(round) & (self._frame.feedback_ns > 0)
         return states.participation(self.compute_ns / 1e9, self._battery_j, unplanned)
 
-    def _open(self, frame: Frame, participation: Participation, on_air: BoolArray) -> None:
-        """Who sends has a gradient to compute; batteries pay for what follows."""
-        self.compute_ns *= on_air
+    def _open(self, frame: Frame, participation: Participation, transmissions: Transmissions) -> None:
+        """Some have a gradient to compute; batteries pay for what follows."""
+        computes, on_air = transmissions.computes, transmissions.on_air
+        self.compute_ns *= computes
         if self._drains:
-            self._battery_j = self._battery_j - self._costs_j(frame, participation.ready, participation.missed, on_air)
-        self.states.opened(on_air)
+            ready, missed = participation.ready, participation.missed
+            self._battery_j = self._battery_j - self._costs_j(frame, ready, missed, on_air, computes)
+        self.states.opened(computes)
 
-    def _costs_j(self, frame: Frame, ready: BoolArray, missed: BoolArray, sends: BoolArray) -> FloatArray:
-        compute_s = sends * self.compute_ns / 1e9
+    def _costs_j(
+        self, frame: Frame, ready: BoolArray, missed: BoolArray, sends: BoolArray, computes: BoolArray
+    ) -> FloatArray:
+        compute_s = computes * self.compute_ns / 1e9
         return self._energy.nominal_j(frame, sends=sends, hears=ready, missed=missed, compute_s=compute_s)

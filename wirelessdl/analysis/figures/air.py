@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.collections import LineCollection
 
+from wirelessdl.analysis.data_split import sends
 from wirelessdl.analysis.style import COLUMN, GREY, HEAT, SERIES, save, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.run import Run
@@ -57,6 +58,7 @@ def _links(run: Run, round: int | None) -> pd.DataFrame:
         if traced == "evaluated":
             evaluated = run.evaluated["round"]
             round = int(evaluated.iloc[-1]) if len(evaluated) else round
+    _require_sends(run)
     found = run.frame("links", columns, rounds=(round, round))
     if found.empty:
         last = int(run.rounds["round"].iloc[-1])
@@ -67,8 +69,14 @@ def _links(run: Run, round: int | None) -> pd.DataFrame:
     return found[found["neighbour"]]
 
 
+def _require_sends(run: Run) -> None:
+    if not sends(run):
+        raise TraceError(f"{run.path}: has no links, for nothing was sent; name a run whose nodes talk to each other")
+
+
 def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path) -> None:
     """Gain of links over simulated time: those named, or the strongest, the middle and the weakest."""
+    _require_sends(run)
     links = run.frame("links", ["round", "tx", "rx", "gain", "neighbour"])
     links = links[links["neighbour"]]
     if links.empty:

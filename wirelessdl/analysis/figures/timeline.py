@@ -58,5 +58,6 @@ def timeline_figure(run: Run, first: int | None, rounds: int) -> Any:
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("node")
     axis.set_xlabel(f"ms after round {timeline.round[rows[0]]} opened")
-    figure.legend(loc="outside upper left", ncols=5, columnspacing=1.2, handlelength=1.4)
+    if axis.get_legend_handles_labels()[0]:
+        figure.legend(loc="outside upper left", ncols=5, columnspacing=1.2, handlelength=1.4)
     return figure

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
+from wirelessdl.analysis.data_split import sends
 from wirelessdl.analysis.report.packing import numbers, packed, packed_levels, thinned
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.mixing import perron_vector
@@ -89,7 +90,8 @@ def network_of(run: Run, runs: int) -> Network:
         found.heat = _heat(sums, found.notes)
         found.mixing = _mixing(run, sums, len(rounds) if scenario["trace"]["links"] == "all" else len(traced))
     else:
-        found.notes.append("no links were traced, so the page has no links, heat maps and weights")
+        why = "no links were traced" if sends(run) else "nothing was sent"
+        found.notes.append(f"{why}, so the page has no links, heat maps and weights")
     return found
 
 

@@ -2,7 +2,7 @@
 
 A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that declares
 `follows_motion = True` is evaluated again as nodes move. Graphs must be strongly connected: every model must reach
-every node. A topology that can say what would connect it has a `remedy`.
+every node; but for `none`, of which nobody expects that. A topology that can say what would connect it has a `remedy`.
 """
 
 from typing import Any, Protocol
@@ -13,10 +13,10 @@ from wirelessdl.contract import capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
-from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, SnrDb, Star
+from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, NoLinks, Ring, SmallWorld, SnrDb, Star
 from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
 
-__all__ = ["TOPOLOGIES", "SnrDb", "Topology", "require_connected", "require_links"]
+__all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
 
 
 class Topology(Protocol):
@@ -24,6 +24,7 @@ class Topology(Protocol):
 
 
 TOPOLOGIES = {
+    "none": NoLinks,
     "full": Full,
     "ring": Ring,
     "star": Star,

@@ -1,5 +1,6 @@
 """Deterministic and random graphs that do not depend on distance. All links go both ways.
 
+    none          no links: every node learns alone, and sends nothing
     full          every node hears every other node
     ring          the `reach` nearest on either side, in node order
     star          the hub and every other node hear each other
@@ -22,6 +23,14 @@ from wirelessdl.links import Geometry, Links
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
 Tries = Annotated[int, Interval(ge=1, le=100_000)]
+
+
+class NoLinks:
+    """No links at all: every node learns from its own data, and nothing is sent."""
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        nobody = np.zeros(0, dtype=np.int64)
+        return Links(nobody, nobody, geometry)
 
 
 class Full:

@@ -1,0 +1,108 @@
+"""Named baselines: every one over every bundled scenario, on the command line, and before a user's own overrides."""
+
+import json
+
+import pytest
+from conftest import ROOT
+
+import wirelessdl
+from wirelessdl.errors import ScenarioError
+from wirelessdl.scenario.baselines import BASELINES, with_baseline
+from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
+
+NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma"]
+
+
+def test_the_names_are_there():
+    assert [name for name in BASELINES if name in NAMES] == NAMES
+    assert all(name == baseline.name and baseline.summary for name, baseline in BASELINES.items())
+
+
+@pytest.mark.parametrize("scenario", bundled_scenarios())
+def test_every_baseline_of_every_bundled_scenario_is_valid(scenario):
+    base = load_scenario(scenario)
+    for name in NAMES:
+        found = load_scenario(scenario, baseline=name)
+        assert found.scenario.name == f"{base.scenario.name}-{name}"
+        assert found.scenario.model_copy(update={"name": base.scenario.name}) == base.scenario
+        kept = {"dataset", "model", "features", "batch_size", "batch_fraction", "sampling", "learning_rate", "dtype"}
+        kept |= {"projection_radius", "augment", "eval_every"}
+        assert {key: getattr(found.learning, key) for key in kept} == {key: getattr(base.learning, key) for key in kept}
+        for key in ("protocol", "unit", "clipping", "clip_norm", "rho", "delta", "delta_total"):
+            assert getattr(found.privacy, key) == getattr(base.privacy, key)
+
+
+def test_what_the_baselines_are():
+    base = "urban_er_k20"  # pairs, passes and a promised total: everything that could be in the way
+    local, central, d_psgd, no_privacy, own, tdma = (load_scenario(base, baseline=name) for name in NAMES)
+    assert local.silent
+    assert local.network.nodes == 20
+    assert local.learning.partition.name == "shards"
+    assert central.silent
+    assert central.network.nodes == 1
+    assert central.learning.partition.name == "iid"
+    assert (d_psgd.radio.access, d_psgd.power.multiplier, d_psgd.radio.thermal_noise) == ("tdma", "none", False)
+    assert d_psgd.radio.mixing_passes == d_psgd.learning.closing_passes == 0
+    for scenario in (d_psgd, no_privacy):
+        assert scenario.privacy.epsilon_max == scenario.privacy.epsilon_total == float("inf")
+    assert (no_privacy.radio.access, no_privacy.radio.mixing_passes) == ("oac", 10)
+    assert (own.privacy.noise, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
+    assert (tdma.radio.access, tdma.privacy.noise, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
+
+
+def test_the_linear_program_becomes_own_noise():
+    own = load_scenario("urban_er_k20_paper_lp", baseline="own-noise")
+    assert (own.power.objective, own.privacy.epsilon_max) == ("own-noise", 1.0)
+
+
+def test_overrides_come_after_the_baseline():
+    scenario = load_scenario("quickstart", baseline="d-psgd", overrides=["power.multiplier=auto"])
+    assert scenario.power.multiplier == "auto"
+    assert with_baseline(["a.b=1"], None) == ["a.b=1"]
+    assert with_baseline(["a.b=1"], "local")[-1] == "a.b=1"
+
+
+def test_unknown_baselines_suggest_the_nearest(wirelessdl_command):
+    with pytest.raises(ScenarioError, match="no baseline locla; did you mean local"):
+        load_scenario("quickstart", baseline="locla")
+    result = wirelessdl_command("run", "quickstart", "--baseline", "locla")
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_baseline_that_cannot_be_is_one_line(wirelessdl_command):
+    result = wirelessdl_command("check", "stragglers_clocked_k20", "--baseline", "tdma")
+    assert result.code == 2
+    assert "with baseline tdma: time.policy.period_s is 0.015; a frame takes" in result.err
+
+
+def test_a_long_name_stays_within_its_limit(tmp_path):
+    text = (ROOT / "scenarios/quickstart.toml").read_text().replace('"quickstart"', f'"{"x" * 100}"')
+    (tmp_path / "long.toml").write_text(text)
+    name = load_scenario(tmp_path / "long.toml", baseline="no-privacy").scenario.name
+    assert len(name) == 100
+    assert name.endswith("-no-privacy")
+
+
+def test_list_shows_the_baselines(wirelessdl_command):
+    listed = json.loads(wirelessdl_command("list", "--json").out)["baselines"]
+    assert listed == list(BASELINES)
+    said = wirelessdl_command("list").out
+    assert all(name in said for name in NAMES)
+
+
+def test_run_check_and_plan_take_a_baseline(wirelessdl_command, tmp_path):
+    for command in ("check", "plan"):
+        result = wirelessdl_command(command, "quickstart", "--baseline", "local")
+        assert result.code == 0, result.err
+        assert "quickstart-local" in result.out
+    result = wirelessdl_command("run", "quickstart", "--baseline", "local", "--rounds", "2", "--quiet")
+    assert result.code == 0, result.err
+    run = wirelessdl.open_run(tmp_path / "outputs/quickstart-local-s7-r1")
+    assert run.summary["epsilon_total"] == 0.0
+
+
+def test_a_resumed_run_has_its_own_baseline(wirelessdl_command):
+    result = wirelessdl_command("run", "--resume", "nowhere", "--baseline", "local")
+    assert result.code == 2
+    assert "--baseline goes with a SCENARIO" in result.err
