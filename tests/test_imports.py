@@ -37,8 +37,9 @@ ALLOWED = {
     "analysis": {"trace", "privacy"},
     "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
     "audit": ROOMS | {"scenario", "round", "sim", "run"},
-    "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview"},
-    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "bench"},
+    "study": ROOMS | {"scenario", "round", "run"},
+    "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "study"},
+    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study", "bench"},
 }
 # heavy libraries and the only rooms that may name them
 LIBRARIES = {
@@ -48,6 +49,8 @@ LIBRARIES = {
     "pyarrow": {"trace", "channel", "learning"},
     "click": {"cli"},
     "rich": {"cli"},
+    "dask": {"study"},
+    "distributed": {"study"},
     "matplotlib": {"analysis", "preview"},
     "plotly": {"analysis"},
     "jinja2": {"analysis"},

@@ -27,6 +27,7 @@ _HOMES = {
     "open_run": "wirelessdl.trace.run",
     "resume": "wirelessdl.run.session",
     "simulate": "wirelessdl.run.session",
+    "sweep": "wirelessdl.study.sweep",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -40,6 +41,7 @@ if _TYPE_CHECKING:
     from wirelessdl.scenario.loader import load_scenario as load_scenario
     from wirelessdl.scenario.schema import Scenario as Scenario
     from wirelessdl.streams import Streams as Streams
+    from wirelessdl.study.sweep import sweep as sweep
     from wirelessdl.trace.run import Run as Run
     from wirelessdl.trace.run import open_run as open_run
 

@@ -28,6 +28,10 @@ class TraceError(WirelessdlError):
     """A run directory that cannot be written or read."""
 
 
+class StudyError(WirelessdlError):
+    """A study that cannot be made, or gone on with, as asked for."""
+
+
 class DataError(WirelessdlError):
     """A data set that cannot be fetched."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.audit.canary import Canary, planted
 from wirelessdl.audit.recording import Recording, record
-from wirelessdl.learning.runtime import use_one_thread
+from wirelessdl.learning.runtime import use_threads
 from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView, Scores
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
@@ -100,7 +100,7 @@ _here: list[tuple[Job, CanaryTrial]] = []  # of a process that runs trials
 
 
 def _start(job: Job) -> None:
-    use_one_thread()
+    use_threads(1)
     _here[:] = [(job, make_trial(job)[0])]
 
 

@@ -11,6 +11,7 @@ from wirelessdl.errors import WirelessdlError, shown
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
+    "sweep": "Run a scenario with many values, seeds and runs; or a study file.",
     "check": "Check a scenario and print what would run.",
     "plan": "Print the power split, one-slot epsilons and a forecast of training.",
     "audit": "Attack a scenario's engine with a canary and compare with what is proven.",

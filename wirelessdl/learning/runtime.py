@@ -30,9 +30,9 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
-def use_one_thread() -> None:
-    """Torch uses one thread in this process from here on: other processes use the other cores."""
-    torch.set_num_threads(1)
+def use_threads(count: int) -> None:
+    """Torch uses so many threads in this process from here on: other processes use the other cores."""
+    torch.set_num_threads(count)
 
 
 def pick_device(name: str) -> torch.device:

@@ -60,6 +60,7 @@ def simulate(
     scenario: Scenario,
     *,
     out: str | Path = "outputs",
+    name: str = "",
     device: str = "auto",
     on_round: Callable[[int], None] | None = None,
     on_evaluation: Callable[[Progress], None] | None = None,
@@ -67,7 +68,7 @@ def simulate(
     connect: Mapping[str, Listener] | None = None,
     log: str = "",
 ) -> Run:
-    """Run a scenario into a new directory under `out`.
+    """Run a scenario into a new directory under `out`, named `name`, else by scenario, seed and run.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When
     should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
@@ -75,7 +76,7 @@ def simulate(
     """
     world = build(scenario, device=device)
     section = scenario.scenario
-    name = f"{section.name}-s{section.seed}-r{section.run}"
+    name = name or f"{section.name}-s{section.seed}-r{section.run}"
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
     session.run(lambda: create_run_folder(Path(out), name, session.prepare))
     return session.result()

@@ -48,7 +48,7 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = (), baseline: 
     baseline: the name of one of `BASELINES`, applied before the overrides; the scenario is then called after it, too.
     """
     file = _locate(path)
-    table = _read(file)
+    table = read_table(file)
     origin = _shown(path, file)
     if baseline is not None:
         origin = f"{origin} with baseline {shown(baseline, 40)}"
@@ -108,7 +108,8 @@ def _shown(path: str | Path, file: Path) -> str:
     return str(path) if Path(path) == file else f"{path} (bundled)"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_table(file: Path) -> dict[str, Any]:
+    """The nested tables of a TOML file, of a size and depth that a scenario may have."""
     try:
         if file.stat().st_size > _LARGEST:
             raise ScenarioError(

@@ -21,7 +21,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     place: Any = table
     for depth, step in enumerate(path[:-1]):
         place = _enter(place, step, override, path[:depth])
-    value, last = _value(text.strip()), path[-1]
+    value, last = parse_value(text.strip()), path[-1]
     if isinstance(place, list):
         place[_index(place, last, override)] = value
     elif last in _NAMES and len(path) > 2:
@@ -68,7 +68,7 @@ def _default(above: list[str], step: str) -> dict[str, Any]:
     return {}
 
 
-def _value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A TOML value; anything else is a text."""
     try:
         parsed = tomllib.loads(f"value = {text}")

@@ -19,11 +19,15 @@ _NAME = "lock"
 _PATIENCE_S = 0.3
 
 
-class RunLock:
-    """Held while a process writes a run."""
+class LockedError(TraceError):
+    """Somebody else holds the lock."""
 
-    def __init__(self, folder: Path):
-        self._path = folder / _NAME
+
+class RunLock:
+    """Held while a process writes a run; or, under another file name, whatever that stands for."""
+
+    def __init__(self, folder: Path, name: str = _NAME):
+        self._path = folder / name
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -40,7 +44,7 @@ class RunLock:
                 if time.monotonic() > deadline:
                     owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
                     os.close(handle)
-                    raise TraceError(
+                    raise LockedError(
                         f"{shown(folder)}: is being written by {shown(owner)}; wait for it, or stop it"
                     ) from None
                 time.sleep(0.02)  # somebody may only be looking
@@ -73,10 +77,10 @@ class RunLock:
         self.release()
 
 
-def is_locked(folder: Path) -> bool:
+def is_locked(folder: Path, name: str = _NAME) -> bool:
     """Whether a running process writes this run."""
     try:
-        handle = _open(folder / _NAME, os.O_RDONLY)
+        handle = _open(folder / name, os.O_RDONLY)
     except OSError:
         return False  # no lock, or nothing that one of our processes could hold
     try:

@@ -37,6 +37,11 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
     }
 
 
+def versions() -> dict[str, Any]:
+    """Versions that two runs must share to agree value for value."""
+    return {"wirelessdl": wirelessdl.__version__, "packages": {name: _version(name) for name in _PACKAGES}}
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 

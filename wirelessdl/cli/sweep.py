@@ -1,0 +1,284 @@
+"""`wirelessdl sweep`."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from wirelessdl.cli.options import say_user_code
+from wirelessdl.cli.progress import emit, stopper_installed
+from wirelessdl.errors import shown
+
+if TYPE_CHECKING:
+    from wirelessdl.study.engine import Result
+    from wirelessdl.study.estimate import Estimate
+    from wirelessdl.study.plan import Plan
+    from wirelessdl.study.status import StudyStatus
+    from wirelessdl.study.sweep import Options
+
+
+@click.command(
+    epilog="Example: wirelessdl sweep quickstart --vary privacy.epsilon_max=0.5,1,inf --seeds 3 --jobs 2 "
+    "--out outputs/tradeoff"
+)
+@click.argument("scenario", required=False)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="SECTION.KEY=V1,V2,...",
+    help="Run with each of these values; repeatable: all combinations are run.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Override a key of the scenario in all runs; repeatable.",
+)
+@click.option("--seeds", type=int, help="Seeds per cell, counted from the scenario's own (default 1).")
+@click.option("--runs", type=int, help="Run numbers per seed, counted from the scenario's own (default 1).")
+@click.option("--rounds", type=int, help="Number of rounds.")
+@click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Add a baseline by name; repeatable.")
+@click.option("--no-local", is_flag=True, help="Leave out the baseline local, which private studies have by default.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the study (default: outputs/<name>).")
+@click.option("--jobs", type=int, help="Runs at a time, in processes of this machine (default: one per core).")
+@click.option("--threads", type=int, help="Threads of each run (default: cores / jobs).")
+@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, e.g. tcp://host:8786.")
+@click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
+@click.option("--resume", "resumed", type=click.Path(path_type=Path), metavar="DIR", help="Continue this study.")
+@click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
+@click.option("--status", "looked_at", type=click.Path(path_type=Path), metavar="DIR", help="Print how a study stands.")
+@click.option("--dry-run", is_flag=True, help="Check all cells, time pilot runs, print cells, time and disk space.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finished run, then the counts.")
+def command(
+    scenario: str | None,
+    vary: tuple[str, ...],
+    overrides: tuple[str, ...],
+    seeds: int | None,
+    runs: int | None,
+    rounds: int | None,
+    baselines: tuple[str, ...],
+    no_local: bool,
+    out: Path | None,
+    jobs: int | None,
+    threads: int | None,
+    scheduler: str | None,
+    device: str,
+    resumed: Path | None,
+    force: bool,
+    looked_at: Path | None,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run SCENARIO with every combination of varied values, seeds and run numbers; write all runs and an index.
+
+    SCENARIO is a scenario (file or bundled name) or a study file, a TOML file with a table [study]. Ctrl-C stops the
+    runs after their current round; --resume continues them. Exits with 1 if runs failed; the others are not affected.
+    """
+    named = [name for name, value in (("SCENARIO", scenario), ("--resume", resumed), ("--status", looked_at)) if value]
+    if len(named) != 1:
+        said = f"{' and '.join(named)} exclude each other" if named else "name a SCENARIO or a study file"
+        raise click.UsageError(f"{said}; or a study to --resume, or its --status")
+    if force and resumed is None:
+        raise click.UsageError("--force goes with --resume")
+    asked = vary or overrides or baselines or no_local or any(v is not None for v in (seeds, runs, rounds, out))
+    if asked and scenario is None:
+        raise click.UsageError("a study goes on as it was: only --jobs, --scheduler and --force go with --resume")
+    console = Console(quiet=quiet or as_json, highlight=False)
+    if looked_at is not None:
+        _print_status(looked_at, console, as_json)
+        return
+    from wirelessdl.study.sweep import Options, plan_of, spec_of
+
+    options = Options(jobs, scheduler, threads, device, force)
+    if resumed is not None:
+        if dry_run:
+            raise click.UsageError("--dry-run goes with a SCENARIO; --status shows what is left of a study")
+        _go(resumed, None, options, console, as_json)
+        return
+    assert scenario is not None
+    if rounds is not None:
+        overrides = (*overrides, f"scenario.rounds={rounds}")
+    spec = spec_of(scenario, _varied(vary), seeds, runs, overrides, baselines, not no_local)
+    plan = plan_of(spec, options)
+    say_user_code(plan.base)
+    if dry_run:
+        _dry_run(plan, options, console, as_json)
+    else:
+        _go(out or Path("outputs") / plan.name, plan, options, console, as_json)
+
+
+def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
+    from wirelessdl.errors import StudyError
+    from wirelessdl.study.toml_text import parse_values
+
+    found: dict[str, list[Any]] = {}
+    for text in vary:
+        key, equals, values = text.partition("=")
+        if not equals or "." not in key:
+            raise StudyError(f'--vary {shown(text)}: must be section.key=value,value, as in "network.nodes=4,10"')
+        if key.strip() in found:
+            raise StudyError(f"--vary {shown(key)} is given twice; name all its values once")
+        found[key.strip()] = parse_values(values)
+    return found
+
+
+def _go(folder: Path, plan: "Plan | None", options: "Options", console: Console, as_json: bool) -> None:
+    """Start or resume a study, and say how it ended."""
+    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.study.cluster import SchedulerLost
+    from wirelessdl.study.sweep import resume_in, start_in
+
+    with stopper_installed() as stop:
+        try:
+            with shown_progress(console, as_json=as_json) as listener:
+                if plan is None:
+                    result = resume_in(folder, options, listener, stop.asked)
+                else:
+                    result = start_in(folder, plan, options, listener, stop.asked)
+        except SchedulerLost as lost:
+            click.echo(f"{lost}; what is finished is kept, go on with: {_resume(folder, options)}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("stopped before anything ran; nothing was written", err=True)
+            sys.exit(128 + (stop.signal or 2))
+    if as_json:
+        emit({"event": "study", "path": str(folder), **result.counts, "wall_s": result.wall_s})
+    _conclude(result, options, console, stop.signal)
+
+
+def _resume(folder: Path, options: "Options") -> str:
+    where = f" --scheduler {options.scheduler}" if options.scheduler else ""
+    return f"wirelessdl sweep --resume {folder}{where}"
+
+
+def _conclude(result: "Result", options: "Options", console: Console, signal: int) -> None:
+    total, finished = sum(result.counts.values()), result.counts.get("finished", 0)
+    if result.complete:
+        console.print(f"{total} runs in {result.path}, {_time(result.wall_s)}; index in {result.path}/index.parquet")
+        return
+    again = _resume(result.path, options)
+    if result.stopped:
+        click.echo(f"stopped; {finished} of {total} runs are finished; go on with: {again}", err=True)
+        sys.exit(128 + (signal or 2))
+    for name, error in result.errors.items():
+        click.echo(f"{name}: {error}", err=True)
+    click.echo(f"{len(result.errors)} of {total} runs failed; the others are kept; try again with: {again}", err=True)
+    sys.exit(1)
+
+
+# --- looking
+
+
+def _print_status(folder: Path, console: Console, as_json: bool) -> None:
+    from wirelessdl.study.status import study_status
+    from wirelessdl.trace.files import plain
+
+    status = study_status(folder)
+    if as_json:
+        click.echo(json.dumps(plain(status.facts())))
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
+    state = "running" if status.running else "complete" if set(status.counts()) <= {"finished"} else "not running"
+    console.print(f"[bold]{escape(shown(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
+    _print_runs(status, console)
+    if not status.running and state != "complete":
+        console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
+
+
+def _print_runs(status: "StudyStatus", console: Console) -> None:
+    from wirelessdl.study.toml_text import plain_text
+
+    listed = status.of("running", "interrupted", "failed")
+    if not listed:
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("run", "cell", "status", "round", "accuracy"):
+        table.add_column(name, justify="right" if name in ("round", "accuracy") else "left", overflow="fold")
+    for run in listed[:40]:
+        values = ", ".join(f"{key}={plain_text(value)}" for key, value in run.planned.values.items())
+        table.add_row(
+            run.planned.folder_name,
+            escape(shown(" ".join(filter(None, [run.planned.name, values])), 100)),
+            run.status,
+            f"{run.round}/{run.rounds}" if run.rounds else "",
+            "" if run.accuracy is None else f"{run.accuracy:.1%}",
+        )
+    console.print(table)
+    if len(listed) > 40:
+        console.print(f"and {len(listed) - 40} more")
+    for run in status.of("failed"):
+        console.print(f"{run.planned.folder_name}: {shown(run.error, 1000)}", soft_wrap=True, markup=False)
+
+
+def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:
+    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.study.estimate import estimate
+
+    with stopper_installed() as stop:
+        try:
+            with (
+                shown_progress(console, as_json=as_json) as listener,
+                options.open(len(plan), plan.threads) as cluster,
+            ):
+                found = estimate(plan, cluster, listener, stop.asked)
+        except KeyboardInterrupt:
+            sys.exit(128 + (stop.signal or 2))
+    if as_json:
+        emit(
+            {
+                "event": "estimate",
+                "cells": [
+                    {"cell": c.cell, "name": c.name, "baseline": c.baseline, "values": dict(c.values)}
+                    for c in plan.cells
+                ],
+                "seeds": list(plan.seeds),
+                "runs": list(plan.runs),
+                "total_s": found.total_s,
+                "total_bytes": found.total_bytes,
+                "jobs": found.jobs,
+                "threads": plan.threads,
+            }
+        )
+        return
+    _print_estimate(plan, found, console)
+
+
+def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
+    from wirelessdl.memory import format_size
+    from wirelessdl.study.toml_text import plain_text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("cell", no_wrap=True)
+    table.add_column("name")
+    for key in plan.varied:
+        table.add_column(escape(key), justify="right", overflow="fold")
+    for name in ("time of a run", "disk"):
+        table.add_column(name, justify="right")
+    for cell in plan.cells:
+        values = (plain_text(cell.values[key]) if key in cell.values else "" for key in plan.varied)
+        figures = (_time(found.run_s[cell.cell]), format_size(math.ceil(found.run_bytes[cell.cell])))
+        table.add_row(cell.cell, escape(cell.name or ""), *(escape(shown(value, 40)) for value in values), *figures)
+    console.print(table)
+    seeds, runs = len(plan.seeds), len(plan.runs)
+    console.print(
+        f"{len(plan.cells)} cells x {seeds} seed{'s' * (seeds > 1)} x {runs} run{'s' * (runs > 1)}: {len(plan)} runs, "
+        f"about {_time(found.total_s)} with {found.jobs} job{'s' * (found.jobs > 1)} of {plan.threads} "
+        f"thread{'s' * (plan.threads > 1)}, {format_size(math.ceil(found.total_bytes))} on disk",
+        soft_wrap=True,
+    )
+    console.print(f"estimated from {found.rounds} rounds in each of {found.tried} cells; nothing was written")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

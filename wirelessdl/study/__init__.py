@@ -1,0 +1,1 @@
+"""Studies: many runs of one scenario on dask.distributed, in one directory with one index."""

@@ -1,0 +1,245 @@
+"""Workers: a cluster of this machine's processes, or a Dask scheduler somewhere else.
+
+Settings that matter here. One task at a time in a process, and cores // jobs threads of torch and BLAS in each, so that
+runs do not fight over cores. No memory limit of Dask's: it would pause a worker for good, or kill it, over memory that
+a run needs. Workers of this machine do not hear Ctrl-C: the driver does, and lets runs stop after their round.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wirelessdl.errors import StudyError, shown
+
+_CONNECT_S = 5.0
+_POLL_S = 0.25
+_WAITING = 64  # tasks that a scheduler holds at least, so that it can tell how many workers would be of use
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": 1,  # a run whose worker dies is tried once more
+    "distributed.scheduler.worker-saturation": 1.0,  # tasks wait in one place: none is lost with another's worker
+    "distributed.admin.low-level-log-length": 100,
+    "distributed.admin.tick.limit": "1h",  # a run may hold Python's lock for seconds: no reason to complain
+    "distributed.worker.profile.enabled": False,
+    "distributed.comm.timeouts.connect": f"{_CONNECT_S}s",
+}
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class SchedulerLost(StudyError):
+    """The scheduler does not answer any more."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A task that is over: what it returned, or one line on what became of it. key: as submitted."""
+
+    key: str
+    value: Any = None
+    error: str | None = None
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(jobs: int) -> int:
+    """Threads of each of so many runs at a time."""
+    return max(1, cores() // jobs)
+
+
+class Cluster:
+    """A few tasks in flight at a time; only what is finished is handed out, in the order of finishing."""
+
+    def __init__(self, client: Any, address: str = ""):
+        self._client, self._address = client, address
+        self._token = uuid.uuid4().hex[:12]
+        self._flying: dict[str, Any] = {}
+        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    @property
+    def topic(self) -> str:
+        """Where tasks tell of their progress."""
+        return f"wirelessdl-{self._token}"
+
+    @property
+    def flying(self) -> int:
+        return len(self._flying)
+
+    def workers(self) -> int:
+        return len(self._nthreads())
+
+    def crowded_workers(self) -> int:
+        """Workers with several threads: only one of them can be used."""
+        return sum(count > 1 for count in self._nthreads().values())
+
+    def _nthreads(self) -> dict[str, int]:
+        """Threads of every worker there is now, by its address."""
+        self._require_scheduler()
+        try:
+            workers: dict[str, int] = self._client.nthreads()
+        except (OSError, TimeoutError) as error:
+            raise self._lost() from error
+        return workers
+
+    def has_room(self) -> bool:
+        """Whether another task should be submitted now."""
+        if self.flying < _WAITING:
+            return True
+        return self.flying < 2 * sum(self._nthreads().values())
+
+    def submit(self, key: str, function: Callable[..., Any], *arguments: Any) -> None:
+        """Send a task on its way; key must be new."""
+        self._require_scheduler()
+        name = f"{self._token}-{key}"
+        future = self._client.submit(function, *arguments, key=name, pure=False, retries=0)
+        self._flying[key] = future
+        future.add_done_callback(lambda _: self._finished.put(key))
+
+    def finished(self) -> Iterator[Done]:
+        """Tasks that are over by now; waits a moment where there are none."""
+        self._require_scheduler()
+        timeout: float | None = _POLL_S
+        while True:
+            try:
+                key = self._finished.get(timeout=timeout) if timeout else self._finished.get_nowait()
+            except queue.Empty:
+                self._require_scheduler()
+                return
+            timeout = None
+            future = self._flying.pop(key, None)
+            if future is not None:
+                yield self._done(key, future)
+
+    def drop_all(self) -> None:
+        """Forget what has not been finished."""
+        with contextlib.suppress(Exception):
+            self._client.cancel(list(self._flying.values()), force=True)
+        self._flying.clear()
+
+    def listen(self, function: Callable[[dict[str, Any]], None]) -> None:
+        """Call a function with what tasks tell."""
+        self._client.subscribe_topic(self.topic, lambda event: function(event[1]))
+
+    def _done(self, key: str, future: Any) -> Done:
+        from distributed import KilledWorker
+
+        status = future.status
+        if status == "finished":
+            return Done(key, future.result(timeout=_CONNECT_S))
+        if status in ("cancelled", "lost"):
+            self._require_scheduler()
+            return Done(key, error="the scheduler dropped it")
+        error = future.exception(timeout=_CONNECT_S)
+        if isinstance(error, KilledWorker):
+            return Done(key, error="its worker died, and the next one, too: out of memory, or killed")
+        return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
+
+    def _require_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise self._lost()
+
+    def _lost(self) -> SchedulerLost:
+        return SchedulerLost(
+            f"{f'the scheduler at {shown(self._address)}' if self._address else 'the cluster'} is gone"
+        )
+
+
+@contextlib.contextmanager
+def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> Iterator[Cluster]:
+    """Workers to run a study on: `jobs` processes of this machine, or those of a scheduler."""
+    import dask
+
+    with dask.config.set(_SETTINGS), _quiet():
+        opened = _remote(scheduler) if scheduler else _local(jobs, threads)
+        with opened as client:
+            yield Cluster(client, scheduler or "")
+
+
+@contextlib.contextmanager
+def _remote(address: str) -> Iterator[Any]:
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise StudyError(
+            f"--scheduler is {shown(address)}; no scheduler answers there within {_CONNECT_S:g} s "
+            f"({shown(' '.join(str(error).split()) or type(error).__name__, 80)}): start one with `dask scheduler`, "
+            "or leave --scheduler out"
+        ) from None
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(timeout=_CONNECT_S)
+
+
+@contextlib.contextmanager
+def _local(jobs: int, threads: int) -> Iterator[Any]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    environment = {**dict.fromkeys(_THREADS, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
+    before = {name: os.environ.get(name) for name in environment}
+    try:
+        with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
+            try:
+                with _deaf():
+                    cluster = LocalCluster(
+                        n_workers=jobs,
+                        threads_per_worker=1,
+                        processes=True,
+                        memory_limit=0,
+                        dashboard_address=None,
+                        silence_logs=logging.CRITICAL,
+                    )
+                    client = Client(cluster, set_as_default=False)
+            except (RuntimeError, OSError, TimeoutError) as error:
+                raise StudyError(
+                    f"workers cannot be started: {shown(' '.join(str(error).split()), 120)}; in a script, call sweep "
+                    'under `if __name__ == "__main__":`'
+                ) from error
+            try:
+                yield client
+            finally:
+                with contextlib.suppress(Exception):
+                    client.close(timeout=_CONNECT_S)
+                with contextlib.suppress(Exception):
+                    cluster.close(timeout=_CONNECT_S)
+    finally:  # the settings of workers pass through this process's own environment
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Threads and processes started meanwhile hear neither Ctrl-C nor the end of the terminal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask tells of every lost connection in several lines; what matters is told by the driver in one."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before):
+            logger.setLevel(level)

@@ -1,0 +1,306 @@
+"""The driver of a study: check every cell, write the manifest, send runs to workers, keep the index.
+
+The driver holds no results. It may be killed at any time: what is on disk says how far every run is, and the study
+goes on from there.
+"""
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wirelessdl.errors import StudyError, shown
+from wirelessdl.study.cells import Cell
+from wirelessdl.study.cluster import Cluster
+from wirelessdl.study.plan import Plan, read_plan, refuse_changes, require_free, write_plan
+from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
+from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.provenance import versions
+from wirelessdl.trace.study_index import STOP, PlannedRun, Row, figures_of, status_of, write_index
+
+_WRITE_S = 2.0  # between two indexes
+_PATIENCE_S = 60.0  # for a summary that a shared file system shows late
+_ATTEMPTS = 2
+
+
+class Listener:
+    """Hears how a study goes on; says nothing."""
+
+    def checking(self, done: int, total: int) -> None: ...
+
+    def started(self, study: Path, plan: Plan, rows: Mapping[str, Row], workers: int) -> None: ...
+
+    def waiting(self) -> None:
+        """There is no worker."""
+
+    def progress(self, said: Mapping[str, Any]) -> None:
+        """A run told of a round; called from another thread."""
+
+    def over(self, row: Row) -> None:
+        """A run is finished, interrupted or failed."""
+
+    def again(self, row: Row) -> None:
+        """A run failed and is tried once more."""
+
+    def stopping(self, running: int) -> None: ...
+
+    def tick(self) -> None:
+        """A moment has passed."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a study ended. stopped: it was asked to."""
+
+    path: Path
+    counts: dict[str, int]
+    errors: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+    wall_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return set(self.counts) <= {"finished"}
+
+
+def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> Job:
+    scenario = plan.scenario(cell, seed, run)
+    return Job(scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device)
+
+
+def never() -> bool:
+    return False
+
+
+def check_cells(
+    plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
+) -> dict[str, str]:
+    """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
+    waiting = deque((cell, seed) for cell in cells for seed in plan.seeds)
+    asked: dict[str, Cell] = {}
+    total, found = len(waiting), {}
+    broken: dict[str, StudyError] = {}
+    while waiting or cluster.flying:
+        if should_stop():
+            cluster.drop_all()
+            raise KeyboardInterrupt
+        while waiting and not broken and cluster.has_room():
+            cell, seed = waiting.popleft()
+            key = f"check-{cell.cell}-{seed}"
+            asked[key] = cell
+            cluster.submit(key, check, job_of(plan, cell, seed, plan.runs[0]))
+        for done in cluster.finished():
+            cell = asked.pop(done.key)
+            problem = _problem(cell, done.value, done.error)
+            if problem is not None:
+                broken[cell.cell] = problem
+                waiting.clear()
+            else:
+                found.update(done.value.user_files)
+            listener.checking(total - len(waiting) - cluster.flying, total)
+        if not cluster.workers():
+            listener.waiting()
+        listener.tick()
+    for name in sorted(broken):  # the first in order, whichever came first
+        raise broken[name]
+    return found
+
+
+def _problem(cell: Cell, checked: Checked | None, error: str | None) -> StudyError | None:
+    if checked is None:
+        return StudyError(f"cell {cell.title} cannot be built: {error}")
+    if checked.error:
+        remedy = "; --no-local leaves this baseline out" if cell.baseline == "local" else ""
+        return StudyError(f"{checked.error.partition(': ')[2]}{remedy}")
+    here = versions()
+    if checked.versions != here:
+        return StudyError(
+            f"a worker has other versions than this process: {_first_difference(checked.versions, here)}; install the "
+            "same on both"
+        )
+    return None
+
+
+def _first_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    one, other = ({"wirelessdl": v["wirelessdl"], **v["packages"]} for v in (there, here))
+    key = next(key for key in sorted({*one, *other}) if one.get(key) != other.get(key))
+    return f"{key} is {one.get(key)} there, {other.get(key)} here"
+
+
+def start_study(
+    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool] = never
+) -> Result:
+    """A new study in a new directory."""
+    require_free(folder)
+    user_files = check_cells(plan, cluster, listener, should_stop, plan.cells)
+    write_plan(folder, plan, user_files)
+    return _run(folder, plan, cluster, listener, should_stop, force=False)
+
+
+def resume_study(
+    folder: Path,
+    cluster: Cluster,
+    listener: Listener,
+    should_stop: Callable[[], bool] = never,
+    *,
+    force: bool = False,
+) -> Result:
+    """Go on with a study: runs that are finished stay, others continue within, failed ones are tried again."""
+    plan, manifest = read_plan(folder)
+    refuse_changes(folder, plan, manifest, force=force)
+    left = {planned.cell for planned in plan.planned() if status_of(folder, planned)[0] != "finished"}
+    files = check_cells(plan, cluster, listener, should_stop, [cell for cell in plan.cells if cell.cell in left])
+    kept = manifest.get("user_files", {})
+    for name in sorted(files):
+        if kept.get(name) != files[name]:
+            raise StudyError(
+                f"{shown(folder)}: cannot go on: {shown(name)} was changed since; restore it, or start a new study"
+            )
+    return _run(folder, plan, cluster, listener, should_stop, force=force)
+
+
+def _run(
+    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
+) -> Result:
+    with RunLock(folder):
+        with contextlib.suppress(OSError):
+            (folder / STOP).unlink(missing_ok=True)
+        driver = _Driver(folder, plan, cluster, listener, force)
+        try:
+            return driver.run(should_stop)
+        finally:
+            driver.write(last=True)
+
+
+class _Driver:
+    """Rows of the index, runs to be started, runs in flight."""
+
+    def __init__(self, folder: Path, plan: Plan, cluster: Cluster, listener: Listener, force: bool):
+        self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
+        self._force, self._path = force, folder
+        self._cells = {cell.cell: cell for cell in plan.cells}
+        self._rows = {planned.folder_name: self._found(planned) for planned in plan.planned()}
+        self._waiting = deque(name for name, row in self._rows.items() if row.status != "finished")
+        self._attempts = dict.fromkeys(self._waiting, 0)
+        self._flying: set[str] = set()
+        self._unread: dict[str, float] = {}  # finished, but their summaries are not visible yet
+        self._stopping, self._written_at, self._dirty = False, 0.0, True
+
+    def _found(self, planned: PlannedRun) -> Row:
+        status, error = status_of(self._folder, planned)
+        figures = figures_of(self._folder, planned) if status == "finished" else {}
+        return Row(planned, status, error, figures)
+
+    def run(self, should_stop: Callable[[], bool]) -> Result:
+        started = time.perf_counter()
+        self.write(last=True)
+        self._listener.started(self._path, self._plan, self._rows, self._cluster.workers())
+        self._cluster.listen(self._listener.progress)
+        try:
+            self._loop(should_stop)
+        except KeyboardInterrupt:
+            self._stop()
+            self._loop(should_stop)
+            raise
+        finally:
+            if self._stopping:
+                with contextlib.suppress(OSError):
+                    (self._folder / STOP).unlink(missing_ok=True)
+        self.write(last=True)
+        return self._result(time.perf_counter() - started)
+
+    def _loop(self, should_stop: Callable[[], bool]) -> None:
+        while (self._waiting and not self._stopping) or self._flying or self._unread:
+            if should_stop() or (self._folder / STOP).exists():
+                self._stop()
+            while self._waiting and not self._stopping and self._cluster.has_room():
+                self._start(self._waiting.popleft())
+            for done in self._cluster.finished():
+                name = done.key.partition(".")[0]
+                self._flying.discard(name)
+                self._over(name, done.value or Outcome("failed", done.error))
+            self._read_late()
+            if not self._cluster.workers():
+                self._listener.waiting()
+                if self._stopping:
+                    self._cluster.drop_all()
+                    self._flying.clear()
+            self.write()
+            self._listener.tick()
+
+    def _stop(self) -> None:
+        """Let runs stop after their round; the file reaches workers wherever they are."""
+        if not self._stopping:
+            self._stopping = True
+            with contextlib.suppress(OSError):
+                (self._folder / STOP).touch()
+            self._listener.stopping(len(self._flying))
+
+    def _start(self, name: str) -> None:
+        planned = self._rows[name].planned
+        self._attempts[name] += 1
+        self._flying.add(name)
+        job = job_of(self._plan, self._cells[planned.cell], planned.seed, planned.run)
+        task = RunTask(job, str(self._folder), name, self._force, self._cluster.topic)
+        self._cluster.submit(f"{name}.{self._attempts[name]}", run_or_resume, task)
+
+    def _over(self, name: str, outcome: Outcome) -> None:
+        row, self._dirty = self._rows[name], True
+        if outcome.status == "finished":
+            row.status, row.error = "finished", None
+            self._unread[name] = time.monotonic() + _PATIENCE_S
+            return
+        if outcome.status == "failed":
+            row.status, row.error = "failed", outcome.error
+            if self._attempts[name] < _ATTEMPTS and not self._stopping:
+                self._waiting.append(name)
+                self._listener.again(row)
+                return
+        else:
+            row.status, row.error = status_of(self._folder, row.planned)
+            if not self._stopping:  # its worker left; another goes on with it
+                self._attempts[name] -= 1
+                self._waiting.append(name)
+                return
+        self._listener.over(row)
+
+    def _read_late(self) -> None:
+        """Figures of finished runs, as soon as they can be seen from here."""
+        for name, deadline in list(self._unread.items()):
+            row = self._rows[name]
+            row.figures = figures_of(self._folder, row.planned)
+            if not row.figures and time.monotonic() > deadline:
+                row.status, row.error = "failed", "finished, but its summary cannot be read from here"
+            if row.figures or row.status == "failed":
+                del self._unread[name]
+                self._listener.over(row)
+
+    def write(self, *, last: bool = False) -> None:
+        """Replace the index, if there is news and the last one is old enough."""
+        now = time.monotonic()
+        if not last and now - self._written_at < _WRITE_S:
+            return
+        for name in self._flying:
+            row = self._rows[name]
+            found, error = status_of(self._folder, row.planned)
+            if found not in (row.status, "finished"):  # finished is what its task says
+                row.status, row.error, self._dirty = found, error, True
+        if self._dirty:
+            write_index(self._path, self._plan.varied, self._rows.values())
+            self._dirty = False
+        self._written_at = now
+
+    def _result(self, wall_s: float) -> Result:
+        counts: dict[str, int] = {}
+        for row in self._rows.values():
+            counts[row.status] = counts.get(row.status, 0) + 1
+        errors = {name: row.error or "" for name, row in self._rows.items() if row.status == "failed"}
+        return Result(self._path, counts, errors, self._stopping, wall_s)
+
+
+def describe(result: Result) -> str:
+    """Counts in words, `34 finished, 2 failed`."""
+    return ", ".join(f"{count} {status}" for status, count in sorted(result.counts.items(), key=lambda item: item[0]))

@@ -1,0 +1,230 @@
+"""A study as planned: its manifest, its directory, and whether both are still the same when it goes on.
+
+study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
+overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
+from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
+from wirelessdl.trace.files import leaves, plain, write_json, write_text
+from wirelessdl.trace.provenance import now, versions
+from wirelessdl.trace.study_index import MANIFEST, RUNS, SCENARIO, PlannedRun, read_manifest, run_name
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a study will run. source: the scenario as given; cwd: where it was asked for."""
+
+    name: str
+    source: str
+    overrides: tuple[str, ...]
+    base: Scenario
+    varied: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[int, ...]
+    cwd: str
+    threads: int = 1
+    device: str = "auto"
+
+    def planned(self) -> Iterator[PlannedRun]:
+        """Every run: seeds within cells, runs within seeds."""
+        for cell in self.cells:
+            for seed in self.seeds:
+                for run in self.runs:
+                    path = f"{RUNS}/{run_name(cell.cell, seed, run)}"
+                    yield PlannedRun(cell.cell, cell.name, cell.baseline, dict(cell.values), seed, run, path)
+
+    def __len__(self) -> int:
+        return len(self.cells) * len(self.seeds) * len(self.runs)
+
+    def scenario(self, cell: Cell, seed: int, run: int) -> Scenario:
+        return cell_scenario(self.base, cell, seed, run)
+
+
+def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:
+    """Read the scenario and work out every cell; each is checked against the schema, and named where it fails."""
+    base = _base(spec)
+    varied, cells = make_cells(spec, base)
+    section = base.scenario
+    seeds, runs = _numbers(spec.seeds, section.seed), _numbers(spec.runs, section.run)
+    plan = Plan(
+        spec.name or f"{section.name}-study",
+        base.origin.removesuffix(" (bundled)"),
+        spec.overrides,
+        base,
+        tuple(varied),
+        tuple(cells),
+        seeds,
+        runs,
+        str(Path.cwd()),
+        threads,
+        device,
+    )
+    if len(plan) > MOST_RUNS:
+        raise StudyError(f"the study has {len(plan):,} runs; at most {MOST_RUNS:,}: vary fewer values")
+    for cell in cells:
+        plan.scenario(cell, seeds[0], runs[0])
+    return plan
+
+
+def _base(spec: StudySpec) -> Scenario:
+    if isinstance(spec.scenario, str):
+        base = load_scenario(spec.scenario, overrides=spec.overrides)
+    elif spec.overrides:
+        cell = Cell("base", {}, spec.overrides)
+        base = cell_scenario(spec.scenario, cell)
+        base._origin = spec.scenario.origin
+    else:
+        base = spec.scenario
+    base._folder = str(Path(base.folder).resolve()) if base.folder else ""
+    return base
+
+
+def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
+    """So many, counted from the scenario's own; or those that were named."""
+    if isinstance(wanted, int):
+        return tuple(range(first, first + wanted))
+    if len(set(wanted)) < len(wanted):
+        raise StudyError(f"seeds or runs {shown(list(wanted), 60)} name a number twice; every run is made once")
+    return wanted
+
+
+# --- the directory
+
+
+def require_free(folder: Path) -> None:
+    """Raise unless a study may be made in this folder: it is not there yet, or empty."""
+    if (folder / MANIFEST).is_file():
+        name = shown(read_manifest(folder).get("name"), 60)
+        raise StudyError(
+            f"--out is {shown(folder)}; the study {name} is there already: go on with it by --resume {shown(folder)}, "
+            "or choose another folder"
+        )
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            what = "is not empty" if folder.is_dir() else "is a file"
+            raise StudyError(f"--out is {shown(folder)}; {what}, and no study: choose another folder")
+    except OSError as error:
+        raise StudyError(f"--out is {shown(folder)}; cannot be read: {error.strerror}") from None
+
+
+def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
+    """The manifest and the base scenario, before anything runs."""
+    text = tomli_w.dumps(plan.base.to_table())
+    try:
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
+    write_text(folder / SCENARIO, text)
+    write_json(
+        folder / MANIFEST,
+        {
+            "schema": SCHEMA,
+            "name": plan.name,
+            "scenario": plan.source,
+            "scenario_sha256": _digest(text),
+            "set": list(plan.overrides),
+            "versions": versions(),
+            "user_files": dict(user_files),
+            "varied": list(plan.varied),
+            "cells": [asdict(cell) for cell in plan.cells],
+            "seeds": list(plan.seeds),
+            "runs": list(plan.runs),
+            "threads": plan.threads,
+            "device": plan.device,
+            "cwd": plan.cwd,
+            "folder": plan.base.folder,
+            "created": now(),
+        },
+    )
+
+
+def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
+    """The plan of a study, and its manifest; raises one line where it was changed."""
+    manifest = read_manifest(folder)
+    try:
+        text = (folder / SCENARIO).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"{shown(folder / SCENARIO)}: cannot be read: {shown(error)}") from None
+    if _digest(text) != manifest.get("scenario_sha256"):
+        raise StudyError(
+            f"{shown(folder / SCENARIO)}: was changed since the study began; restore it, or start a new study"
+        )
+    try:
+        home = str(manifest["folder"])
+        base = parse_scenario(read_table(folder / SCENARIO), origin=str(manifest["scenario"]), folder=home)
+        cells = tuple(
+            Cell(one["cell"], dict(one["values"]), tuple(one["overrides"]), one["name"], one["baseline"])
+            for one in manifest["cells"]
+        )
+        plan = Plan(
+            str(manifest["name"]),
+            str(manifest["scenario"]),
+            tuple(manifest["set"]),
+            base,
+            tuple(manifest["varied"]),
+            cells,
+            tuple(manifest["seeds"]),
+            tuple(manifest["runs"]),
+            str(manifest["cwd"]),
+            int(manifest["threads"]),
+            str(manifest["device"]),
+        )
+        names = [run.path for run in plan.planned()]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: {shown(repr(error), 80)}; restore it") from None
+    if len(set(names)) < len(names) or any(".." in name or name.count("/") != 1 for name in names):
+        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: its runs share a directory; restore it")
+    return plan, manifest
+
+
+def refuse_changes(folder: Path, plan: Plan, manifest: Mapping[str, Any], *, force: bool) -> None:
+    """Raise where the scenario's file, or a version, is no longer what the study began with."""
+    changed = _changed_source(plan)
+    if changed:
+        raise StudyError(
+            f"{shown(folder)}: cannot go on: {shown(plan.source)} was changed since: {changed}; restore it, or start a "
+            "new study"
+        )
+    before, today = dict(leaves(manifest.get("versions", {}))), dict(leaves(versions()))
+    differing = [key for key in sorted({*before, *today}) if before.get(key) != today.get(key)]
+    if differing and not force:
+        key = differing[0]
+        raise StudyError(
+            f"{shown(folder)}: cannot go on as it was: {key} was {shown(before.get(key), 40)}, is "
+            f"{shown(today.get(key), 40)}; --force goes on, but not to bit-identical tables"
+        )
+
+
+def _changed_source(plan: Plan) -> str:
+    """The first key in which the scenario file differs from the study's scenario; empty where none, or no file."""
+    file = Path(plan.cwd) / plan.source
+    source: str | Path = file if file.is_file() else plan.source
+    try:
+        found = load_scenario(source, overrides=plan.overrides)
+    except ScenarioError as error:
+        return shown(error) if file.is_file() else ""
+    except WirelessdlError:
+        return ""
+    stored, today = (dict(leaves(plain(scenario.to_table()))) for scenario in (plan.base, found))
+    for key in sorted({*stored, *today}):
+        if stored.get(key) != today.get(key):
+            return f"{key} was {shown(stored.get(key), 40)}, is {shown(today.get(key), 40)}"
+    return ""
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,165 @@
+"""`wirelessdl.sweep`: a study from Python.
+
+study = wirelessdl.sweep("quickstart", vary={"privacy.epsilon_max": [0.5, 1, 2]}, seeds=3, jobs=2)
+study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wirelessdl.errors import StudyError, shown
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.study.cells import StudySpec
+from wirelessdl.study.cluster import Cluster, cores, open_cluster, threads_for
+from wirelessdl.study.engine import Listener, Result, never, resume_study, start_study
+from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes, require_free
+from wirelessdl.study.study_file import find_study, read_study
+
+if TYPE_CHECKING:
+    from wirelessdl.trace.study import Study
+
+
+def sweep(
+    scenario: str | Path | Scenario | None = None,
+    *,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    runs: int | Sequence[int] | None = None,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    baselines: Sequence[str] = (),
+    local: bool = True,
+    resume: str | Path | None = None,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    force: bool = False,
+) -> "Study":
+    """Run a scenario with every combination of the varied values, seeds and runs, and open the study.
+
+    scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
+    scenario's own, or which. resume: the directory of a study to go on with, instead of a scenario. Runs that fail are
+    named in a warning and in the index; the others are there. In a script, call it under `if __name__ == "__main__":`,
+    because worker processes import the script.
+    """
+    options = Options(jobs, scheduler, threads, device, force)
+    if resume is not None:
+        if scenario is not None or vary:
+            raise StudyError("resume goes on with a study as it was; leave scenario and vary out")
+        result = resume_in(Path(resume), options, Listener())
+    else:
+        if scenario is None:
+            raise StudyError("name a scenario, or a study to resume")
+        spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local)
+        plan = plan_of(spec, options)
+        result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
+    if result.errors:
+        name, error = next(iter(result.errors.items()))
+        warnings.warn(
+            f"{len(result.errors)} runs failed, the first {name}: {error}; "
+            f'wirelessdl.sweep(resume="{result.path}") tries them again',
+            stacklevel=2,
+        )
+    from wirelessdl.trace.study import open_study
+
+    return open_study(result.path)
+
+
+class Options:
+    """Where and how to run: `jobs` processes of this machine or a scheduler's workers, threads of each run."""
+
+    def __init__(
+        self,
+        jobs: int | None = None,
+        scheduler: str | None = None,
+        threads: int | None = None,
+        device: str = "auto",
+        force: bool = False,
+    ):
+        for name, value in (("jobs", jobs), ("threads", threads)):
+            if value is not None and value < 1:
+                raise StudyError(f"--{name} is {value}; must be >= 1")
+        if jobs is not None and scheduler is not None:
+            raise StudyError("--jobs and --scheduler exclude each other: a scheduler has workers of its own")
+        self.scheduler, self.device, self.force, self._threads = scheduler, device, force, threads
+        self._jobs = jobs
+
+    def jobs(self, runs: int) -> int:
+        """Processes for so many runs: one per core, unless the user said otherwise, and none without a run."""
+        return max(1, min(self._jobs or cores(), runs))
+
+    def threads(self, runs: int) -> int:
+        """Threads of each run. Workers of a scheduler are expected to have one core each."""
+        return self._threads or (1 if self.scheduler else threads_for(self.jobs(runs)))
+
+    def open(self, runs: int, threads: int) -> Any:
+        return open_cluster(jobs=self.jobs(runs), threads=threads, scheduler=self.scheduler)
+
+
+def spec_of(
+    scenario: str | Path | Scenario,
+    vary: Mapping[str, Sequence[Any]],
+    seeds: int | Sequence[int] | None,
+    runs: int | Sequence[int] | None,
+    overrides: Sequence[str],
+    baselines: Sequence[str],
+    local: bool,
+) -> StudySpec:
+    """What the command line, or a caller, asks for: a study file with additions, or a scenario with all of it."""
+    file = None if isinstance(scenario, Scenario) else find_study(scenario)
+    if file is not None:
+        spec = read_study(file)
+    else:
+        spec = StudySpec(scenario if isinstance(scenario, Scenario) else str(scenario))
+    for key, values in vary.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise StudyError(f"vary: {shown(key)} is {shown(values, 40)}; must be a list of values")
+    return replace(
+        spec,
+        overrides=(*spec.overrides, *overrides),
+        grid={**spec.grid, **{key: list(values) for key, values in vary.items()}},
+        baselines=(*spec.baselines, *baselines),
+        local=spec.local and local,
+        seeds=_numbers("seeds", seeds, spec.seeds),
+        runs=_numbers("runs", runs, spec.runs),
+    )
+
+
+def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    if given is None:
+        return otherwise
+    if isinstance(given, int):
+        if not 1 <= given <= 1_000_000:
+            raise StudyError(f"--{name} is {given}; must be a number of at least 1")
+        return given
+    if not given:
+        raise StudyError(f"{name} is empty; name at least one number")
+    return tuple(given)
+
+
+def plan_of(spec: StudySpec, options: Options) -> Plan:
+    """The plan, with the threads that the number of runs gives."""
+    plan = make_plan(spec, device=options.device)
+    return replace(plan, threads=options.threads(len(plan)))
+
+
+def start_in(
+    folder: Path, plan: Plan, options: Options, listener: Listener, should_stop: Callable[[], bool] = never
+) -> Result:
+    """A new study; all that can be refused without a worker is refused first."""
+    require_free(folder)
+    with options.open(len(plan), plan.threads) as cluster:
+        return start_study(folder, plan, cluster, listener, should_stop)
+
+
+def resume_in(folder: Path, options: Options, listener: Listener, should_stop: Callable[[], bool] = never) -> Result:
+    """Go on with a study, with the threads that it began with."""
+    plan, manifest = read_plan(folder)
+    refuse_changes(folder, plan, manifest, force=options.force)
+    cluster: Cluster
+    with options.open(len(plan), plan.threads) as cluster:
+        return resume_study(folder, cluster, listener, should_stop, force=options.force)

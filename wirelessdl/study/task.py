@@ -1,0 +1,263 @@
+"""What a worker does: check a cell, time a pilot, run or resume a directory.
+
+Dask runs a task at least once: again where a worker died or was thought to have. A task is therefore "bring this run
+directory to its end", under a lock of its own: whoever comes second waits, and finds the run finished. Nothing but a
+few words goes back: results are on disk.
+
+A process runs one task at a time, however many threads its worker has: torch's threads and the working folder are the
+process's.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.trace.files import write_text
+from wirelessdl.trace.lock import LockedError, RunLock
+from wirelessdl.trace.provenance import versions
+from wirelessdl.trace.study_index import MANIFEST, RUNS, STOP, task_lock
+
+if TYPE_CHECKING:
+    from wirelessdl.round.records import Progress
+
+ERRORS = "errors"  # folder of tracebacks
+_LOOK_S = 0.25  # between two looks at whether to stop
+_TELL_S = 0.5  # between two messages of a run to the terminal
+_alone = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A scenario with all it takes to run it in another process, or on another machine that shares the files."""
+
+    table: dict[str, Any]
+    origin: str
+    home: str
+    cwd: str
+    threads: int
+    device: str
+
+    def scenario(self) -> Scenario:
+        return parse_scenario(self.table, origin=self.origin, folder=self.home)
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """One run directory to bring to its end. topic: where to tell of progress."""
+
+    job: Job
+    study: str
+    name: str
+    force: bool = False
+    topic: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended: one word, and one line where it failed."""
+
+    status: Literal["finished", "interrupted", "failed", "stopped"]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A cell that could be built, or why not; the user's files that it loads; versions of the worker."""
+
+    error: str | None
+    user_files: dict[str, str]
+    versions: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Seconds before the first round and per round, bytes that do not grow and per round; or why it failed."""
+
+    setup_s: float = 0.0
+    round_s: float = 0.0
+    fixed_bytes: float = 0.0
+    round_bytes: float = 0.0
+    error: str | None = None
+
+
+@contextlib.contextmanager
+def _at_home(job: Job) -> Iterator[None]:
+    """Alone in this process, in the folder where the study was asked for, with the study's number of threads."""
+    with _alone:
+        from wirelessdl.learning.runtime import use_threads
+
+        try:
+            os.chdir(job.cwd)
+        except OSError as error:
+            raise StudyError(
+                f"{shown(job.cwd)}: cannot be entered on {os.uname().nodename}: {error.strerror}; workers need the "
+                "files of the machine that the study is started from"
+            ) from None
+        use_threads(job.threads)
+        yield
+
+
+def check(job: Job) -> Checked:
+    """Whether a scenario can be built here."""
+    try:
+        with _at_home(job):
+            from wirelessdl.run.build import build
+
+            world = build(job.scenario(), device=job.device)
+            return Checked(None, {file.name: file.sha256 for file in world.user_files}, versions())
+    except WirelessdlError as error:
+        return Checked(_line(error), {}, versions())
+
+
+def pilot(job: Job, rounds: int) -> Pilot:
+    """The first rounds of a scenario, in a folder that is thrown away."""
+    table = {**job.table, "scenario": {**job.table["scenario"], "rounds": rounds}}
+    stamps: list[float] = []
+    try:
+        with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
+            from wirelessdl.run.session import simulate
+
+            started = time.perf_counter()
+            scenario = parse_scenario(table, origin=job.origin, folder=job.home)
+            run = simulate(
+                scenario, out=folder, device=job.device, on_round=lambda _: stamps.append(time.perf_counter())
+            )
+            grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "events"))
+            total = _size(run.path)
+    except WirelessdlError as error:
+        return Pilot(error=_line(error))
+    # the first round makes plans and opens files: it belongs to the setup
+    per_round = (stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
+    return Pilot(stamps[0] - started, per_round, float(total - grows), grows / len(stamps))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def run_or_resume(task: RunTask) -> Outcome:
+    """Bring a run to its end, from wherever it stands; never raises for what one run may do wrong."""
+    study = Path(task.study)
+    stop = _Stop(study)
+    try:
+        with _at_home(task.job):
+            if not (study / MANIFEST).is_file():
+                raise StudyError(
+                    f"{shown(study)}: is not there on {os.uname().nodename}; workers need the files of the machine "
+                    "that the study is started from"
+                )
+            with _locked(study / RUNS, task.name, stop) as held:
+                if not held:
+                    return Outcome("stopped")
+                _bring_to_its_end(task, study / RUNS / task.name, stop)
+        return Outcome("finished")
+    except RunInterrupted:
+        return Outcome("interrupted")
+    except WirelessdlError as error:
+        return Outcome("failed", _line(error))
+    except Exception as error:
+        return Outcome("failed", _kept(study, task.name, error))
+
+
+def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
+    from wirelessdl.run.session import resume, simulate
+
+    scenario, tell = task.job.scenario(), _Teller(task)
+    hooks: dict[str, Any] = {
+        "device": task.job.device,
+        "should_stop": stop,
+        "on_round": tell.on_round,
+        "on_evaluation": tell.on_evaluation,
+    }
+    if (folder / "scenario.toml").is_file():
+        resume(folder, scenario=scenario, force=task.force, **hooks)
+        return
+    for left in folder.parent.glob(f".{task.name}.*"):  # by a process that was killed while it made the folder
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+    run = simulate(scenario, out=folder.parent, name=task.name, **hooks)
+    if run.path.name != task.name:
+        raise StudyError(f"{shown(folder)}: is in the way and no run; remove it, and resume the study")
+
+
+@contextlib.contextmanager
+def _locked(runs: Path, name: str, stop: Callable[[], bool]) -> Iterator[bool]:
+    """The run's lock, however long another process holds it; False where the study was stopped before."""
+    lock = None
+    while lock is None and not stop():
+        with contextlib.suppress(LockedError):
+            lock = RunLock(runs, task_lock(name))
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+class _Stop:
+    """Whether to stop: the study has a file named stop, or the scheduler of this worker is gone."""
+
+    def __init__(self, study: Path):
+        self._file, self._next, self._found = study / STOP, 0.0, False
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now >= self._next and not self._found:
+            self._next = now + _LOOK_S
+            self._found = self._file.exists() or _left_alone()
+        return self._found
+
+
+def _left_alone() -> bool:
+    from distributed import Status, get_worker
+
+    try:
+        return get_worker().status not in (Status.running, Status.paused)
+    except ValueError:  # not in a worker
+        return False
+
+
+class _Teller:
+    """Tells the driver, now and then, where a run stands."""
+
+    def __init__(self, task: RunTask):
+        self._task, self._next = task, 0.0
+        self._accuracy: float | None = None
+        self._rounds = task.job.table["scenario"]["rounds"]
+
+    def on_evaluation(self, progress: "Progress") -> None:
+        self._accuracy = progress.accuracy_mean
+
+    def on_round(self, round: int) -> None:
+        now = time.monotonic()
+        if not self._task.topic or now < self._next:
+            return
+        self._next = now + _TELL_S
+        from distributed import get_worker
+
+        said = {"run": self._task.name, "round": round, "rounds": self._rounds, "accuracy": self._accuracy}
+        with contextlib.suppress(ValueError):
+            get_worker().log_event(self._task.topic, said)
+
+
+def _line(error: BaseException) -> str:
+    return shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000)
+
+
+def _kept(study: Path, name: str, error: Exception) -> str:
+    """One line on an error that no user caused; its traceback goes to a file."""
+    with contextlib.suppress(WirelessdlError, OSError):
+        (study / ERRORS).mkdir(exist_ok=True)
+        write_text(study / ERRORS / f"{name}.txt", "".join(traceback.format_exception(error)))
+    return f"{_line(error)} (traceback in {ERRORS}/{name}.txt)"

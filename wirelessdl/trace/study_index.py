@@ -1,0 +1,188 @@
+"""The index of a study: one row per planned run, in one Parquet file that is replaced as the study goes on.
+
+What a row says is read from the run's own directory: its lock, its provenance, its summary. Only the error of a run
+that never had a directory comes from elsewhere. Numbers are numbers here: the text "inf" of a summary becomes inf.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.catalog import state_of
+from wirelessdl.trace.files import open_regular, read_regular, write_whole
+from wirelessdl.trace.lock import is_locked
+
+MANIFEST, INDEX, SCENARIO, RUNS, STOP = "study.json", "index.parquet", "scenario.toml", "runs", "stop"
+Status = Literal["planned", "running", "interrupted", "finished", "failed"]
+STATUSES: tuple[Status, ...] = ("finished", "running", "interrupted", "failed", "planned")
+_OWN = {"cell", "name", "baseline", "seed", "run", "status", "error", "path"}  # not overwritten by a summary
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a study: its place among cells, seeds and runs, and its directory within the study."""
+
+    cell: str
+    name: str | None
+    baseline: str | None
+    values: Mapping[str, Any]
+    seed: int
+    run: int
+    path: str
+
+    @property
+    def folder_name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass
+class Row:
+    """What is known of a planned run."""
+
+    planned: PlannedRun
+    status: Status = "planned"
+    error: str | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def run_name(cell: str, seed: int, run: int) -> str:
+    """Name of a run's directory within a study."""
+    return f"{cell}-s{seed}-r{run}"
+
+
+def task_lock(name: str) -> str:
+    """Name of the lock, beside the run directories, that is held while a run is made or gone on with."""
+    return f".{name}.lock"
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """study.json of a study."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(read_regular(path))
+    except FileNotFoundError:
+        what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
+        raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+    if not isinstance(content, dict):
+        raise TraceError(f"{shown(path)}: holds no JSON object")
+    return content
+
+
+def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
+    """The runs that a manifest plans."""
+    try:
+        return [
+            PlannedRun(
+                str(cell["cell"]),
+                cell["name"],
+                cell["baseline"],
+                dict(cell["values"]),
+                int(seed),
+                int(run),
+                f"{RUNS}/{run_name(str(cell['cell']), int(seed), int(run))}",
+            )
+            for cell in manifest["cells"]
+            for seed in manifest["seeds"]
+            for run in manifest["runs"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{MANIFEST}: was edited: {shown(repr(error), 80)}; restore it") from None
+
+
+def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
+    """How a run stands by its directory, and its error where it failed."""
+    folder = study / planned.path
+    if not (folder / "scenario.toml").is_file():
+        return ("running" if is_locked(study / RUNS, task_lock(planned.folder_name)) else "planned"), None
+    state = state_of(folder)
+    if state == "done":
+        return "finished", None
+    if state == "failed":
+        return "failed", _one_line(_content(folder / "provenance.json").get("error"))
+    return ("running" if state == "running" else "interrupted"), None
+
+
+def figures_of(study: Path, planned: PlannedRun) -> dict[str, Any]:
+    """Every scalar of a run's summary; empty while there is none."""
+    summary = _content(study / planned.path / "summary.json")
+    scalars = {key: _number(value) for key, value in summary.items() if not isinstance(value, dict | list)}
+    return {key: value for key, value in scalars.items() if key not in _OWN}
+
+
+def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:
+    """Replace the index; a reader sees the one before or this one."""
+    rows = list(rows)
+    columns: dict[str, pa.Array] = {}
+    for name in ("cell", "name", "baseline"):
+        columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.string())
+    for key in varied:
+        columns[key] = column([_number(row.planned.values.get(key)) for row in rows])
+    for name in ("seed", "run"):
+        columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.int64())
+    for name in ("status", "error"):
+        columns[name] = pa.array([getattr(row, name) for row in rows], pa.string())
+    columns["path"] = pa.array([row.planned.path for row in rows], pa.string())
+    columns["wall_s"] = pa.array([row.figures.get("wall_s") for row in rows], pa.float64())
+    for key in dict.fromkeys(key for row in rows for key in row.figures):
+        if key not in columns:
+            columns[key] = column([row.figures.get(key) for row in rows])
+    table = pa.table(columns)
+    write_whole(study / INDEX, lambda handle: pq.write_table(table, handle, write_page_checksum=True))
+
+
+def read_errors(study: Path) -> dict[str, str]:
+    """Errors that the index tells of, by path: also those of runs that never had a directory."""
+    try:
+        with open_regular(study / INDEX) as handle:
+            table = pq.ParquetFile(handle).read(columns=["path", "status", "error"]).to_pylist()
+    except (OSError, pa.ArrowException, ValueError, KeyError):
+        return {}
+    return {str(row["path"]): str(row["error"]) for row in table if row["status"] == "failed" and row["error"]}
+
+
+def column(values: Sequence[Any]) -> pa.Array:
+    """Values as one Arrow column: truths, whole numbers, numbers, or else texts."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return pa.nulls(len(values))
+    if all(isinstance(value, bool) for value in there):
+        return pa.array(values, pa.bool_())
+    if all(isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 for value in there):
+        return pa.array(values, pa.int64())
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str:
+    """A value among texts; a part in short, `dirichlet concentration=0.1`."""
+    name = value.get("kind", value.get("model")) if isinstance(value, Mapping) else None
+    if isinstance(name, str):
+        return " ".join([name, *(f"{key}={item}" for key, item in value.items() if key not in ("kind", "model"))])
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _number(value: Any) -> Any:
+    """JSON has no infinities: their texts stand for them."""
+    return math.inf if value == "inf" else -math.inf if value == "-inf" else value
+
+
+def _one_line(error: Any) -> str:
+    return shown(" ".join(str(error or "the run failed").split()), 1000)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
