@@ -187,10 +187,10 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
         click.echo(json.dumps(plain(status.facts())))
         return
     counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
-    state = "running" if status.running else "complete" if set(status.counts()) <= {"finished"} else "not running"
+    state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"
     console.print(f"[bold]{escape(shown(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
     _print_runs(status, console)
-    if not status.running and state != "complete":
+    if not status.active and state != "complete":
         console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
 
 

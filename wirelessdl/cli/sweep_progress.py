@@ -68,12 +68,12 @@ class _Bars(_Lines):
     def __init__(self, console: Console, bars: Progress):
         super().__init__(console)
         self._bars, self._lock = bars, threading.Lock()
-        self._whole = bars.add_task("checking cells", total=None, figures="")
+        self._whole = bars.add_task("starting workers", total=None, figures="")
         self._tasks: dict[str, Any] = {}
         self._titles: dict[str, str] = {}
 
     def checking(self, done: int, total: int) -> None:
-        self._bars.update(self._whole, total=total, completed=done)
+        self._bars.update(self._whole, description="checking cells", total=total, completed=done)
 
     def started(self, study: Path, plan: "Plan", rows: Mapping[str, "Row"], workers: int) -> None:
         super().started(study, plan, rows, workers)

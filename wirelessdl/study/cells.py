@@ -22,7 +22,7 @@ _OWN_OPTIONS = {"scenario.seed": "--seeds", "scenario.run": "--runs"}
 # where nobody sends, these decide nothing
 _OF_TRANSMISSIONS = ("channel.", "radio.", "power.", "privacy.")
 _OF_GRADIENTS = ("privacy.clip_norm", "privacy.clipping", "privacy.protocol", "privacy.unit")
-_SILENT = ("local", "central")
+_SILENT = ("local", "central")  # baselines under which nobody sends
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,10 @@ def _deaf() -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Dask tells of every lost connection in several lines; what matters is told by the driver in one."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
+    import distributed  # noqa: F401  its loggers have levels of their own
+
+    names = {"distributed", "tornado", "asyncio"}
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.partition(".")[0] in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)

@@ -29,7 +29,7 @@ class StudyStatus:
 
     path: Path
     name: str
-    running: bool
+    active: bool
     runs: tuple[RunState, ...]
 
     def counts(self) -> dict[str, int]:
@@ -45,7 +45,7 @@ class StudyStatus:
         return {
             "study": self.name,
             "path": str(self.path),
-            "running": self.running,
+            "active": self.active,
             "runs": len(self.runs),
             **{status: self.counts().get(status, 0) for status in STATUSES},
             "errors": {run.planned.folder_name: run.error for run in self.of("failed")},

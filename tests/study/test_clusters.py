@@ -1,0 +1,140 @@
+"""24 runs on a cluster whose worker, and then scheduler, are killed: as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from held import HELD_IN, ends, held, write_study
+from interrupting import assert_same_tables
+from loopback import PATIENCE_S, Loopback, wait_until
+
+import wirelessdl
+from wirelessdl.study.plan import make_plan, read_plan
+from wirelessdl.study.status import study_status
+from wirelessdl.study.study_file import read_study
+
+pytestmark = pytest.mark.slow
+
+
+def sweep(folder: Path, *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "wirelessdl", "sweep", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def one_by_one(tmp_path_factory):
+    """The runs of the study, one after another in this process."""
+    folder = tmp_path_factory.mktemp("one_by_one")
+    write_study(folder)
+    with chdir(folder):
+        plan = make_plan(read_study(Path("study.toml")))
+        cells = {cell.cell: cell for cell in plan.cells}
+        for planned in plan.planned():
+            scenario = plan.scenario(cells[planned.cell], planned.seed, planned.run)
+            wirelessdl.simulate(scenario, out="runs", name=planned.folder_name)
+    return folder
+
+
+def assert_same_study(study: Path, reference: Path) -> None:
+    plan, _ = read_plan(study)
+    paths = [planned.path for planned in plan.planned()]
+    assert len(paths) == 24
+    for path in paths:
+        assert_same_tables(study / path, reference / path)
+
+
+def test_a_killed_worker_and_a_killed_scheduler_cost_nothing_but_time(tmp_path, one_by_one):
+    write_study(tmp_path)
+    (tmp_path / "hold").touch()
+    study = tmp_path / "out"
+    with Loopback(tmp_path) as cluster:
+        driver = sweep(tmp_path, "study.toml", "--scheduler", cluster.address, "--out", "out")
+        wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
+        assert driver.poll() is None, driver.communicate()
+        victim = min(held(tmp_path))
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: len(held(tmp_path)) == 3, "the killed worker's run, in a new process")
+        (tmp_path / "hold").unlink()
+        wait_until(lambda: ends(tmp_path) >= 8, "eight finished runs")
+        for path in tmp_path.glob("held-*"):
+            path.unlink()
+        (tmp_path / "hold").touch()
+        wait_until(lambda: len(held(tmp_path)) == 2, "two runs in progress again")
+        cluster.scheduler.send_signal(signal.SIGKILL)
+        out, error = driver.communicate(timeout=PATIENCE_S)
+        assert driver.returncode == 1, out + error
+        assert error.strip() == (
+            f"the scheduler at {cluster.address} is gone; what is finished is kept, go on with: "
+            f"wirelessdl sweep --resume out --scheduler {cluster.address}"
+        )
+        (tmp_path / "hold").unlink()
+        done = study_status(study).counts()
+        assert 8 <= done["finished"] < 24
+        with Loopback(tmp_path) as another:  # while the workers of the first may still be at it
+            resumed = sweep(tmp_path, "--resume", "out", "--scheduler", another.address)
+            out, error = resumed.communicate(timeout=PATIENCE_S)
+        assert resumed.returncode == 0, out + error
+    assert study_status(study).counts() == {"finished": 24}
+    assert ends(tmp_path) == 24  # none was run to its end twice
+    continued = [run for run in study.glob("runs/*") if "resumed" in wirelessdl.open_run(run).provenance]
+    assert len(continued) >= 1  # the killed worker's run, from its checkpoint
+    assert_same_study(study, one_by_one)
+
+
+def test_a_killed_driver_takes_its_workers_along_and_the_study_goes_on(tmp_path, one_by_one):
+    write_study(tmp_path)
+    (tmp_path / "hold").touch()
+    driver = sweep(tmp_path, "study.toml", "--jobs", "2", "--threads", "1", "--out", "out")
+    wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
+    assert driver.poll() is None, driver.communicate()
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: not any(map(alive, held(tmp_path))), "the end of the workers")
+    (tmp_path / "hold").unlink()
+    assert study_status(tmp_path / "out").counts() == {"interrupted": 2, "planned": 22}
+    resumed = sweep(tmp_path, "--resume", "out", "--jobs", "2")
+    out, error = resumed.communicate(timeout=PATIENCE_S)
+    assert resumed.returncode == 0, out + error
+    assert ends(tmp_path) == 24
+    assert_same_study(tmp_path / "out", one_by_one)
+
+
+def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_path, one_by_one):
+    write_study(tmp_path)
+    (tmp_path / "hold").touch()
+    driver = sweep(tmp_path, "study.toml", "--jobs", "2", "--threads", "1", "--out", "out")
+    wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
+    assert driver.poll() is None, driver.communicate()
+    for process in (driver.pid, *held(tmp_path)):  # as a terminal does, to all of them
+        os.kill(process, signal.SIGINT)
+    wait_until((tmp_path / "out" / "stop").exists, "word to the workers")
+    (tmp_path / "hold").unlink()
+    out, error = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 130, out + error
+    assert error.strip() == "stopped; 0 of 24 runs are finished; go on with: wirelessdl sweep --resume out"
+    status = study_status(tmp_path / "out")
+    assert status.counts() == {"interrupted": 2, "planned": 22}
+    assert {run.round for run in status.of("interrupted")} == {HELD_IN}
+    assert ends(tmp_path) == 0
+    resumed = sweep(tmp_path, "--resume", "out", "--jobs", "2")
+    out, error = resumed.communicate(timeout=PATIENCE_S)
+    assert resumed.returncode == 0, out + error
+    assert ends(tmp_path) == 24
+    assert_same_study(tmp_path / "out", one_by_one)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
