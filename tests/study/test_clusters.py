@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import chdir
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_
     for process in (driver.pid, *held(tmp_path)):  # as a terminal does, to all of them
         os.kill(process, signal.SIGINT)
     wait_until((tmp_path / "out" / "stop").exists, "word to the workers")
+    time.sleep(0.3)  # runs look for it ten times a second
     (tmp_path / "hold").unlink()
     out, error = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 130, out + error

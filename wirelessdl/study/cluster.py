@@ -13,6 +13,7 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
@@ -224,6 +225,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
     """Threads and processes started meanwhile hear neither Ctrl-C nor the end of the terminal."""
+    resource_tracker.ensure_running()  # its start would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wirelessdl.round.records import Progress
 
 ERRORS = "errors"  # folder of tracebacks
-_LOOK_S = 0.25  # between two looks at whether to stop
+_LOOK_S = 0.1  # between two looks at whether to stop
 _TELL_S = 0.5  # between two messages of a run to the terminal
 _alone = threading.Lock()
 
