@@ -8,6 +8,7 @@ import sys
 import pytest
 from conftest import ROOT
 
+import wirelessdl
 from wirelessdl.scenario.loader import bundled_scenarios
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,3 +42,12 @@ def test_no_file_names_a_place_of_one_machine():
         path = ROOT / name
         if path.suffix in {".py", ".md", ".toml", ".txt", ".svg"} or path.name == "Makefile":
             assert not suspicious.search(path.read_text(encoding="utf-8")), name
+
+
+def test_the_citation_has_this_version_and_the_paper():
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {wirelessdl.__version__}\n" in cited
+    title = "A Joint Power-Privacy Control Framework for Decentralized Learning over Heterogeneous Wireless"
+    for page in (cited, README):
+        assert title in " ".join(page.replace("\n>", "\n").split())
+        assert all(name in page for name in ("Ziaeddini", "Yakimenka", "Kliewer"))
