@@ -153,7 +153,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
         f"{summary['adversary']})",
     )
     if "epsilon_declared" in summary:
-        rest = f"stopped in round {summary['stopped']}" if summary["stopped"] else "did not stop the run"
+        rest = (
+            f"met in round {summary['stopped']}" if summary["stopped"] else f"never met in {summary['rounds']} rounds"
+        )
         table.add_row(
             "stopping rule",
             f"{rest}, where an odometer reads {epsilon(total)}; when it stops depends on data, so the figure above is "

@@ -169,7 +169,7 @@ class _Session:
         self.engine = make_engine(world, self.recorder, Hooks(self._start, self._recorded))
         self._simulation = world.simulation
         learning = world.scenario.learning
-        self._plateau = Plateau(learning.stop_after, learning.stop_within)
+        self._plateau = Plateau(learning.stop_after, learning.stop_within, learning.stop_rule)
         self._stopped: int | None = None
         self._evaluated_round = 0
         self.anew = False  # whether a run that had come to rest is being extended
@@ -272,8 +272,10 @@ class _Session:
         waited_s = time.monotonic() - self._saved_at
         due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
         last = round == self.scenario.scenario.rounds
-        if self._plateau.reached and self._evaluated_round == round and not last:
-            self._rest(round)
+        if self._plateau.reached and self._evaluated_round == round:
+            if not last:
+                self._rest(round)
+            self._stopped = round  # met just in time: the rule stopped nothing, but it was met
         if stop or due or last:
             self._checkpoint(round)
         if stop and not last:
@@ -324,7 +326,7 @@ class _Session:
         budget = privacy.budget_total if view == privacy.promised else math.inf
         if self.scenario.silent:
             return 0.0
-        if power.schedule == "adaptive" and (power.objective != "own-noise" or power.allocator.is_user_class):
+        if power.schedule == "adaptive" and (power.objective != "own-noise" or power.allocator.name != "lp"):
             return budget
         plan = planner.latest  # without pairs: all its noise hides a sender in the promised view
         if planner.pairs is not None and view == "own":

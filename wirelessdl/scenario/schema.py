@@ -194,6 +194,11 @@ class LearningSection(Section):
     stop_within: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
         0.001, description="Width of the band of mean accuracy for stop_after (the paper: 0.001 over 15)."
     )
+    stop_rule: Literal["window", "anchored"] = Field(
+        "window",
+        description="window: stop_after evaluations within stop_within of each other; anchored: stop_after evaluations "
+        "within stop_within of the one before them (the paper).",
+    )
     features: Part = Field(Part(kind="none"), description="Map of every sample by itself, before training.")  # type: ignore[call-arg]
     closing_passes: Annotated[int, Field(ge=0, le=256)] = Field(
         0, description="Mixing passes after the last round, so that all nodes end with nearly the same model."

@@ -1,0 +1,109 @@
+"""Stopping rules: ours by a window, the paper's by its first value; never is an answer."""
+
+import numpy as np
+import pytest
+from conftest import command_line, tiny
+from interrupting import StopAt, assert_same_tables
+
+from wirelessdl.errors import RunInterrupted, ScenarioError
+from wirelessdl.run.session import resume, simulate
+from wirelessdl.run.stopping import Plateau
+
+
+def met_at(accuracies, count, within, rule):
+    """Number of the evaluation, from 1, at which a rule is first met; None for never."""
+    plateau = Plateau(count, within, rule)
+    for number, accuracy in enumerate(accuracies, start=1):
+        plateau.add(accuracy)
+        if plateau.reached:
+            return number
+    return None
+
+
+def printed(accuracies, count, within):
+    """The paper's rule, word for word: the end of the first stretch with |acc(t+k) - acc(t)| <= within for all k."""
+    for t in range(len(accuracies) - count):
+        if all(abs(accuracies[t + k] - accuracies[t]) <= within for k in range(1, count + 1)):
+            return t + count + 1
+    return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_anchored_rule_is_the_printed_one(seed):
+    rng = np.random.default_rng(seed)
+    accuracies = np.round(0.8 - 0.5 * 0.9 ** np.arange(80) + rng.normal(0, 0.0007, 80), 4)
+    assert met_at(accuracies, 15, 0.001 + 1e-9, "anchored") == printed(accuracies, 15, 0.001 + 1e-9)
+
+
+def test_sixteen_values_are_compared_with_the_first():
+    flat = [0.5] * 15
+    assert met_at(flat, 15, 0.001, "window") == 15
+    assert met_at(flat, 15, 0.001, "anchored") is None
+    assert met_at([*flat, 0.5], 15, 0.001, "anchored") == 16
+
+
+def test_values_on_either_side_of_the_first_are_within_the_band():
+    """0.499 and 0.501 are 0.001 from 0.5, and 0.002 from each other."""
+    sway = [0.5] + [0.499, 0.501] * 8
+    assert met_at(sway, 15, 0.001, "anchored") == 16
+    assert met_at(sway, 15, 0.001, "window") is None
+
+
+def test_a_drift_within_the_window_is_no_drift_from_the_first():
+    drift = 0.5 + 0.0001 * np.arange(40)
+    assert met_at(drift, 10, 0.001, "window") == 10
+    assert met_at(drift, 15, 0.001, "anchored") is None
+
+
+def test_no_count_means_never():
+    for rule in ("window", "anchored"):
+        assert met_at([0.5] * 100, 0, 1.0, rule) is None
+
+
+def stopping(rounds, **learning):
+    # eight samples a batch and a silent network: quick, and the rule is the same
+    return tiny(
+        scenario={"rounds": rounds},
+        network={"topology": "none"},
+        learning={"eval_every": 1, "stop_rule": "anchored", **learning},
+        trace={"checkpoint_every": 20, "flush_every": 20},
+    )
+
+
+def test_runs_stop_by_the_rule_they_name(tmp_path):
+    anchored = simulate(stopping(12, stop_after=4, stop_within=1.0), out=tmp_path / "a").summary
+    assert (anchored["stopped"], anchored["rounds"]) == (5, 5)
+    window = simulate(stopping(12, stop_after=4, stop_within=1.0, stop_rule="window"), out=tmp_path / "w").summary
+    assert (window["stopped"], window["rounds"]) == (4, 4)
+
+
+def test_never_is_a_result(tmp_path):
+    run = simulate(stopping(6, stop_after=5, stop_within=0.0), out=tmp_path)
+    assert run.summary["stopped"] is None
+    assert run.summary["rounds"] == 6
+    met = simulate(stopping(6, stop_after=5, stop_within=1.0), out=tmp_path).summary
+    assert met["stopped"] == 6  # in the last round, where there is nothing left to stop
+
+
+def test_the_command_line_says_when_and_whether(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rule = [f"learning.{key}" for key in ("eval_every=1", "stop_after=3", "stop_rule=anchored")]
+    arguments = ["quickstart", "--baseline", "local", *(word for key in rule for word in ("--set", key))]
+    said = command_line("run", *arguments, "--rounds", "5", "--set", "learning.stop_within=0").out
+    assert "never met in 5 rounds" in said
+    said = command_line("run", *arguments, "--rounds", "9", "--set", "learning.stop_within=1").out
+    assert "met in round 4" in said
+
+
+def test_interrupted_before_the_rule_is_met_it_stops_in_the_same_round(tmp_path):
+    scenario, stop = stopping(40, stop_after=25, stop_within=1.0), StopAt(22)
+    whole = simulate(scenario, out=tmp_path / "whole")
+    assert whole.summary["stopped"] == 26
+    with pytest.raises(RunInterrupted) as caught:
+        simulate(scenario, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
+    assert_same_tables(resume(caught.value.folder).path, whole.path)
+
+
+def test_unknown_rules_are_refused():
+    with pytest.raises(ScenarioError, match=r"learning.stop_rule is .printed.; must be"):
+        stopping(5, stop_rule="printed")
