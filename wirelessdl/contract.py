@@ -105,6 +105,9 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
         ("follows_motion", FLAG, False, "its links are worked out again as nodes move"),
         ("remedy", METHOD, None, "remedy(links, snr_db): what leaves the graph in parts and what would join it, texts"),
     ),
+    "power.allocator": (
+        ("keeps_epsilon_max", FLAG, False, "no link of its plans leaks more than epsilon_max in a slot"),
+    ),
     "radio.csi": (("symbols", COUNT, 1, "pilot symbols of each sender; senders take turns"),),
     "faults.blockage": (
         ("still_heard", FLAG, False, "a blocked link still interferes where radio.interference is physical"),

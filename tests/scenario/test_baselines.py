@@ -106,3 +106,26 @@ def test_a_resumed_run_has_its_own_baseline(wirelessdl_command):
     result = wirelessdl_command("run", "--resume", "nowhere", "--baseline", "local")
     assert result.code == 2
     assert "--baseline goes with a SCENARIO" in result.err
+
+
+PED2FL = ["channel.models.0.per=sender", "power.allocator={kind='aligned', kappa='auto'}", "power.balance=false"]
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("PED2FL", [*PED2FL, "power.multiplier=none"]),
+        ("PED2FL at step K gamma", [*PED2FL, "power.multiplier=nodes"]),
+        ("row-stochastic without 1/z", ["power.balance=false", "power.multiplier=none"]),
+        ("any step", ["power.multiplier=3"]),
+        ("stopping as printed", ["learning.stop_after=15", "learning.stop_rule=anchored", "learning.eval_every=1"]),
+    ],
+)
+def test_the_settings_that_the_page_names_are_valid(name, overrides):
+    assert load_scenario("paper_k4_full", overrides=overrides).origin, name
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "true", "often"])
+def test_multipliers_that_are_none_are_refused(value):
+    with pytest.raises(ScenarioError, match=r'power.multiplier is .*; must be "auto", .* or a number from 1e-6 to 1e6'):
+        load_scenario("quickstart", overrides=[f"power.multiplier={value}"])

@@ -219,21 +219,26 @@ class Nakagami(Composable):
 
 
 class Uniform(Composable):
-    """The paper's channel: static |h| ~ U[low, high], each direction its own.
+    """The paper's channel: static |h| ~ U[low, high], each direction its own; per sender: the same at all receivers.
 
     low, high: bounds of the amplitude |h|, dimensionless, > 0. It replaces a loss; it does not depend on distance.
     """
 
-    def __init__(self, low: Annotated[float, Gt(0)] = 0.3, high: Annotated[float, Gt(0)] = 1.0):
+    def __init__(
+        self,
+        low: Annotated[float, Gt(0)] = 0.3,
+        high: Annotated[float, Gt(0)] = 1.0,
+        per: Literal["link", "sender"] = "link",
+    ):
         if high < low:
             raise ValueError(f"high is {high:g}; must be >= low, which is {low:g}")
-        self.low, self.high = low, high
+        self.low, self.high, self.per = low, high, per
         self._word: int | None = None
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         if self._word is None:
             self._word = counter_rng.key(rng)
-        level = counter_rng.uniform(self._word, links.number)[0]
+        level = counter_rng.uniform(self._word, links.number if self.per == "link" else links.tx)[0]
         return np.asarray(self.low + (self.high - self.low) * level)
 
 

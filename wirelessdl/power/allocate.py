@@ -25,6 +25,7 @@ import scipy
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.power.aligned import Aligned
 from wirelessdl.power.balance import balancing_amplitudes
 from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 
@@ -45,6 +46,8 @@ class PowerAllocator(Protocol):
 class LinearProgram:
     """Linear program (or closed form) of `power.objective`."""
 
+    keeps_epsilon_max = True
+
     def __init__(self, objective: Objective = "sum"):
         self.objective: Objective = objective
 
@@ -52,7 +55,7 @@ class LinearProgram:
         return solve(problem, objective=self.objective, theta=theta)
 
 
-ALLOCATORS = {"lp": LinearProgram}
+ALLOCATORS = {"lp": LinearProgram, "aligned": Aligned}
 
 
 def plan_power(

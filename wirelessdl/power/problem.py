@@ -174,7 +174,7 @@ class PowerPlan:
     alpha: [K] share of power for the model. power_w: [K] W, what each node radiates: its budget, or less where
     balancing makes it back off. notes: what differs from what the scenario asks for, and why. own_share,
     coalition_share: [K] shares of the noise variance that hide a sender from everyone, and from a coalition, where
-    pairs share noise.
+    pairs share noise. fixed: what every gradient is multiplied by, where that does not follow from the mixing.
     """
 
     problem: PowerProblem
@@ -185,6 +185,7 @@ class PowerPlan:
     notes: tuple[str, ...] = ()
     own_share: FloatArray | None = None
     coalition_share: FloatArray | None = None
+    fixed: float | None = None
 
     @property
     def balance(self) -> Balance:
@@ -218,6 +219,8 @@ class PowerPlan:
     @cached_property
     def multiplier(self) -> FloatArray:
         """Limit of each node's gradient multiplier, `[K]`: K where balanced, else 1 / pi; at most theta."""
+        if self.fixed is not None:
+            return np.full(self.problem.links.nodes, min(self.fixed, self.theta))
         if self.balance:
             return np.full(self.problem.links.nodes, min(float(self.problem.links.nodes), self.theta))
         return np.minimum(1.0 / self.perron, self.theta)

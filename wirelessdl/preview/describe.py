@@ -1,7 +1,10 @@
 """A built world in words, for people who want to know before they wait."""
 
+import math
+
 import numpy as np
 
+from wirelessdl.contract import capability
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
@@ -77,10 +80,18 @@ def describe(world: World) -> dict[str, str]:
         "privacy": (
             f"{privacy.protocol} protocol, {privacy.noise + ' noise' if not scenario.silent else 'no noise'}, "
             f"{privacy.clipping} clipping at "
-            f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}"
+            f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}{_as_far_as(world)}"
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _as_far_as(world: World) -> str:
+    """Where an allocator of its own mind decides, a target is no promise."""
+    private = math.isfinite(world.scenario.privacy.epsilon_max) and not world.scenario.silent
+    if not private or capability(world.allocator, "keeps_epsilon_max"):
+        return ""
+    return f", which {world.scenario.power.allocator.name} need not keep"
 
 
 def _apart(world: World) -> str:

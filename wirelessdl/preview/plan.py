@@ -14,10 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import capability
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
-from wirelessdl.power.allocate import PowerAllocator
+from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
@@ -182,24 +183,36 @@ def _verdict(
         yield f"{size}: this trains slowly and ends well below what it would without noise"
     else:
         yield f"{size}: this will not train"
+    if not pairwise and not _keeps(plan):
+        leak = plan.link_epsilon.max()
+        yield f"the worst link leaks {leak:.4g} in a slot, above epsilon_max {privacy.epsilon_max:g}"
     if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > TRAINS:
         other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor))
-        if other is not None:
+        if other is not None and other < ratio * (1.0 - 1e-6):
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
             yield f"per-sample clipping{hint} would give {other:.3g}x"
-    if not plan.balance and plan.theta > 1.05 * nodes:
+    if not plan.balance and plan.fixed is None and plan.theta > 1.05 * nodes:
         other = other_ratio(balance="receiver")
         gain = "" if other is None else f", and the noise {other:.3g}x the update"
         yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}{gain}"
     if not pairwise and plan.epsilon_own.max() > 10 * privacy.epsilon_max:
         node = int(np.argmax(plan.epsilon_own))
+        leak = f"{plan.epsilon_own[node]:.3g}" if np.isfinite(plan.epsilon_own[node]) else "without bound"
         yield (
             f"node {node} hides behind others: alone, or against listeners who join forces, its slot leaks "
-            f'{plan.epsilon_own[node]:.3g}; objective = "own-noise" would keep it within {privacy.epsilon_max:g}'
+            f"{leak}{_own_noise(plan, allocator, privacy.epsilon_max)}"
         )
     if privacy.credit_thermal:
         yield "thermal noise is credited on links: a better receiver than assumed hears more than epsilon says"
     yield from plan.notes
+
+
+def _own_noise(plan: PowerPlan, allocator: PowerAllocator, epsilon_max: float) -> str:
+    """What would keep a sender hidden by itself, where that is possible."""
+    if _try(LinearProgram("own-noise"), plan, lambda one: one) is None:
+        return ""
+    other = "" if isinstance(allocator, LinearProgram) else 'allocator = "lp" with '
+    return f'; {other}objective = "own-noise" would keep it within {epsilon_max:g}'
 
 
 def _cancelled(joint: JointPlan | None, roster: Roster | None, independent: float) -> Iterator[str]:
@@ -221,9 +234,15 @@ def _cancelled(joint: JointPlan | None, roster: Roster | None, independent: floa
 def _try(
     allocator: PowerAllocator, plan: PowerPlan, paired: Callable[[PowerPlan], PowerPlan], **changes: object
 ) -> PowerPlan | None:
-    """The plan under other circumstances, where there is one."""
+    """The plan under other circumstances, where there is one that keeps to epsilon_max."""
     try:
-        known = 1.0 if plan.theta == 1.0 else None  # without multipliers there is nothing to find
-        return paired(allocator.allocate(replace(plan.problem, **changes), known))  # type: ignore[arg-type]
+        found = allocator.allocate(replace(plan.problem, **changes), plan.fixed)  # type: ignore[arg-type]
+        found = paired(replace(found, fixed=plan.fixed))
     except WirelessdlError:
         return None
+    kept = capability(allocator, "keeps_epsilon_max") or _keeps(found)
+    return found if kept else None
+
+
+def _keeps(plan: PowerPlan) -> bool:
+    return bool(plan.link_epsilon.max(initial=0.0) <= plan.problem.epsilon_max * (1.0 + TOLERANCE))

@@ -1,13 +1,14 @@
 """What each gradient is multiplied by, so that every node's data counts alike.
 
 A row-stochastic A makes the network agree on a pi-weighted mean: node i's gradient must be multiplied
-by 1/pi_i, which nobody knows beforehand. Four ways to it, and none:
+by 1/pi_i, which nobody knows beforehand. Four ways to it, and others:
 
     balanced   K: under receiver or power balancing A is doubly stochastic and pi = 1/K
     product    1/z_ii of Z_t = A_t ... A_1 (the paper). Under fading Z freezes to the first rounds' A:
                the bias stays for ever
     mean       1/pi of the mean of A_1 ... A_t
     none       1: plain D-PSGD, which ends at the minimum of sum pi_i f_i instead of sum f_i
+    fixed      K (`multiplier = "nodes"`) or any number, whatever A is: the same minimum, another step
     windowed   Z restarted every `window` rounds, diag(Z) averaged over the finished windows
 
 All are computed from gains alone, never from data. The plan's theta caps every one of them.
@@ -26,7 +27,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
 
-Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none"]
+Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none", "fixed"]
 
 
 class Multiplier(Protocol):
@@ -146,11 +147,12 @@ class Windowed:
         self._age, self._finished = state["counts"].tolist()
 
 
-def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False) -> Multiplier:
-    """The multiplier of a rule. lossy: broadcasts of z may be lost."""
+def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float = 1.0) -> Multiplier:
+    """The multiplier of a rule. lossy: broadcasts of z may be lost; value: of a fixed one."""
     kinds: dict[Rule, Callable[[int], Multiplier]] = {
         "balanced": lambda nodes: Fixed(nodes, float(nodes)),
         "none": lambda nodes: Fixed(nodes, 1.0),
+        "fixed": lambda nodes: Fixed(nodes, value),
         "product": lambda nodes: Product(nodes, lossy=lossy),
         "mean": Mean,
         "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
@@ -159,11 +161,22 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False) -> Multiplie
 
 
 def rule_for(scenario: Scenario) -> Rule:
-    """Which multiplier `auto` stands for; 1 where nobody mixes, and every node's model is its own."""
+    """Which multiplier `auto` stands for; none where nobody mixes, and every node's model is its own."""
+    given = scenario.power.multiplier
+    if given == "nodes" or isinstance(given, float):
+        return "fixed"
     if scenario.silent:
         return "none"
-    if scenario.power.multiplier != "auto":
-        return scenario.power.multiplier
+    if given != "auto":
+        return given
     if scenario.power.balance:
         return "balanced"
     return "product" if scenario.privacy.protocol == "paper" else "mean"
+
+
+def fixed_multiplier(scenario: Scenario) -> float | None:
+    """What every gradient is multiplied by, where that is known beforehand; None where it follows from the mixing."""
+    rule, given = rule_for(scenario), scenario.power.multiplier
+    if rule == "fixed":
+        return given if isinstance(given, float) else float(scenario.network.nodes)
+    return 1.0 if rule == "none" else None

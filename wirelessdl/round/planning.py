@@ -204,7 +204,7 @@ class Planner:
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
         name = f"{self._origin}: power.allocator: {type(self._allocator).__name__}"
-        plan = _sound(plan, problem.links.nodes, name)
+        plan = replace(_sound(plan, problem.links.nodes, name), fixed=self._terms.theta)
         self._require_promise(plan, name)
         return plan
 
@@ -243,7 +243,7 @@ def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
             raise ContractError(
                 f"{name}.allocate returned {field} = {shown(getattr(plan, field), 60)}, expected {rule}"
             )
-    return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None)
+    return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None, fixed=None)
 
 
 def _relative_noise(channel: FrameChannel, sigma: FloatArray) -> FloatArray:

@@ -123,7 +123,7 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
 
 
 def _exchanges_z(scenario: Scenario) -> bool:
-    return rule_for(scenario) not in ("balanced", "none")
+    return rule_for(scenario) in ("product", "mean", "windowed")
 
 
 def _number_s(radio: RadioSection) -> float:
@@ -224,8 +224,15 @@ def _check_balance(builder: Builder, simulation: EventSimulation) -> None:
         "energy.battery_j": not simulation.energy.finite,
     }
     cause = next((key for key, fine in whole.items() if not fine), None)
-    if power.balance == "power" and power.schedule == "adaptive" and cause is not None:
+    if power.schedule != "adaptive" or cause is None:
+        return
+    if power.balance == "power":
         raise builder.fail(
             f'power.balance is "power" with schedule = "adaptive" while {cause} takes links away; back-off is worked '
             'out for a whole graph: use balance = "receiver", or schedule = "static"'
+        )
+    if power.allocator.name == "aligned":
+        raise builder.fail(
+            f'power.allocator is "aligned" with schedule = "adaptive" while {cause} takes links away; back-off is '
+            'worked out for a whole graph: use schedule = "static"'
         )

@@ -11,7 +11,7 @@ from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
 from wirelessdl.round.cancelling import Cancelling
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
-from wirelessdl.round.multiplier import make_multiplier, rule_for
+from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
 from wirelessdl.round.pairing import PairTerms
 from wirelessdl.round.participation import BudgetGate
@@ -86,7 +86,7 @@ def make_planner(world: World) -> Planner:
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
         orthogonal=world.scenario.radio.access == "tdma",
-        theta=1.0 if rule_for(world.scenario) == "none" else None,
+        theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
     return Planner(
@@ -112,7 +112,7 @@ def _silent_planner(world: World) -> Planner:
         alpha_min=world.scenario.power.alpha_min,
         beta_min=world.scenario.power.beta_min,
         margin_db=0.0,
-        theta=1.0,
+        theta=fixed_multiplier(world.scenario),
     )
     schedule = PlanSchedule("static", "mean", 1)
     origin = world.scenario.origin
@@ -197,7 +197,9 @@ def _stages(world: World, planner: Planner) -> Stages:
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
         weigher=Weigher(scenario.power.balance_from, **weighing),
         passing=Passing(radio.mixing, Weigher(scenario.power.balance_from, **weighing)),
-        multiplier=make_multiplier(rule_for(scenario), nodes, lossy=radio.control_failure > 0),
+        multiplier=make_multiplier(
+            rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
+        ),
         releases=releases,
         ledger=ledger,
         pending=pending,

@@ -40,6 +40,7 @@ def require_agreement(scenario: "Scenario") -> None:
         )
     _require_condition(scenario)
     _require_access(scenario)
+    _require_aligned(scenario)
     if scenario.power.multiplier == "balanced" and not scenario.power.balance:
         raise ValueError(
             'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
@@ -148,7 +149,7 @@ def _require_passes(scenario: "Scenario") -> None:
             f'{key} is {count} under privacy.protocol "paper"; there the gradient is taken at a model that was never '
             'sent: set protocol = "hardened"'
         )
-    if scenario.power.balance in ("power", False) or scenario.power.multiplier not in ("auto", "balanced", "none"):
+    if scenario.power.balance in ("power", False) or scenario.power.multiplier in ("product", "mean", "windowed"):
         raise ValueError(
             f"{key} is {count} without receiver balancing; z follows one averaging, not a row of them: set balance = "
             '"receiver" or "partial", and leave multiplier at "auto"'
@@ -160,6 +161,30 @@ def _require_passes(scenario: "Scenario") -> None:
         )
     if scenario.privacy.credit_thermal:
         raise ValueError(f"{key} is {count} under privacy.credit_thermal; links are not accounted for: set it to false")
+
+
+def _require_aligned(scenario: "Scenario") -> None:
+    """Aligned senders hide behind each other in one slot, and back off as alignment says."""
+    if scenario.power.allocator.name != "aligned" or scenario.silent:
+        return
+    passes = scenario.radio.mixing_passes or scenario.learning.closing_passes
+    clashes = (
+        (math.isfinite(scenario.privacy.epsilon_total), "privacy.epsilon_total", "use epsilon_max"),
+        (scenario.privacy.noise == "pairwise", 'privacy.noise "pairwise"', 'set noise = "independent"'),
+        (bool(passes), "mixing or closing passes", "set them to 0"),
+        (scenario.radio.access == "tdma", 'radio.access "tdma"', 'set access = "oac"'),
+    )
+    for there, what, remedy in clashes:
+        if there:
+            raise ValueError(
+                f'power.allocator is "aligned" with {what}; aligned senders hide behind what one receiver hears of all '
+                f'of them in one slot: {remedy}, or allocator = "lp"'
+            )
+    if scenario.power.balance in ("power", "partial"):
+        raise ValueError(
+            f'power.balance is "{scenario.power.balance}" with power.allocator "aligned"; powers follow from alignment '
+            'alone: set balance = false, or "receiver"'
+        )
 
 
 def _require_condition(scenario: "Scenario") -> None:
