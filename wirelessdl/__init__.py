@@ -22,9 +22,11 @@ _HOMES = {
     "Run": "wirelessdl.trace.run",
     "Scenario": "wirelessdl.scenario.schema",
     "Streams": "wirelessdl.streams",
+    "Study": "wirelessdl.trace.study",
     "WirelessdlError": "wirelessdl.errors",
     "load_scenario": "wirelessdl.scenario.loader",
     "open_run": "wirelessdl.trace.run",
+    "open_study": "wirelessdl.trace.study",
     "resume": "wirelessdl.run.session",
     "simulate": "wirelessdl.run.session",
     "sweep": "wirelessdl.study.sweep",
@@ -44,6 +46,8 @@ if _TYPE_CHECKING:
     from wirelessdl.study.sweep import sweep as sweep
     from wirelessdl.trace.run import Run as Run
     from wirelessdl.trace.run import open_run as open_run
+    from wirelessdl.trace.study import Study as Study
+    from wirelessdl.trace.study import open_study as open_study
 
 
 def __getattr__(name: str) -> _Any:

@@ -11,8 +11,7 @@ from scipy import stats
 from wirelessdl import simulate
 from wirelessdl.analysis.figures import CURVES, SINGLE
 from wirelessdl.analysis.figures.air import typical_links
-from wirelessdl.analysis.figures.curves import mean_band
-from wirelessdl.analysis.runs import node_means
+from wirelessdl.analysis.runs import mean_band, node_means
 
 FIGURES = [*CURVES, *SINGLE]
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import scipy
 
 from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.arrays import FloatArray
@@ -43,16 +45,20 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         if run.rounds.empty:
             how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
             raise TraceError(f"{run.path}: is empty, no round was written; {how}")
-        problem = next(
-            iter(problems_of(run, _SMALL)), None
-        )  # nothing is allocated by numbers that tables do not bear out
-        if problem is not None:
-            raise TraceError(f"{escaped(run.path)}: {problem} (`wirelessdl verify` checks all of it)")
+        require_sound(run)
     counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
     if same_nodes and len(counts) > 1:
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
         raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
+
+
+def require_sound(run: Run) -> Run:
+    """The run, if its small tables are what wirelessdl writes: nothing is allocated by numbers they do not bear out."""
+    problem = next(iter(problems_of(run, _SMALL)), None)
+    if problem is not None:
+        raise TraceError(f"{escaped(run.path)}: {problem} (`wirelessdl verify` checks all of it)")
+    return run
 
 
 def state(run: Run) -> State:
@@ -114,6 +120,15 @@ def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:
     count = run.scenario["network"]["nodes"]
     sent = nodes[nodes["transmitted"]].groupby("node")[list(columns)].mean()
     return sent.reindex(range(count), fill_value=0.0).to_numpy().T
+
+
+def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean over runs and half the width of its 95% band; values are `[runs, points]`."""
+    count = len(values)
+    if count < 2:
+        return values[0], np.zeros_like(values[0])
+    error = values.std(axis=0, ddof=1) / np.sqrt(count)
+    return values.mean(axis=0), scipy.stats.t.ppf(0.975, count - 1) * error
 
 
 def final_figures(run: Run) -> dict[str, float | int | None]:

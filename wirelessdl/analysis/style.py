@@ -14,15 +14,10 @@ from wirelessdl.errors import WirelessdlError
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis"
 COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
-# curves differ in colour, dash and marker: any one of the three is enough to identify them
-SERIES = (
-    ("#3b6fa0", "-", "o"),
-    ("#c2571a", "--", "s"),
-    ("#3a8a6b", "-.", "^"),
-    ("#8a5a9e", ":", "D"),
-    ("#222222", (0, (5, 1, 1, 1, 1, 1)), "v"),
-    ("#b8860b", (0, (1, 1)), "P"),
-)
+# seven colours that colour-blind readers tell apart (Okabe and Ito, without yellow, which is faint on paper)
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#222222", "#56b4e9", "#e69f00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "*")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 _FORMATS = ("pdf", "png", "svg")
 _STYLE: dict[str, Any] = {
     "font.size": 8,
@@ -38,15 +33,31 @@ _STYLE: dict[str, Any] = {
 }
 
 
+def look(number: int) -> tuple[str, str]:
+    """Colour and marker of the n-th series: no pair comes twice among the first 77, and neighbours differ in both."""
+    return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+
+
+def dashed(number: int) -> tuple[str, Any, str]:
+    """Colour, dash and marker of the n-th curve; of the first six, any one of the three is enough to identify it."""
+    colour, marker = look(number)
+    return colour, DASHES[number % len(DASHES)], marker
+
+
 def styled() -> Any:
     """Context in which figures are drawn."""
     return plt.rc_context(_STYLE)  # type: ignore[arg-type]
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a figure in the format its name asks for."""
+def require_format(path: Path) -> None:
+    """Raise unless a file's name ends in a format that figures are written in."""
     if path.suffix.lstrip(".") not in _FORMATS:
         raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in _FORMATS)}; name one")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure in the format its name asks for."""
+    require_format(path)
     try:
         figure.savefig(path)
     except OSError as error:

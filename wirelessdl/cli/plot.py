@@ -1,18 +1,38 @@
 """`wirelessdl plot`."""
 
+import shlex
+import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
-from wirelessdl.cli.reading import reads_runs
+from wirelessdl.cli.reading import one_study, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
+_AGAINST = ("round", "time", "energy", "airtime", "epsilon")
+# options of one kind of figure, as click names them, with what they are at rest
+_OF_STUDIES = {
+    "x": None,
+    "y": None,
+    "series": None,
+    "style": None,
+    "facet": None,
+    "where": (),
+    "logx": False,
+    "labels": (),
+    "size": None,
+    "curves": False,
+}
+_OF_RUNS = {"figure": None, "round_": None, "links": ()}
 
 
-@click.command(epilog="Example: wirelessdl plot outputs/urban_er_k20-s7-r* --figure accuracy --format pdf")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--figure", required=True, type=click.Choice(_FIGURES), help="Figure to draw.")
+@click.command(
+    epilog="Examples: wirelessdl plot outputs/urban_er_k20-s7-r* --figure accuracy --format pdf; "
+    "wirelessdl plot outputs/tradeoff --x epsilon --y accuracy --series network.nodes --logx"
+)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN...")
+@click.option("--figure", type=click.Choice(_FIGURES), help="Runs: figure to draw.")
 @click.option("--format", "kind", default="pdf", type=click.Choice(["pdf", "png", "svg"]), help="File format.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="File to write; default: FIGURE.FORMAT in the working folder."
@@ -20,35 +40,103 @@ _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "chan
 @click.option(
     "--against",
     default="round",
-    type=click.Choice(["round", "time", "energy"]),
-    help="accuracy, privacy: quantity of the horizontal axis.",
+    type=click.Choice(_AGAINST),
+    help="accuracy, privacy, --curves: quantity of the horizontal axis; airtime and epsilon with --curves alone.",
 )
 @click.option("--round", "round_", type=click.IntRange(min=1), help="map: the round; timeline: the first round.")
 @click.option("--rounds", default=4, type=click.IntRange(1, 200), help="timeline: number of rounds.")
 @click.option("--link", "links", multiple=True, metavar="TX-RX", help="channel: a link; repeatable.")
+@click.option("--x", metavar="COLUMN", help="Study: horizontal axis; default: epsilon, else the first key varied.")
+@click.option("--y", metavar="COLUMN", help="Study: vertical axis; default: accuracy.")
+@click.option("--series", metavar="KEY", help="Study: key that colours stand for.")
+@click.option("--style", metavar="KEY", help="Study: key that dashes stand for.")
+@click.option("--facet", metavar="KEY", help="Study: key that panels stand for.")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Study: only these runs; repeatable.")
+@click.option("--curves", is_flag=True, help="Study: learning curves instead of results, see --against.")
+@click.option("--logx", is_flag=True, help="Study: logarithmic horizontal axis.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Study: text of a column, a baseline or (NAME:VALUE=TEXT) of one value; repeatable.",
+)
+@click.option(
+    "--size",
+    type=click.Choice(["single", "double"]),
+    help="Study: one column of a paper (3.5 in, the default) or two (7.16 in).",
+)
 @reads_runs
-def command(
+def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, rounds: int, **options: Any) -> None:
+    """Draw a figure for a paper, fonts embedded.
+
+    Of a STUDY: the results of its cells, joined per series, with the 95% interval of the mean over runs; or learning
+    curves. Its data (.csv) and the command (.sh) are written beside it. Short names do: accuracy is accuracy_mean.
+
+    Of RUNs (--figure): runs of one scenario (equal but for seed and run) become their mean with its 95% band; each
+    scenario gets a curve of its own. map, timeline, channel and partition show one run.
+    """
+    if one_study(runs):
+        _refuse(options, _OF_RUNS, "is for runs; leave it out, or name runs of the study")
+        _plot_study(runs[0], kind, out, against, options)
+        return
+    _refuse(options, _OF_STUDIES, "is for a study; name one, or leave it out")
+    if options["figure"] is None:
+        raise click.UsageError(f"--figure is missing; it must be one of {', '.join(_FIGURES)}")
+    if against in ("airtime", "epsilon"):
+        raise click.UsageError(f"--against {against} is for --curves of a study; take round, time or energy")
+    _plot_runs(runs, kind, out, against, rounds, options)
+
+
+def _plot_runs(
     runs: tuple[Path, ...],
-    figure: str,
     kind: str,
     out: Path | None,
     against: Literal["round", "time", "energy"],
-    round_: int | None,
     rounds: int,
-    links: tuple[str, ...],
+    options: dict[str, Any],
 ) -> None:
-    """Draw a figure of one RUN or several, one IEEE column wide, fonts embedded.
-
-    Runs of one scenario (equal but for seed and run) become their mean with its 95% band; each scenario gets a curve
-    of its own. map, timeline, channel and partition show one run.
-    """
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs
 
+    figure = options["figure"]
     path = out if out is not None else Path(f"{figure}.{kind}")
     opened = open_runs(runs, same_nodes=figure == "power")
-    draw(figure, opened, Choice(against, round_, rounds, [_link(text) for text in links]), path)
+    links = [_link(text) for text in options["links"]]
+    draw(figure, opened, Choice(against, options["round_"], rounds, links), path)
     click.echo(f"figure in {path}")
+
+
+def _plot_study(folder: Path, kind: str, out: Path | None, against: str, options: dict[str, Any]) -> None:
+    from wirelessdl.analysis.families.roles import Request
+    from wirelessdl.analysis.figures.study import draw_study
+    from wirelessdl.trace.study import open_study
+
+    y, x, curves = options["y"] or "accuracy", options["x"], options["curves"]
+    if curves and x is not None:
+        raise click.UsageError(f"--x is {x}; with --curves the horizontal axis is --against {'|'.join(_AGAINST)}")
+    over = against if curves else x or "epsilon"
+    path = out if out is not None else Path(f"{y}-{over}{'-curves' if curves else ''}.{kind}".replace("/", "_"))
+    family = draw_study(
+        open_study(folder),
+        Request(x, y, *(options[name] for name in ("series", "style", "facet", "where"))),
+        path,
+        curves_against=against if curves else None,
+        size=options["size"] or "single",
+        logx=options["logx"],
+        labels=options["labels"],
+        command=shlex.join(["wirelessdl", *sys.argv[1:]]),
+    )
+    for note in family.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"figure in {path}, its data in {path.with_suffix('.csv')}, its command in {path.with_suffix('.sh')}")
+
+
+def _refuse(options: dict[str, Any], resting: dict[str, Any], why: str) -> None:
+    for name, rest in resting.items():
+        if options[name] != rest:
+            option = {"round_": "round", "links": "link", "labels": "label"}.get(name, name)
+            raise click.UsageError(f"--{option} {why}")
 
 
 def _link(text: str) -> tuple[int, int]:

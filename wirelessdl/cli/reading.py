@@ -23,17 +23,19 @@ def reading(paths: Sequence[Path]) -> Iterator[None]:
     except Exception as error:
         from wirelessdl.trace.run import open_run
         from wirelessdl.trace.soundness import problems_of
+        from wirelessdl.trace.study import is_study, open_study
 
         for path in paths:
-            found = next(iter(problems_of(open_run(path))), None)
-            if found is not None:
-                words = f"{shown(path)}: {found} (`wirelessdl verify` checks all of it)"
-                raise TraceError(words) from error
+            for run in open_study(path).runs() if is_study(path) else [open_run(path)]:
+                found = next(iter(problems_of(run)), None)
+                if found is not None:
+                    words = f"{shown(run.path)}: {found} (`wirelessdl verify` checks all of it)"
+                    raise TraceError(words) from error
         raise
 
 
 def reads_runs(function: F) -> F:
-    """A command whose arguments `runs`, `run` or `audit` name run directories."""
+    """A command whose arguments `runs`, `run` or `audit` name run directories, or studies."""
 
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> Any:
@@ -43,3 +45,11 @@ def reads_runs(function: F) -> F:
             return function(*arguments, **options)
 
     return command  # type: ignore[return-value]
+
+
+def one_study(paths: Sequence[Path]) -> bool:
+    """Whether the one thing named is a study; several things of which one is a study are refused."""
+    found = [path for path in paths if (path / "study.json").is_file()]
+    if found and len(paths) > 1:
+        raise click.UsageError(f"{shown(found[0])} is a study; name it alone, or name runs (they are in its runs/)")
+    return bool(found)

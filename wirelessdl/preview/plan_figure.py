@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, SERIES, save, styled
+from wirelessdl.analysis.style import BLUE, COLOURS, GREY, HEAT, ORANGE, dashed, save, styled
 from wirelessdl.preview.plan import PlanPreview
 
 
@@ -136,7 +136,7 @@ def _chosen(axis: Any, preview: PlanPreview, parts: tuple[str, ...]) -> None:
     assert preview.joint is not None
     best = preview.joint.best
     axis.axvline(best.ratio, color=GREY, linestyle="--", linewidth=0.8, zorder=0)
-    star = {"marker": "*", "color": SERIES[1][0], "markeredgecolor": "black", "markersize": 9, "linestyle": "none"}
+    star = {"marker": "*", "color": COLOURS[1], "markeredgecolor": "black", "markersize": 9, "linestyle": "none"}
     for part in parts:
         axis.plot(best.ratio, getattr(best, part), zorder=5, **star)
     if len(parts) > 1:  # said once; the other legend is full of passes
@@ -155,4 +155,4 @@ def _passes(preview: PlanPreview) -> int:
 
 
 def _styles(preview: PlanPreview) -> list[tuple[str, Any, str]]:
-    return [SERIES[number % len(SERIES)] for number in range(len(preview.trade))]
+    return [dashed(number) for number in range(len(preview.trade))]

@@ -35,6 +35,8 @@ def open_run(path: str | Path, *, strict: bool = True) -> "Run":
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
+    if (folder / "study.json").is_file():
+        raise TraceError(f"{path}: is a study; name a run in its runs/, or read it with open_study")
     run = Run(folder, strict=strict)
     if strict:
         check_version(folder, run.provenance)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 
 from wirelessdl.analysis.data_split import sends
-from wirelessdl.analysis.style import COLUMN, GREY, HEAT, SERIES, save, styled
+from wirelessdl.analysis.style import COLUMN, GREY, HEAT, dashed, save, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
@@ -88,7 +88,7 @@ def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path)
             of_link = links[(links["tx"] == tx) & (links["rx"] == rx)]
             if of_link.empty:
                 raise TraceError(f"--link is {tx}-{rx}; {run.path} has no such link: name sender and receiver of one")
-            colour, dash, _ = SERIES[number % len(SERIES)]
+            colour, dash, _ = dashed(number)
             when = time_s.loc[of_link["round"]].to_numpy()
             gain_db = _gain_db(of_link["gain"])
             alone = "." if len(when) < 3 else None

@@ -12,12 +12,11 @@ from typing import Any, Literal
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import scipy
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.runs import Group
-from wirelessdl.analysis.style import COLUMN, SERIES, save, styled
+from wirelessdl.analysis.runs import Group, mean_band
+from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import against as against_whom
@@ -41,15 +40,6 @@ class Band:
     mean: FloatArray
     low: FloatArray
     high: FloatArray
-
-
-def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean over runs and half the width of its 95% band; values are `[runs, points]`."""
-    count = len(values)
-    if count < 2:
-        return values[0], np.zeros_like(values[0])
-    error = values.std(axis=0, ddof=1) / np.sqrt(count)
-    return values.mean(axis=0), scipy.stats.t.ppf(0.975, count - 1) * error
 
 
 def draw_accuracy(groups: list[Group], against: Against, path: Path) -> None:
@@ -91,7 +81,11 @@ def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
         bounds = False
+        _require_finite(groups)
         for number, group in enumerate(groups):
+            if _is_infinite(group):  # named in the legend, without a curve
+                axis.plot([], [], color=dashed(number)[0], linewidth=0.9, label=f"{group.name}: epsilon inf")
+                continue
             band, exact = _epsilon_band(group, column)
             bounds |= not exact
             _draw_band(axis, band, number, _promised_label(group, groups))
@@ -115,12 +109,31 @@ def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
     found = privacy_curve(run, others=False)
     curve = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
     finite = curve[np.isfinite(curve["epsilon"])]
-    if finite.empty:
-        raise TraceError(
-            f"{run.path}: its epsilon is infinite, because it ran without privacy noise; name a run whose "
-            "privacy.epsilon_max is below inf"
-        )
     return run.evaluated.merge(finite, on="round"), found.accountant != "running bound"
+
+
+def _is_infinite(group: Group) -> bool:
+    """Whether a run of a group has no finite total: it ran without privacy noise."""
+    return any(not np.isfinite(run.rounds["epsilon_promised_bound"]).any() for run in group.runs)
+
+
+def _require_finite(groups: list[Group]) -> None:
+    if all(_is_infinite(group) for group in groups):
+        raise TraceError(
+            f"{groups[0].runs[0].path}: its epsilon is infinite, because it ran without privacy noise; name also a run "
+            "whose privacy.epsilon_max is below inf, or draw --figure accuracy"
+        )
+
+
+def _draw_level(axis: Any, group: Group, number: int) -> None:
+    """Accuracy of runs without privacy noise: a line across, with its 95% interval at the right end."""
+    colour, _, _ = dashed(number)
+    ends = np.array([[run.evaluated["accuracy_mean"].iloc[-1]] for run in group.runs])
+    (mean,), (half,) = mean_band(ends)
+    axis.axhline(mean, color=colour, linestyle=(0, (5, 2)), linewidth=0.9, label=f"{group.name}: epsilon inf")
+    if half:
+        across = {"transform": axis.get_yaxis_transform(), "color": colour, "linewidth": 1.0}
+        axis.plot([0.985, 0.985], [mean - half, mean + half], marker="_", markersize=3.5, **across)
 
 
 def draw_tradeoff(groups: list[Group], path: Path) -> None:
@@ -128,13 +141,17 @@ def draw_tradeoff(groups: list[Group], path: Path) -> None:
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
         exact = True
+        _require_finite(groups)
         for number, group in enumerate(groups):
+            if _is_infinite(group):
+                _draw_level(axis, group, number)
+                continue
             curves = [_epsilon_curve(run) for run in group.runs]
             exact = exact and all(sure for _, sure in curves)
             frames = _common([frame for frame, _ in curves], group)
             epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)
             accuracy, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
-            colour, dash, marker = SERIES[number % len(SERIES)]
+            colour, dash, marker = dashed(number)
             axis.plot(epsilon, accuracy, color=colour, linestyle=dash, linewidth=1.0)
             axis.errorbar(
                 epsilon[-1],
@@ -172,7 +189,7 @@ def _promised_label(group: Group, groups: list[Group]) -> str:
 
 
 def _draw_band(axis: Any, band: Band, number: int, label: str) -> None:
-    colour, dash, marker = SERIES[number % len(SERIES)]
+    colour, dash, marker = dashed(number)
     every = max(1, len(band.x) // 8)
     axis.fill_between(band.x, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
     axis.plot(

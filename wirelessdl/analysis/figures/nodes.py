@@ -12,8 +12,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.figures.curves import mean_band
-from wirelessdl.analysis.runs import Group, node_means
+from wirelessdl.analysis.runs import Group, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, HEAT, ORANGE, TEXT, save, styled
 from wirelessdl.arrays import IntArray
 from wirelessdl.errors import TraceError

@@ -1,0 +1,248 @@
+"""Families of a study: each key has a role, bands are Student's, levels are levels, and no two series look alike."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from studies import write_study
+
+from wirelessdl import open_study
+from wirelessdl.analysis.families.curves import end_points
+from wirelessdl.analysis.families.roles import Request
+from wirelessdl.analysis.figures.families import Look, _spread, draw_family
+from wirelessdl.analysis.style import look, styled
+from wirelessdl.errors import TraceError
+from wirelessdl.trace.study import mean_interval
+
+KEYS = ["privacy.epsilon_max", "network.nodes"]
+
+
+def rows(nodes=(4, 10, 20), limits=(0.5, 1.0, 2.0, math.inf), **more):
+    rng = np.random.default_rng(5)
+    made = []
+    for limit in limits:
+        for count in nodes:
+            cell = f"c{len(made):03d}"
+            for seed in (7, 8, 9):
+                accuracy = 0.5 + 0.1 * min(limit, 3) + 0.001 * count + 0.01 * rng.standard_normal()
+                total = {"epsilon_total": limit * count / 10 + 0.001 * seed, "promised": "own", "coalition": None}
+                keys = {KEYS[0]: limit, KEYS[1]: count}
+                made.append({"cell": cell, "seed": seed, **keys, "accuracy_mean": accuracy, **total, **more})
+    return made
+
+
+def local(value=0.31):
+    return [
+        {"cell": "c900", "baseline": "local", "seed": seed, "accuracy_mean": value, "epsilon_total": 0.0}
+        for seed in (7, 8, 9)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_study(tmp_path / "study", [*rows(), *local()], KEYS)
+
+
+def test_every_cell_is_a_point_and_every_series_a_curve(folder):
+    study = open_study(folder)
+    family = end_points(study, Request())
+    assert (family.roles.x, family.roles.y, family.roles.series) == ("epsilon", "accuracy_mean", "network.nodes")
+    curves = [curve for curve in family.curves if curve.kind == "curve"]
+    assert [curve.series for curve in curves] == [4, 10, 20]
+    for curve in curves:
+        assert len(curve.x) == 3
+        assert (np.diff(curve.x) > 0).all()
+        for place, cell in enumerate(curve.cells):
+            part = study.index[study.index["cell"] == cell]
+            mean, low, high, n = mean_interval(part["accuracy_mean"])
+            assert (curve.y[place], curve.low[place], curve.high[place]) == pytest.approx((mean, low, high))
+            assert curve.x[place] == pytest.approx(part["epsilon_total"].mean())
+            assert curve.n[place] == n == 3
+
+
+def test_infinite_epsilon_and_baselines_are_levels(folder):
+    levels = [curve for curve in end_points(open_study(folder), Request()).curves if curve.kind == "level"]
+    assert [(curve.series, curve.baseline) for curve in levels] == [(4, None), (10, None), (20, None), (None, "local")]
+    assert levels[-1].y[0] == pytest.approx(0.31)
+    assert math.isinf(levels[0].x[0])
+
+
+def test_a_baseline_with_an_epsilon_of_its_own_stands_where_it_belongs(tmp_path):
+    own = [
+        {**row, "cell": f"b{row['cell']}", "baseline": "own-noise", "epsilon_total": 3 * row["epsilon_total"]}
+        for row in rows(limits=(0.5, 1.0))
+    ]
+    study = open_study(write_study(tmp_path / "study", [*rows(), *own], KEYS))
+    found = [curve for curve in end_points(study, Request()).curves if curve.baseline == "own-noise"]
+    assert [(curve.kind, curve.series, len(curve.x)) for curve in found] == [("curve", k, 2) for k in (4, 10, 20)]
+    over_keys = end_points(study, Request(x="network.nodes"))
+    assert over_keys.roles.series == "privacy.epsilon_max"
+
+
+def test_the_same_baseline_beside_every_cell_is_one_line(tmp_path):
+    copies = [{**row, "cell": f"c90{n}", KEYS[0]: limit} for n, limit in enumerate((0.5, 1.0)) for row in local()]
+    study = open_study(write_study(tmp_path / "study", [*rows(), *copies], KEYS))
+    found = [curve for curve in end_points(study, Request()).curves if curve.baseline]
+    assert [curve.n for curve in found] == [(3,)]
+
+
+def test_keys_fill_the_roles_that_are_left(tmp_path):
+    made = [
+        {**row, "cell": f"{row['cell']}{partition}{mode}", "learning.partition": partition, "power.objective": mode}
+        for row in rows(nodes=(4, 10), limits=(0.5, 1.0))
+        for partition in ("iid", "dirichlet")
+        for mode in ("sum", "own-noise")
+    ]
+    keys = [*KEYS, "learning.partition", "power.objective"]
+    study = open_study(write_study(tmp_path / "study", made, keys))
+    roles = end_points(study, Request()).roles
+    assert (roles.series, roles.style, roles.facet, roles.spare) == (*keys[1:], ())
+    roles = end_points(study, Request(series="partition", facet="nodes")).roles
+    assert (roles.series, roles.style, roles.facet) == ("learning.partition", "power.objective", "network.nodes")
+    fewer = end_points(study, Request(where=["network.nodes=4", "learning.partition=iid"]))
+    assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
+    assert len({cell for curve in fewer.curves for cell in curve.cells}) == 4
+
+
+def test_keys_that_vary_together_need_one_role(tmp_path):
+    made = [{**row, "scenario.rounds": {0.5: 100, 1.0: 50, 2.0: 25}[row[KEYS[0]]]} for row in rows(limits=(0.5, 1, 2))]
+    study = open_study(write_study(tmp_path / "study", made, [*KEYS, "scenario.rounds"]))
+    roles = end_points(study, Request()).roles
+    assert (roles.series, roles.style, roles.spare) == ("network.nodes", None, ())
+
+
+def test_adversaries_are_named_where_they_differ(tmp_path):
+    made = [{**row, "promised": "coalition" if row[KEYS[1]] == 20 else "own", "coalition": 5} for row in rows()]
+    study = open_study(write_study(tmp_path / "study", made, KEYS))
+    family = end_points(study, Request())
+    assert family.adversaries == {4: "everyone", 10: "everyone", 20: "any 5 nodes"}
+    text = Look().labels
+    assert text.axis("epsilon", family) == "total epsilon as promised (proven, worst node)"
+    assert text.series(20, family) == "nodes 20, against any 5 nodes"
+    same = end_points(study, Request(where=["network.nodes=20"]))
+    assert text.axis("epsilon", same) == "total epsilon against any 5 nodes (proven, worst node)"
+
+
+def test_a_total_read_under_a_stopping_rule_is_pointed_out(tmp_path):
+    study = open_study(write_study(tmp_path / "study", rows(epsilon_declared=9.0), KEYS))
+    assert any("--x epsilon" in note for note in end_points(study, Request(x="epsilon_total")).notes)
+    assert not end_points(study, Request(x="epsilon")).notes
+
+
+def test_no_two_of_77_series_look_alike():
+    assert len({look(number) for number in range(77)}) == 77
+
+
+def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
+    study = open_study(write_study(tmp_path / "study", rows(nodes=range(2, 14)), KEYS))
+    with styled():
+        figure = draw_family(end_points(study, Request()), Look())
+    (axis,) = figure.axes
+    drawn = {(line.get_color(), line.get_marker()) for line in axis.lines if len(line.get_xdata()) == 3}
+    assert len(drawn) == 12
+    named = [text.get_text() for text in axis.texts]
+    assert named == [str(count) for count in range(2, 14)]
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n]), "names overlap"
+
+
+def test_the_legend_stands_outside_the_data(folder):
+    with styled():
+        figure = draw_family(end_points(open_study(folder), Request()), Look(size="double"))
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert not any(legend.get_window_extent().overlaps(axis.get_window_extent()) for axis in figure.axes)
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *("nodes 4", "nodes 10", "nodes 20", "epsilon inf", "local", "95%, 3 runs")
+    ]
+
+
+def test_names_are_spread_in_order():
+    places = _spread([0.0, 0.01, 0.02, 1.0], 0.1)
+    assert (np.diff(places) >= 0.1 - 1e-12).all()
+    assert places[3] == 1.0
+    assert places[1] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("kind", ["pdf", "png", "svg"])
+def test_plot_writes_figure_data_and_command(kind, folder, wirelessdl_command, tmp_path):
+    asked = ["plot", str(folder), "--x", "epsilon_total", "--y", "accuracy", "--series", "network.nodes", "--logx"]
+    done = wirelessdl_command(*asked, "--format", kind, "--label", "network.nodes=$K$", "--label", "local=alone")
+    assert done.code == 0, done.err
+    content = (tmp_path / f"accuracy-epsilon_total.{kind}").read_bytes()
+    if kind == "pdf":
+        assert float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", content)[1]) == pytest.approx(3.5 * 72, abs=1)
+        assert b"/Type3" not in content
+    elif kind == "png":
+        image = np.asarray(Image.open(tmp_path / "accuracy-epsilon_total.png").convert("L"))
+        border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+        assert border.min() > 250, "something touches the edge: it may be clipped"
+    data = pd.read_csv(tmp_path / "accuracy-epsilon_total.csv")
+    assert data["kind"].tolist().count("level") == 4
+    assert len(data) == 13
+    study = open_study(folder)
+    mean = study.mean(by=["cell"], of="accuracy").set_index("cell")
+    for _, row in data[data["baseline"].isna()].iterrows():
+        expected = mean.loc[row["cell"]]
+        assert (row["accuracy_mean"], row["low_95"]) == pytest.approx((expected["mean"], expected["low"]))
+    script = (tmp_path / "accuracy-epsilon_total.sh").read_text().splitlines()
+    assert script[-1].startswith(f"wirelessdl plot {folder} --x epsilon_total")
+    assert all(line.startswith("#") for line in script[:-1])
+
+
+def test_facets_and_sizes(folder, wirelessdl_command, tmp_path):
+    done = wirelessdl_command("plot", str(folder), "--facet", "network.nodes", "--size", "double", "--out", "x.pdf")
+    assert done.code == 0, done.err
+    width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", (tmp_path / "x.pdf").read_bytes())[1])
+    assert width == pytest.approx(7.16 * 72, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--x", "epsilon_tot"], "did you mean epsilon_total?"),
+        (["--y", "acuracy"], "did you mean accuracy_mean?"),
+        (["--series", "network.node"], "did you mean network.nodes?"),
+        (["--y", "promised"], "holds texts; an axis needs numbers"),
+        (["--y", "coalition"], "column coalition is empty in every finished run"),
+        (["--series", "nodes", "--facet", "network.nodes"], "are both network.nodes"),
+        (["--where", "network.nodes=5"], "network.nodes is one of 4"),
+        (["--where", "network.nodes=five"], "'five' is none"),
+        (["--where", "network.nodes"], "must be KEY=VALUE"),
+        (["--where", "privacy.epsilon_max=inf", "--x", "epsilon"], "epsilon is infinite or empty in every run"),
+        (["--label", "K"], "must be NAME=TEXT"),
+        (["--label", "network.node=K"], "did you mean network.nodes?"),
+        (["--label", r"network.nodes=$\frac{$"], "cannot be set as mathematics"),
+        (["--figure", "map"], "--figure is for runs"),
+        (["--curves", "--x", "round"], "with --curves the horizontal axis is --against"),
+        (["--out", "x.jpg"], ".pdf, .png, .svg"),
+        (["--out", "no/such/x.pdf"], "cannot be written"),
+        (["study"], "is a study; name it alone"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, words, folder, wirelessdl_command, tmp_path):
+    done = wirelessdl_command("plot", str(folder), *arguments)
+    assert done.code == 2
+    assert words in done.err.splitlines()[-1], done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_a_study_without_finished_runs_says_so(tmp_path):
+    made = [{**row, "status": "planned", "accuracy_mean": None} for row in rows()]
+    study = open_study(write_study(tmp_path / "study", made, KEYS))
+    with pytest.raises(TraceError, match="none of 36 runs is finished; wait, or go on with: wirelessdl sweep --resume"):
+        end_points(study, Request())
+
+
+def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
+    made = [{**row, "learning.partition": "$\\bad{$ $"} for row in rows(limits=(0.5, 1.0))]
+    made += [{**row, "cell": f"d{row['cell']}", "learning.partition": "\nx$y$"} for row in made]
+    folder = write_study(tmp_path / "study", made, [*KEYS, "learning.partition"], name="a\nrm -rf $HOME")
+    done = wirelessdl_command("plot", str(folder), "--style", "learning.partition", "--out", "x.png")
+    assert done.code == 0, done.err
+    lines = (tmp_path / "x.sh").read_text().splitlines()
+    assert [line[0] for line in lines] == ["#", "w"]

@@ -1,0 +1,1 @@
+"""Families of curves of a study: which key has which role, the curves, and what they are called."""

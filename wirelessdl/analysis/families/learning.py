@@ -1,0 +1,116 @@
+"""Learning curves of a study: the mean over the runs of each cell at the rounds that all of them evaluated."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wirelessdl.analysis.families.curves import Curve, Family, family_of, unfinished_note
+from wirelessdl.analysis.families.roles import Request, curve_roles, finished_rows
+from wirelessdl.analysis.families.words import CURVE_COLUMNS
+from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.analysis.runs import mean_band, require_sound
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.run import Run
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.study import Study, resolved
+
+_SUMS = {"energy_j": "energy_j", "airtime_s": "airtime_s"}  # columns of a round that an axis adds up
+
+
+def learning_curves(study: Study, request: Request, against: str) -> Family:
+    """A family of curves over rounds, time, energy, airtime or epsilon; a cell without finite epsilon is a level."""
+    rows = finished_rows(study, request.where)
+    y = resolved(request.y, TABLES["rounds"].names, "the rounds table has no column")
+    x = CURVE_COLUMNS[against]
+    roles = curve_roles(study, rows, request, x, y)
+    if roles.spare:
+        raise TraceError(
+            f"{shown(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
+            f"choose one value with --where {roles.spare[0]}=..."
+        )
+    curves, notes = [], unfinished_note(study, rows)
+    for place, baseline, cell, part in _cells(rows, roles.facet, roles.series, roles.style):
+        frames, exact = zip(*(run_curve(require_sound(study.run(path)), x, y) for path in part["path"]))
+        if not all(exact):
+            notes.append("epsilon is the running bound, where totals are not composed from round to round")
+        curves.append(_curve(study, place, baseline, cell, list(frames)))
+    own = rows[rows["baseline"].isna()]
+    if not any(curve.kind == "curve" for curve in curves):
+        raise TraceError(
+            f"{shown(study.path)}: epsilon is infinite in every run; draw the curves --against round, time or energy"
+        )
+    return family_of(curves, roles, own, list(dict.fromkeys(notes)))
+
+
+def _cells(
+    rows: pd.DataFrame, facet: str | None, series: str | None, style: str | None
+) -> Iterator[tuple[tuple[Any, Any, Any], str | None, str, pd.DataFrame]]:
+    for cell, part in rows.groupby("cell", sort=False):
+        first = part.iloc[0]
+        values = [None if key is None or pd.isna(first[key]) else first[key] for key in (facet, series, style)]
+        baseline = None if pd.isna(first["baseline"]) else str(first["baseline"])
+        yield (values[0], values[1], values[2]), baseline, str(cell), part
+
+
+def run_curve(run: Run, x: str, y: str) -> tuple[pd.DataFrame, bool]:
+    """Evaluated rounds of a run with columns round, x and y; whether x is exact (an epsilon may be a bound)."""
+    rounds = run.rounds
+    frame = pd.DataFrame({"round": rounds["round"], "y": rounds[y].astype(float)})
+    exact = True
+    if x == "epsilon":
+        found = privacy_curve(run, others=False)
+        exact = found.accountant != "running bound"
+        frame = frame.merge(pd.DataFrame({"round": found.round, "x": found.epsilon}), on="round", how="inner")
+    else:
+        column = rounds[x]
+        frame["x"] = (column.cumsum() if x in _SUMS else column).astype(float)
+    evaluated = rounds.loc[rounds["accuracy_mean"].notna(), "round"]
+    return frame[frame["round"].isin(evaluated)].dropna(subset="y"), exact
+
+
+def _curve(
+    study: Study, place: tuple[Any, Any, Any], baseline: str | None, cell: str, frames: Sequence[pd.DataFrame]
+) -> Curve:
+    common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
+    if not common:
+        raise TraceError(
+            f"{shown(study.path)}: the runs of cell {shown(cell)} have no evaluated round in common; run them with a "
+            "smaller learning.eval_every"
+        )
+    kept = [frame[frame["round"].isin(common)].sort_values("round") for frame in frames]
+    x = np.mean([frame["x"] for frame in kept], axis=0)
+    mean, half = mean_band(np.array([frame["y"] for frame in kept]))
+    low, high = (mean - half, mean + half) if len(kept) > 1 else (np.full_like(mean, math.nan),) * 2
+    finite = np.isfinite(x)
+    facet, series, style = place
+    if not finite.any():
+        end = slice(len(x) - 1, None)
+        return Curve(
+            "level",
+            facet,
+            series,
+            style,
+            baseline,
+            (cell,),
+            np.array([math.inf]),
+            mean[end],
+            low[end],
+            high[end],
+            (len(kept),),
+        )
+    return Curve(
+        "curve",
+        facet,
+        series,
+        style,
+        baseline,
+        (cell,),
+        x[finite],
+        mean[finite],
+        low[finite],
+        high[finite],
+        (len(kept),),
+    )

@@ -1,0 +1,119 @@
+"""What columns, values and lines of a family are called. Texts of a study are a stranger's: none is read as math."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wirelessdl.analysis.families.curves import EPSILONS, Family
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.study import Study, resolved
+
+COLUMNS = {
+    "accuracy_mean": "test accuracy",
+    "accuracy_min": "test accuracy, worst node",
+    "accuracy_max": "test accuracy, best node",
+    "loss_mean": "mini-batch loss (no epsilon covers it)",
+    "time_s": "simulated time in s",
+    "airtime_s": "time on air in s",
+    "energy_j": "energy used by all nodes in J",
+    "wall_s": "wall clock in s",
+    "epsilon_link_total": "link sum of epsilon (unproven)",
+    "epsilon_own_total": "total epsilon against everyone",
+    "epsilon_coalition_total": "total epsilon against the coalition",
+    "sinr_db": "SINR in dB",
+    "round": "round",
+}
+# the horizontal axes of learning curves
+CURVE_COLUMNS = {
+    "round": "round",
+    "time": "time_s",
+    "energy": "energy_j",
+    "airtime": "airtime_s",
+    "epsilon": "epsilon",
+}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Texts that a user chose: of columns and baselines, and of single values (`key:value`)."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        """A column in a legend: its own name without the section."""
+        return self.texts.get(name, quoted(COLUMNS.get(name, name.rpartition(".")[2])))
+
+    def value(self, key: str, value: Any) -> str:
+        """One value of a key in a legend."""
+        text = spelled(value)
+        chosen = self.texts.get(f"{key}:{text}")
+        if chosen is not None:
+            return chosen
+        return quoted(text) if key in ("name", "cell") else f"{self.column(key)} {quoted(text)}"
+
+    def axis(self, name: str, family: Family) -> str:
+        """A column along an axis."""
+        if name in self.texts:
+            return self.texts[name]
+        if name in EPSILONS:
+            every = set(family.adversaries.values())
+            whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
+            return f"total epsilon {whom} (proven, worst node)"
+        return quoted(COLUMNS.get(name, name))
+
+    def baseline(self, name: str) -> str:
+        return self.texts.get(name, quoted(name))
+
+    def series(self, value: Any, family: Family) -> str:
+        """One series in the legend, with its adversary where those of the series differ."""
+        text = self.value(family.roles.series or "", value)
+        if family.roles.x in EPSILONS and len(set(family.adversaries.values())) > 1:
+            text += f", against {family.adversaries.get(value, 'several')}"
+        return text
+
+
+def labels_of(given: Sequence[str], study: Study, columns: Sequence[str]) -> Labels:
+    """`NAME=TEXT` or `NAME:VALUE=TEXT`; NAME is a column (short names too) or a baseline."""
+    baselines = [str(name) for name in study.index["baseline"].dropna().unique()]
+    texts = {}
+    for entry in given:
+        name, equals, text = entry.partition("=")
+        if not equals or not text:
+            raise TraceError(
+                f"--label is {shown(entry)!r}; must be NAME=TEXT or NAME:VALUE=TEXT, such as network.nodes=K"
+            )
+        key, colon, value = name.partition(":")
+        if key not in baselines or colon:
+            key = resolved(key, [*columns, *baselines], f"--label {shown(entry)}: no column or baseline")
+        texts[f"{key}:{value}" if colon else key] = _drawable(text)
+    return Labels(texts)
+
+
+def _drawable(text: str) -> str:
+    """A user's own text, which may hold mathematics between dollar signs."""
+    from matplotlib.mathtext import MathTextParser
+
+    if text.count("$") - text.count(r"\$") < 2:
+        return quoted(text)
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise TraceError(f"--label text {shown(text)!r} cannot be set as mathematics: {shown(reason)}") from None
+    return text
+
+
+def quoted(text: str) -> str:
+    """A text as it is: no dollar sign begins mathematics."""
+    return shown(text, 60).replace("$", r"\$")
+
+
+def spelled(value: Any) -> str:
+    """A value as people write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float) or hasattr(value, "dtype"):
+        number = float(value)
+        return "inf" if math.isinf(number) else f"{number:.12g}"
+    return str(value)

@@ -1,0 +1,48 @@
+"""A figure of a study, and beside it its data as CSV and the command that made it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wirelessdl.analysis.families.curves import Family, as_frame, end_points
+from wirelessdl.analysis.families.learning import learning_curves
+from wirelessdl.analysis.families.roles import Request
+from wirelessdl.analysis.families.words import labels_of
+from wirelessdl.analysis.figures.families import Look, Size, draw_family
+from wirelessdl.analysis.style import require_format, save, styled
+from wirelessdl.errors import shown
+from wirelessdl.trace.files import write_text
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.study import Study
+
+
+def draw_study(
+    study: Study,
+    request: Request,
+    path: Path,
+    *,
+    curves_against: str | None = None,
+    size: Size = "single",
+    logx: bool = False,
+    labels: Sequence[str] = (),
+    command: str = "",
+) -> Family:
+    """The figure in `path`, its data in `.csv` and its command in `.sh` beside it; returns what was drawn.
+
+    curves_against: the horizontal axis of learning curves; None draws the results of runs instead.
+    """
+    require_format(path)
+    columns = [*map(str, study.index.columns), *TABLES["rounds"].names]
+    look = Look(size, logx, labels_of(labels, study, list(dict.fromkeys(columns))))
+    family = end_points(study, request) if curves_against is None else learning_curves(study, request, curves_against)
+    with styled():
+        save(draw_family(family, look), path)
+    write_text(path.with_suffix(".csv"), as_frame(family).to_csv(index=False))
+    write_text(path.with_suffix(".sh"), _script(study, path, command))
+    return family
+
+
+def _script(study: Study, path: Path, command: str) -> str:
+    """A command with where its data come from; every line but the command is a comment, whatever a study is named."""
+    manifest = study.manifest
+    origin = f"study {manifest['name']}, scenario sha256 {manifest.get('scenario_sha256', 'unknown')}"
+    return f"# {shown(path.name)}: {shown(origin, 400)}\n{command}\n"
