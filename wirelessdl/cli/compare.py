@@ -1,24 +1,72 @@
 """`wirelessdl compare`."""
 
 import json
+import math
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.reading import reads_runs
+from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.errors import shown as printable
+
+if TYPE_CHECKING:
+    from wirelessdl.analysis.paired import Difference
+    from wirelessdl.trace.run import Run
 
 
-@click.command(epilog="Example: wirelessdl compare outputs/urban_er_k20-s7-r1 outputs/urban_er_k20_paper_lp-s7-r1")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
+@click.command(
+    epilog="Examples: wirelessdl compare outputs/urban_er_k20-s7-r1 outputs/urban_er_k20_paper_lp-s7-r1; "
+    "wirelessdl compare outputs/tradeoff --to privacy.epsilon_max=inf"
+)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN RUN...")
+@click.option(
+    "--to",
+    metavar="REFERENCE",
+    help="Study: what cells are compared with: a baseline, a cell, its name, or KEY=VALUE; default: local.",
+)
+@click.option(
+    "--of", "columns", multiple=True, metavar="COLUMN", help="Study: figure to compare; repeatable; default: accuracy."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @reads_runs
-def command(runs: tuple[Path, ...], as_json: bool) -> None:
-    """Print differing keys and final figures of runs side by side. Runs may have different scenarios and sizes."""
+def command(runs: tuple[Path, ...], to: str | None, columns: tuple[str, ...], as_json: bool) -> None:
+    """Print final figures side by side, and paired differences by seed with their 95% intervals.
+
+    Of a STUDY: every cell beside a reference at the same seeds. Of RUNs, which may have different scenarios and sizes:
+    differing keys and final figures; where scenarios were run with the same seeds, also their differences to the first.
+    """
+    if one_study(runs):
+        _compare_study(runs[0], to, columns or ("accuracy",), as_json)
+        return
+    if to is not None or columns:
+        raise click.UsageError(f"--{'to' if to is not None else 'of'} is for a study; leave it out")
     if len(runs) < 2:
         raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
+    _compare_runs(runs, as_json)
+
+
+def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_json: bool) -> None:
+    from wirelessdl.analysis.paired import study_differences
+    from wirelessdl.errors import TraceError
+    from wirelessdl.trace.study import open_study
+
+    study = open_study(folder)
+    found = {column: study_differences(study, column, to) for column in columns}
+    if not any(found.values()):
+        raise TraceError(f"{printable(folder)}: no other finished cell has the same seeds as the reference")
+    if as_json:
+        content = {"study": study.manifest["name"], "differences": [_facts(one) for n in found.values() for one in n]}
+        click.echo(_json(content))
+        return
+    _print_differences(_console(160), [one for differences in found.values() for one in differences])
+
+
+def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     from wirelessdl.analysis.data_split import adversary
     from wirelessdl.analysis.runs import (
         FIGURES,
@@ -34,9 +82,8 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
 
     opened = open_runs(runs)
     keys, figures = differing(opened), [final_figures(run) for run in opened]
+    pairs = _pairs(opened)
     if as_json:
-        from wirelessdl.trace.files import plain
-
         entries = [
             {
                 "path": str(run.path),
@@ -47,7 +94,7 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
             }
             for n, run in enumerate(opened)
         ]
-        click.echo(json.dumps(plain({"differing": list(keys), "runs": entries}), indent=2, allow_nan=False))
+        click.echo(_json({"differing": list(keys), "runs": entries, "paired": [_facts(one) for one in pairs]}))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -63,9 +110,71 @@ def command(runs: tuple[Path, ...], as_json: bool) -> None:
     table.add_row("the promised epsilon holds against", *(adversary(run) for run in opened))
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
-    console = Console(highlight=False)
-    if not console.is_terminal:  # in a file or pipe, names are not folded
-        console.width = 60 + 60 * len(opened)
+    console = _console(60 + 60 * len(opened))
     if not keys:
         console.print("no key differs")
     console.print(table)
+    if pairs:
+        console.print()
+        _print_differences(console, pairs)
+
+
+def _pairs(opened: "list[Run]") -> "list[Difference]":
+    """Differences of scenarios that share two seeds or run numbers, figure by figure; none for single runs."""
+    from wirelessdl.analysis.paired import PAIRED_FIGURES, group_differences
+    from wirelessdl.analysis.runs import grouped
+
+    groups = grouped(opened)
+    if len(groups) < 2 or max(len(group.runs) for group in groups[1:]) < 2:
+        return []
+    found = [one for of in PAIRED_FIGURES for one in group_differences(groups, of)]
+    return [one for one in found if one.n > 1 and math.isfinite(one.difference)]
+
+
+def _print_differences(console: Console, differences: "list[Difference]") -> None:
+    from wirelessdl.analysis.paired import words_of, written
+
+    first = differences[0]
+    one_reference = len({one.reference for one in differences}) == 1
+    one_figure = len({one.of for one in differences}) == 1
+    to = f" to {first.reference}" if one_reference else ""
+    what = f"{words_of(first.of)}: " if one_figure else ""
+    console.print(f"[bold]{escape(what)}paired differences by seed and run{escape(to)}[/]")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", overflow="fold")
+    if not one_reference:
+        table.add_column("reference", overflow="fold")
+    if not one_figure:
+        table.add_column("figure")
+    for name in ("mean", "reference mean", "difference", "95% interval", "pairs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in differences:
+        low, high = (written(one.of, value, signed=True) for value in (one.low, one.high))
+        table.add_row(
+            escape(one.name),
+            *([] if one_reference else [escape(one.reference)]),
+            *([] if one_figure else [escape(words_of(one.of))]),
+            written(one.of, one.mean),
+            written(one.of, one.reference_mean),
+            written(one.of, one.difference, signed=True),
+            f"{low.removesuffix(' points')} to {high}" if low else "",
+            str(one.n),
+        )
+    console.print(table)
+
+
+def _facts(one: "Difference") -> dict[str, object]:
+    return asdict(one)
+
+
+def _console(width: int) -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:  # in a file or pipe, names are not folded
+        console.width = max(console.width, width)
+    return console
+
+
+def _json(content: object) -> str:
+    from wirelessdl.trace.files import plain
+
+    return json.dumps(plain(content), indent=2, allow_nan=False, default=lambda value: plain(value.item()))

@@ -22,10 +22,11 @@ from wirelessdl.errors import shown
     "--json",
     "as_json",
     is_flag=True,
-    help="Print JSON instead of tables: one object per run, or one object of all names.",
+    help="Print JSON instead of tables: one object per study and run, or one object of all names.",
 )
 def command(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER with their states; or, without it, all that scenarios can name."""
+    """List the runs and studies in FOLDER (or the runs of a study) with their states; or, without it, all that
+    scenarios can name."""
     if folder is None:
         _list_names_as_json() if as_json else _list_names()
     else:
@@ -33,16 +34,17 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
-    from wirelessdl.trace.catalog import against, runs_in
+    from wirelessdl.trace.catalog import against, runs_in, studies_in
     from wirelessdl.trace.files import plain
 
-    runs = runs_in(folder)
+    folder = folder / "runs" if (folder / "study.json").is_file() else folder
+    runs, studies = runs_in(folder), studies_in(folder)
     if as_json:
-        for run in runs:
-            click.echo(json.dumps(plain(asdict(run))))
+        for facts in (*map(asdict, studies), *map(asdict, runs)):
+            click.echo(json.dumps(plain(facts)))
         return
     console = Console(highlight=False)
-    if not runs:
+    if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
     table = Table(box=None, pad_edge=False)
@@ -57,6 +59,15 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("against", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
+    for study in studies:
+        table.add_row(
+            escape(shown(study.study)),
+            escape(f"study of {shown(study.scenario, 60)}"),
+            f"[{_COLOURS[study.state]}]{study.state}[/]",
+            f"{study.finished}/{study.runs}",
+            *("", "", ""),
+            _age(study.started),
+        )
     for run in runs:
         table.add_row(
             escape(shown(run.name)),
@@ -69,16 +80,16 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             _age(run.started),
         )
     console.print(table)
+    if studies:
+        console.print("[dim]round of a study: runs that are finished, of all planned[/]")
     if any(run.epsilon is not None for run in runs):
         console.print(
             "[dim]epsilon: of the whole run, proven, for one sample of a node; (node): for all its data\n"
             "against: the nodes that may collude, hearing every transmission[/]"
         )
-    for run in runs:
-        if run.error:
-            console.print(
-                f"{escape(shown(run.name))}: {escape(shown(run.error))}", soft_wrap=True
-            )  # one line each, however long
+    for name, error in [(one.study, one.error) for one in studies] + [(run.name, run.error) for run in runs]:
+        if error:
+            console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
 
 
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}

@@ -1,4 +1,4 @@
-"""The runs in a folder, and the status of each."""
+"""The runs and studies in a folder, and the status of each."""
 
 import json
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from wirelessdl.trace.files import open_regular, read_regular
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
 from wirelessdl.trace.run import Run, check_version
+from wirelessdl.trace.study import is_study, study_counts
 
 _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
 State = Literal["running", "done", "interrupted", "failed", "unreadable"]
@@ -37,13 +38,53 @@ class RunStatus:
     coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
 
 
+@dataclass(frozen=True)
+class StudyStatus:
+    """One study: its scenario, state, and how many of its runs are done."""
+
+    study: str
+    scenario: str
+    state: State
+    finished: int
+    failed: int
+    runs: int
+    started: str
+    error: str
+
+
 def runs_in(folder: Path) -> list[RunStatus]:
-    """Every run directly under a folder, oldest first."""
+    """Every run directly under a folder, oldest first. Studies are not runs."""
+    paths = [path for path in _folders(folder) if (path / "scenario.toml").is_file() and not is_study(path)]
+    return sorted(map(_status_or_error, paths), key=lambda run: str(run.started))
+
+
+def studies_in(folder: Path) -> list[StudyStatus]:
+    """Every study directly under a folder, oldest first."""
+    return sorted((_study_status(path) for path in _folders(folder) if is_study(path)), key=lambda one: one.started)
+
+
+def _folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise TraceError(f"{folder}: {'is a file, not a folder of runs' if folder.exists() else 'no such folder'}")
-    found = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))  # hidden: being made
-    runs = [_status_or_error(path) for path in found if (path / "scenario.toml").is_file()]
-    return sorted(runs, key=lambda run: str(run.started))
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # hidden: being made
+
+
+def _study_status(path: Path) -> StudyStatus:
+    """One bad study must not hide the others."""
+    try:
+        manifest, count = study_counts(path)
+    except TraceError as error:
+        return StudyStatus(path.name, "", "unreadable", 0, 0, 0, "", str(error).removeprefix(f"{path}/"))
+    finished, failed, runs = count["finished"], count["failed"], sum(count.values())
+    if is_locked(path):
+        state: State = "running"
+    elif finished == runs:
+        state = "done"
+    else:
+        state = "failed" if finished + failed == runs else "interrupted"
+    failures = f"{failed} of {runs} runs failed; wirelessdl sweep --status {path} says why" if failed else ""
+    started = str(manifest.get("created", ""))
+    return StudyStatus(path.name, str(manifest.get("scenario", "")), state, finished, failed, runs, started, failures)
 
 
 def _status_or_error(path: Path) -> RunStatus:

@@ -186,28 +186,41 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def _index(path: Path, manifest: dict[str, Any], study: Path) -> "pd.DataFrame":
+    table = _table(path, manifest, study)
+    for problem in _index_problems(table, manifest):
+        raise TraceError(f"{shown(path)}: {problem}; it was damaged or edited")
+    try:
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+    for name in frame["path"]:
+        inside(study, name)
+    return _with_epsilon(frame)
+
+
+def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str] | None = None) -> pa.Table:
+    """The index, or columns of it; nothing is read by a number of rows that the manifest does not bear out."""
     most = len(manifest["cells"]) * len(manifest["seeds"]) * len(manifest["runs"])
     try:
         with open_regular(path) as handle:
             stored = pq.ParquetFile(handle, page_checksum_verification=True)
             if stored.metadata.num_rows > most or stored.metadata.num_columns > _MOST_COLUMNS:
                 raise ValueError(f"has {stored.metadata.num_rows} rows, {MANIFEST} plans {most} runs")
-            table = stored.read()
+            return stored.read(columns=columns)
     except FileNotFoundError:
         raise TraceError(
             f"{shown(path)}: is missing; resume the study, which writes it: wirelessdl sweep --resume {shown(study)}"
         ) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TraceError(f"{shown(path)}: cannot be read: {shown(' '.join(str(error).split()))}") from None
-    for problem in _index_problems(table, manifest):
-        raise TraceError(f"{shown(path)}: {problem}; it was damaged or edited")
-    try:
-        frame: pd.DataFrame = table.to_pandas()
-    except (pa.ArrowException, ValueError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-    for name in frame["path"]:
-        inside(study, name)
-    return _with_epsilon(frame)
+
+
+def study_counts(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """Manifest of a study, and how many runs have each status; without pandas."""
+    manifest = _manifest(path / MANIFEST)
+    table = _table(path / INDEX, manifest, path, ["status"])
+    found = table["status"].to_pylist() if table.num_columns else []
+    return manifest, {state: found.count(state) for state in STATES}
 
 
 def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:

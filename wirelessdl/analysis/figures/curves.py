@@ -113,8 +113,8 @@ def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
 
 
 def _is_infinite(group: Group) -> bool:
-    """Whether a run of a group has no finite total: it ran without privacy noise."""
-    return any(not np.isfinite(run.rounds["epsilon_promised_bound"]).any() for run in group.runs)
+    """Whether a run of a group ends without a finite total: it ran without privacy noise."""
+    return any(not np.isfinite(run.rounds["epsilon_promised_bound"].iloc[-1]) for run in group.runs)
 
 
 def _require_finite(groups: list[Group]) -> None:
