@@ -1,4 +1,4 @@
-"""Paired differences by seed: against scipy's paired test, each cell beside the right reference, mistakes in one line."""
+"""Paired differences by seed: against scipy's paired test, each cell beside its reference, mistakes in one line."""
 
 import json
 import math
@@ -114,7 +114,8 @@ def test_scenarios_run_with_the_same_seeds_are_paired(tmp_path, wirelessdl_comma
     assert alone["paired"] == []
 
 
-def test_list_shows_a_study_as_one_line(folder, tmp_path, wirelessdl_command):
+@pytest.mark.usefixtures("folder")
+def test_list_shows_a_study_as_one_line(tmp_path, wirelessdl_command):
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "study.json").write_text("{")

@@ -24,8 +24,12 @@ PAIRED_FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting beside its reference: means of each, and of the difference with its 95% interval over n pairs."""
+    """One setting beside its reference: means of each, and of the difference with its 95% interval over n pairs.
 
+    cell: of a study; empty for runs.
+    """
+
+    cell: str
     name: str
     reference: str
     keys: dict[str, Any]
@@ -64,14 +68,14 @@ def study_differences(study: Study, of: str, to: str | None = None) -> list[Diff
         ]
         keys = {key: values[key] for key in study.varied if not pd.isna(values[key])}
         name, other = (cell_name(one, cells.loc[one], study.varied) for one in (cell, reference))
-        found.append(_difference(pair[0], pair[1], name, other, keys, column))
+        found.append(_difference(cell, pair[0], pair[1], name, other, keys, column))
     return found
 
 
 def group_differences(groups: Sequence[Group], of: str) -> list[Difference]:
     """Every further scenario beside the first, over the seeds and run numbers that both have."""
     first, *others = [(group.name, _values(group, of)) for group in groups]
-    return [_difference(values, first[1], name, first[0], {}, of) for name, values in others]
+    return [_difference("", values, first[1], name, first[0], {}, of) for name, values in others]
 
 
 def _values(group: Group, of: str) -> "pd.Series[float]":
@@ -85,12 +89,18 @@ def _values(group: Group, of: str) -> "pd.Series[float]":
 
 
 def _difference(
-    own: "pd.Series[float]", other: "pd.Series[float]", name: str, reference: str, keys: dict[str, Any], of: str
+    cell: str,
+    own: "pd.Series[float]",
+    other: "pd.Series[float]",
+    name: str,
+    reference: str,
+    keys: dict[str, Any],
+    of: str,
 ) -> Difference:
     both = pd.concat([own.rename("own"), other.rename("other")], axis=1, join="inner")
     mean, low, high, n = mean_interval((both["own"] - both["other"]).to_numpy())  # inf - inf is NaN: not comparable
     own_mean, other_mean = (mean_interval(both[which])[0] for which in ("own", "other"))
-    return Difference(name, reference, keys, of, own_mean, other_mean, mean, low, high, n)
+    return Difference(cell, name, reference, keys, of, own_mean, other_mean, mean, low, high, n)
 
 
 def _default(cells: pd.DataFrame) -> str:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from wirelessdl.cli.reading import reads_runs
+from wirelessdl.cli.reading import one_study, reads_runs
 
 
-@click.command(epilog="Example: wirelessdl report outputs/urban_er_k20-s7-r1")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.command(epilog="Examples: wirelessdl report outputs/urban_er_k20-s7-r1; wirelessdl report outputs/tradeoff")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN...")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="File to write; default: report.html in RUN, or in the working folder for several.",
+    help="File to write; default: report.html in STUDY or RUN, or in the working folder for several.",
 )
 @click.option(
     "--csv", "csv_folder", type=click.Path(path_type=Path), help="Also write every table as CSV into this folder."
@@ -25,13 +25,19 @@ from wirelessdl.cli.reading import reads_runs
 def command(
     runs: tuple[Path, ...], out: Path | None, csv_folder: Path | None, tensorboard: Path | None, accountants: bool
 ) -> None:
-    """Write one HTML file of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
+    """Write one HTML file of a STUDY, of RUN, or of several RUNs overlaid. It opens in any browser, without a network.
 
     A run that is not finished gives a report of the rounds written so far. Nothing of a run is executed: reports are
     made from its tables alone.
     """
-    from wirelessdl.analysis.report import write_report
+    from wirelessdl.analysis.report import write_report, write_study_report
 
+    if one_study(runs):
+        if csv_folder or tensorboard or accountants:
+            raise click.UsageError("--csv, --tensorboard and --accountants are for runs; name runs of the study")
+        page = write_study_report(runs[0], out or runs[0] / "report.html")
+        click.echo(f"report in {page}, {page.stat().st_size / 1e6:.1f} MB")
+        return
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     if out is None and len(runs) == 1 and not runs[0].is_dir():
         path = Path("report.html")  # the error then names the run, not the file

@@ -10,14 +10,13 @@ import pandas as pd
 from wirelessdl.analysis.families.curves import Curve, Family, family_of, unfinished_note
 from wirelessdl.analysis.families.roles import Request, curve_roles, finished_rows
 from wirelessdl.analysis.families.words import CURVE_COLUMNS
-from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.analysis.runs import mean_band, require_sound
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study, resolved
 
-_SUMS = {"energy_j": "energy_j", "airtime_s": "airtime_s"}  # columns of a round that an axis adds up
+_SUMS = ("energy_j", "airtime_s")  # columns of a round that an axis adds up
 
 
 def learning_curves(study: Study, request: Request, against: str) -> Family:
@@ -60,15 +59,15 @@ def run_curve(run: Run, x: str, y: str) -> tuple[pd.DataFrame, bool]:
     rounds = run.rounds
     frame = pd.DataFrame({"round": rounds["round"], "y": rounds[y].astype(float)})
     exact = True
-    if x == "epsilon":
-        found = privacy_curve(run, others=False)
-        exact = found.accountant != "running bound"
-        frame = frame.merge(pd.DataFrame({"round": found.round, "x": found.epsilon}), on="round", how="inner")
+    evaluated = rounds["accuracy_mean"].notna()
+    if x == "epsilon":  # composed at evaluations, unless that takes long
+        total = rounds["epsilon_promised_total"].astype(float)
+        exact = bool(total[evaluated].notna().all())
+        frame["x"] = total if exact else rounds["epsilon_promised_bound"].astype(float)
     else:
         column = rounds[x]
         frame["x"] = (column.cumsum() if x in _SUMS else column).astype(float)
-    evaluated = rounds.loc[rounds["accuracy_mean"].notna(), "round"]
-    return frame[frame["round"].isin(evaluated)].dropna(subset="y"), exact
+    return frame[evaluated].dropna(subset="y"), exact
 
 
 def _curve(

@@ -32,44 +32,60 @@ _HERE = Path(__file__).parent
 
 
 def write_report(paths: Sequence[str | Path], out: Path, *, accountants: bool = False) -> Path:
-    """A page of these runs, which must have as many nodes each. It is whole or absent.
+    """A page of these runs, which may differ in size. It is whole or absent.
 
     accountants: also with the totals of the accountants that the scenarios did not name, which takes seconds.
     """
+    require_writable(out)
+    write_text(out, render(open_runs(paths), accountants=accountants))
+    return out
+
+
+def require_writable(out: Path) -> None:
+    """Raise unless a page can be written there."""
     if not out.parent.is_dir():
         raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")
     if out.is_dir():
         raise TraceError(f"{out}: is a folder; name a file, such as {out / 'report.html'}")
-    runs = open_runs(paths, same_nodes=True)
-    write_text(out, render(runs, accountants=accountants))
-    return out
+
+
+def made_page(template: str, scripts: Sequence[str], content: dict[str, Any], **texts: Any) -> str:
+    """A page of a template: texts are escaped, content becomes JSON that no text in it can end, all else is ours."""
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(
+        **texts,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=wirelessdl.__version__,
+        style=_text("page.css"),
+        script="\n".join(_text(name) for name in scripts),
+        plotly=get_plotlyjs(),
+        data=_embedded(content),
+    )
 
 
 def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
     """The page as text."""
-    from plotly.offline import get_plotlyjs
-
     names = labels(runs)
     contents = [
         {"label": name, **content_of(run, len(runs), accountants=accountants)} for name, run in zip(names, runs)
     ]
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     keys = differing(runs)
-    return environment.get_template("page.html").render(
+    sizes = sorted({run.scenario["network"]["nodes"] for run in runs})
+    return made_page(
+        "page.html",
+        ("base.js", "curves.js", "network.js", "start.js"),
+        {"runs": contents},
         title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
         several=len(runs) > 1,
+        sizes=f"{sizes[0]} nodes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} nodes",
         runs=[_head(run, content) for run, content in zip(runs, contents)],
         differing={key: [shown(value) for value in values] for key, values in keys.items()},
         figures=_figures(runs),
         tiles=_tiles(runs[0]) if len(runs) == 1 else [],
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=wirelessdl.__version__,
-        style=_text("page.css"),
-        script="\n".join(_text(name) for name in ("base.js", "curves.js", "network.js", "start.js")),
-        plotly=get_plotlyjs(),
-        data=_embedded({"runs": contents}),
     )
 
 

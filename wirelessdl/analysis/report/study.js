@@ -1,0 +1,316 @@
+// A study: table of cells, families of results, learning curves in small multiples. Texts of the study stay text.
+
+const cells = page.cells, own = cells.filter((cell) => cell.baseline === null);
+const asNumber = (value) => (value === "inf" ? Infinity : value === "-inf" ? -Infinity : value);
+const isNumber = (value) => typeof value === "number" && !Number.isNaN(value);
+const lastPart = (key) => key.slice(key.lastIndexOf(".") + 1);
+const marks = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x"];
+const mostPanels = 24;
+
+function make(tag, text, className) {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+
+// --- numbers as texts
+
+const isShare = (name) => name.startsWith("accuracy");
+const shownValue = (value) => (value === null ? "" : String(value));
+function digits(value, name) {
+  if (value === null || value === undefined) return "";
+  if (!Number.isFinite(asNumber(value))) return String(value);
+  return isShare(name) ? `${(100 * value).toFixed(1)}%` : Number(value.toPrecision(3)).toString();
+}
+function withInterval([mean, low, high], name) {
+  const text = digits(mean, name);
+  if (low === null || high === null || !text) return text;
+  const half = (high - low) / 2;
+  if (half <= 5e-4 * Math.abs(mean)) return text; // beyond the digits shown
+  return `${text} ± ${isShare(name) ? (100 * half).toFixed(1) : Number(half.toPrecision(1))}`;
+}
+
+// --- the table
+
+const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in s", airtime_s: "on air in s", energy_j: "energy in J" };
+
+const headings = [
+  ...(cells.some((cell) => cell.baseline || cell.name)
+    ? [{ title: "name", text: (cell) => cell.baseline || cell.name || "", sort: (cell) => cell.baseline || cell.name || "" }] : []),
+  ...page.varied.map((key) => ({ title: lastPart(key), whole: key, key: true, text: (cell) => shownValue(cell.values[key]), sort: (cell) => asNumber(cell.values[key]) })),
+  { title: "runs", text: (cell) => (cell.finished === cell.planned ? `${cell.finished}` : `${cell.finished} of ${cell.planned}`), sort: (cell) => cell.finished },
+  ...page.figures.filter(({ name }) => columns[name]).map(({ name, words }) => ({
+    title: columns[name], whole: words, number: true, text: (cell) => withInterval(cell.stats[name], name), sort: (cell) => asNumber(cell.stats[name][0]),
+  })),
+];
+if (page.reference) {
+  headings.splice(headings.findIndex((one) => one.number) + 1, 0, {
+    title: `points above ${page.reference}`, number: true,
+    text: ({ difference: d }) => (!d || d.mean === null ? "" : `${d.mean >= 0 ? "+" : "−"}${Math.abs(100 * d.mean).toFixed(1)}`
+      + (d.low === null ? "" : ` (${(100 * d.low).toFixed(1)} to ${(100 * d.high).toFixed(1)})`)),
+    sort: ({ difference: d }) => (d ? d.mean : null),
+  });
+  at("paired-note").textContent = `Points above ${page.reference}: paired differences of accuracy at the same seeds, with the 95% interval of their mean.`;
+}
+if (cells.some((cell) => cell.adversary)) {
+  headings.push({ title: "epsilon holds against", text: (cell) => cell.adversary || "", sort: (cell) => cell.adversary || "" });
+}
+const order = { heading: null, down: false };
+const opened = new Set();
+
+function searchText(cell) {
+  const pairs = page.varied.filter((key) => cell.values[key] !== null)
+    .flatMap((key) => [`${key}=${cell.values[key]}`, `${lastPart(key)}=${cell.values[key]}`]);
+  return [cell.cell, cell.baseline, cell.name, ...pairs, ...cell.runs.map((run) => run.status)].filter(Boolean).join(" ").toLowerCase();
+}
+const searched = new Map(cells.map((cell) => [cell, searchText(cell)]));
+// a word with = must be a whole pair, others may be a part
+const fits = (text, word) => (word.includes("=") ? ` ${text} `.includes(` ${word} `) : text.includes(word));
+
+function compared(a, b) {
+  const [x, y] = [order.heading.sort(a), order.heading.sort(b)];
+  const none = (value) => value === null || value === undefined || value === "" || Number.isNaN(value);
+  if (none(x) || none(y)) return none(x) - none(y); // what is not there comes last, either way
+  const way = typeof x === "string" || typeof y === "string" ? String(x).localeCompare(String(y)) : x < y ? -1 : x > y ? 1 : 0;
+  return order.down ? -way : way;
+}
+
+function drawTable() {
+  const head = at("table").querySelector("thead"), body = at("table").querySelector("tbody");
+  const row = make("tr");
+  row.append(make("th", ""));
+  headings.forEach((heading) => {
+    const cell = make("th", undefined, heading.number ? "number" : ""), button = make("button", heading.title, heading.key ? "sort key" : "sort");
+    button.type = "button";
+    if (heading.whole) button.title = heading.whole;
+    const sorted = order.heading === heading;
+    cell.setAttribute("aria-sort", sorted ? (order.down ? "descending" : "ascending") : "none");
+    if (sorted) button.append(order.down ? " ↓" : " ↑");
+    button.onclick = () => {
+      order.down = sorted ? !order.down : Boolean(heading.number);
+      order.heading = heading;
+      drawTable();
+    };
+    cell.append(button);
+    row.append(cell);
+  });
+  head.replaceChildren(row);
+  const words = at("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const kept = cells.filter((cell) => words.every((word) => fits(searched.get(cell), word)));
+  if (order.heading) kept.sort(compared);
+  body.replaceChildren(...kept.flatMap((cell) => [tableRow(cell), ...(opened.has(cell) ? [runsRow(cell)] : [])]));
+  at("matching").textContent = words.length ? `${kept.length} of ${cells.length} cells` : `${cells.length} cells`;
+  at("none-cells").textContent = kept.length ? "" : "No cell fits the filter.";
+}
+
+function tableRow(cell) {
+  const row = make("tr", undefined, cell.baseline ? "baseline" : ""), first = make("td"), button = make("button", opened.has(cell) ? "▾" : "▸", "open");
+  button.type = "button";
+  button.setAttribute("aria-expanded", opened.has(cell));
+  button.setAttribute("aria-label", `runs of ${cell.label}`);
+  button.onclick = () => { if (!opened.delete(cell)) opened.add(cell); drawTable(); };
+  first.append(button);
+  row.append(first, ...headings.map((heading) => make("td", heading.text(cell), heading.number ? "number" : "")));
+  return row;
+}
+
+function runsRow(cell) {
+  const row = make("tr", undefined, "of-cell"), inside = make("td"), list = make("ul", undefined, "runs");
+  inside.colSpan = headings.length + 1;
+  cell.runs.forEach((run) => {
+    const line = make("li", `seed ${run.seed}, run ${run.run}: ${run.status}`);
+    if (run.accuracy !== null) line.append(`, ${digits(run.accuracy, "accuracy")}`);
+    if (run.epsilon !== null) line.append(`, epsilon ${digits(run.epsilon, "")}`);
+    if (run.error) line.append(`, ${run.error}`);
+    if (run.report) {
+      const link = make("a", "report");
+      link.href = run.report;
+      line.append(" · ", link);
+    } else if (run.command) line.append(" · ", make("span", run.command, "key"));
+    list.append(line);
+  });
+  inside.append(list);
+  row.append(inside);
+  return row;
+}
+
+// --- choices
+
+function options(id, entries, value) {
+  at(id).replaceChildren(...entries.map(([entry, text]) => {
+    const option = make("option", text);
+    option.value = entry;
+    return option;
+  }));
+  at(id).value = entries.some(([entry]) => entry === value) ? value : entries[0][0];
+}
+const named = own.every((cell) => cell.name) && new Set(own.map((cell) => cell.name)).size > 1;
+const keys = [...(named ? ["name"] : []), ...page.keys];
+const keyEntries = [["", "none"], ...keys.map((key) => [key, key])];
+const valueOf = (cell, key) => (key === "" ? null : key === "name" ? cell.name : cell.values[key]);
+const wordsOf = Object.fromEntries(page.figures.map(({ name, words }) => [name, words]));
+
+// values of a key in the study's own cells: numbers by size, texts as they come
+function valuesOf(key) {
+  if (key === "") return [null];
+  const found = [...new Set(own.map((cell) => valueOf(cell, key)))].filter((value) => value !== null);
+  return found.every((value) => isNumber(asNumber(value))) ? found.sort((a, b) => asNumber(a) - asNumber(b)) : found;
+}
+const labelOf = (key, value) => (key === "name" ? String(value) : `${lastPart(key)} ${value}`);
+
+// --- panels
+
+function panels(id, facet, legend, entries, drawOne) {
+  const home = at(id), values = valuesOf(facet);
+  home.querySelectorAll(".figure").forEach((figure) => Plotly.purge(figure));
+  home.classList.toggle("one", values.length === 1);
+  const made = values.slice(0, mostPanels).map((value, n) => {
+    const box = make("div", undefined, "panel");
+    if (facet !== "") box.append(make("h3", labelOf(facet, value)));
+    const figure = make("div", undefined, "figure");
+    figure.id = `${id}-${n}`;
+    box.append(figure);
+    return [box, figure.id, value];
+  });
+  home.replaceChildren(...made.map(([box]) => box));
+  if (values.length > mostPanels) home.append(make("p", `${values.length - mostPanels} more panels are left out.`, "fine"));
+  made.forEach(([, figure, value]) => drawOne(figure, value));
+  at(legend).replaceChildren(...entries.map(([text, n, look]) => {
+    const entry = make("span", undefined, "entry"), swatch = make("span", undefined, `swatch ${look || ""}`);
+    if (n !== null) swatch.style.color = series(n);
+    entry.append(swatch, text);
+    return entry;
+  }));
+}
+
+// cells of one panel; a baseline without a value for the key is in every one
+const inPanel = (some, facet, value) => some.filter((cell) => facet === "" || valueOf(cell, facet) === value
+  || (cell.baseline !== null && cell.values[facet] === undefined) || (cell.baseline !== null && cell.values[facet] === null));
+
+function seriesEntries(key, some) {
+  const entries = key === "" ? [] : valuesOf(key).map((value, n) => [labelOf(key, value), n, ""]);
+  [...new Set(some.filter((cell) => cell.baseline !== null).map((cell) => cell.baseline))].forEach((name) => entries.push([name, null, "dotted"]));
+  return entries;
+}
+// place of a cell among the series, -1 for a baseline that belongs to none
+const placeOf = (cell, key, values) => (key === "" ? (cell.baseline === null ? 0 : -1) : values.indexOf(valueOf(cell, key)));
+const shade = (n) => (n < 0 ? colour("soft") : series(n));
+
+// --- results
+
+const xOf = (cell, name) => asNumber(page.numeric.includes(name) ? cell.values[name] : (cell.stats[name] || [null])[0]);
+
+function drawFamilies() {
+  const x = at("family-x").value, y = at("family-y").value, key = at("family-series").value, facet = at("family-facet").value;
+  const values = valuesOf(key), known = cells.filter((cell) => cell.stats[y] && isNumber(asNumber(cell.stats[y][0])));
+  if (!known.length) { at("none-families").textContent = "No run is finished yet."; return; }
+  const entries = seriesEntries(key, known), log = at("family-log").checked;
+  if (known.some((cell) => cell.baseline === null && xOf(cell, x) === Infinity)) entries.push([`${x.startsWith("epsilon") ? "epsilon" : lastPart(x)} inf`, null, "dashed"]);
+  const every = known.flatMap((cell) => cell.stats[y].slice(0, 3)).filter((v) => isNumber(v));
+  const margin = 0.06 * (Math.max(...every) - Math.min(...every)) || 0.05;
+  const range = [Math.min(...every) - margin, Math.max(...every) + margin];
+  if (isShare(y) && Math.min(...known.map((cell) => cell.stats[y][0])) >= 0) range[0] = Math.max(0, range[0]);
+  panels("family-panels", facet, "family-legend", entries, (id, value) => {
+    const traces = [], shapes = [], here = inPanel(known, facet, value);
+    const groups = new Map();
+    here.forEach((cell) => {
+      const n = placeOf(cell, key, values), group = `${cell.baseline || ""}\n${n}`;
+      if (!groups.has(group)) groups.set(group, { n, baseline: cell.baseline, cells: [] });
+      groups.get(group).cells.push(cell);
+    });
+    groups.forEach(({ n, baseline, cells: some }) => {
+      const placed = (cell) => Number.isFinite(xOf(cell, x)) && xOf(cell, x) !== null && (!(baseline !== null || log) || xOf(cell, x) > 0);
+      let on = some.filter(placed).sort((a, b) => xOf(a, x) - xOf(b, x));
+      if (baseline !== null && page.numeric.includes(x) && new Set(on.map((cell) => xOf(cell, x))).size < 2) on = [];
+      some.filter((cell) => !on.includes(cell)).forEach((cell) => {
+        const [mean, low, high] = cell.stats[y];
+        shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: mean, y1: mean, line: { color: shade(n), width: 1.4, dash: baseline === null ? "dash" : "dot" } });
+        if (low !== null) shapes.push({ type: "rect", xref: "paper", x0: 0.985, x1: 1, y0: low, y1: high, fillcolor: faded(shade(n), 0.35), line: { width: 0 } });
+      });
+      if (!on.length) return;
+      const stat = (cell) => cell.stats[y];
+      traces.push({
+        type: "scatter", mode: "lines+markers", x: on.map((cell) => xOf(cell, x)), y: on.map((cell) => stat(cell)[0]),
+        error_y: { type: "data", symmetric: false, thickness: 1.2, width: 3, array: on.map((cell) => (stat(cell)[2] === null ? 0 : stat(cell)[2] - stat(cell)[0])), arrayminus: on.map((cell) => (stat(cell)[1] === null ? 0 : stat(cell)[0] - stat(cell)[1])) },
+        line: { color: shade(n), width: 1.8, dash: baseline === null ? "solid" : "dot" }, marker: { size: 7, color: shade(n), symbol: marks[Math.max(n, 0) % marks.length] },
+        text: on.map((cell) => `${plain(cell.label)}<br>${plain(wordsOf[y] || y)} ${withInterval(stat(cell), y)}`), hovertemplate: "%{text}<extra></extra>",
+      });
+    });
+    const across = log ? logTicks() : { rangemode: "tozero" };
+    draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
+      shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".0%" : undefined, range }),
+    }));
+  });
+}
+
+// --- learning curves
+
+function drawCurves() {
+  const against = at("curves-against").value, y = at("curves-y").value, key = at("curves-series").value, facet = at("curves-facet").value;
+  const values = valuesOf(key), known = cells.filter((cell) => page.curves[cell.cell]);
+  if (!known.length) { at("none-curves").textContent = "No learning curve yet."; return; }
+  const every = known.flatMap((cell) => { const c = page.curves[cell.cell][y]; return [...c.mean, ...c.low, ...c.high]; }).filter(isNumber);
+  const [least, most] = every.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+  const margin = 0.05 * (most - least) || 0.05, range = [y === "accuracy" && least >= -0.3 ? Math.max(0, least - margin) : least - margin, most + margin];
+  const title = page.against.find((one) => one.name === against).words;
+  const endless = (cell) => { const x = page.curves[cell.cell][against]; return x[x.length - 1] === null; };
+  const entries = seriesEntries(key, known);
+  if (against === "epsilon" && known.some((cell) => cell.baseline === null && endless(cell))) entries.push(["epsilon inf", null, "dashed"]);
+  panels("curves-panels", facet, "curves-legend", entries, (id, value) => {
+    const traces = [], shapes = [];
+    inPanel(known, facet, value).forEach((cell) => {
+      const n = placeOf(cell, key, values), curve = page.curves[cell.cell], x = curve[against], { mean, low, high } = curve[y];
+      const still = cell.baseline !== null && against === "epsilon";
+      if (endless(cell) || still) {
+        const end = mean[mean.length - 1];
+        shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: end, y1: end, line: { color: shade(n), width: 1.4, dash: cell.baseline === null ? "dash" : "dot" } });
+        return;
+      }
+      const edge = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
+      if (low.some((v) => v !== null)) traces.push({ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faded(shade(n), 0.18) });
+      traces.push({
+        type: "scatter", mode: x.length <= 60 ? "lines+markers" : "lines", x, y: mean, line: { color: shade(n), width: 1.8, dash: cell.baseline === null ? "solid" : "dot" },
+        marker: { size: 5, color: shade(n), symbol: marks[Math.max(n, 0) % marks.length] }, customdata: curve.round,
+        hovertemplate: `${plain(cell.label)}<br>round %{customdata}: %{y:${y === "accuracy" ? ".1%" : ".3g"}}<extra></extra>`,
+      });
+    });
+    draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
+      shapes, xaxis: axis(plain(title), { rangemode: "tozero" }), yaxis: axis("", { tickformat: y === "accuracy" ? ".0%" : undefined, range }),
+    }));
+  });
+}
+
+// --- start
+
+function drawAll() { drawFamilies(); drawCurves(); }
+
+const xs = [...page.figures.map(({ name, words }) => [name, words]), ...page.keys.filter((key) => page.numeric.includes(key)).map((key) => [key, key])];
+if (page.figures.length) {
+  const someEpsilon = own.some((cell) => cell.stats.epsilon && Number.isFinite(asNumber(cell.stats.epsilon[0])) && cell.stats.epsilon[0] > 0);
+  const firstX = someEpsilon ? "epsilon" : (xs.find(([name]) => page.numeric.includes(name)) || xs[0])[0];
+  options("family-x", xs, firstX);
+  options("family-y", page.figures.map(({ name, words }) => [name, words]), "accuracy_mean");
+  // one key varies along a curve, the next ones are curves and panels
+  const rest = keys.filter((key) => key !== (keys.includes(firstX) ? firstX : page.keys[0]));
+  options("family-series", keyEntries, rest[0] || "");
+  options("family-facet", keyEntries, rest[1] || "");
+  options("curves-against", page.against.map(({ name, words }) => [name, words]), "round");
+  options("curves-series", keyEntries, keys[0] || "");
+  options("curves-facet", keyEntries, keys[1] || "");
+  ["family-x", "family-y", "family-series", "family-facet", "family-log"].forEach((id) => { at(id).onchange = drawFamilies; });
+  ["curves-against", "curves-y", "curves-series", "curves-facet"].forEach((id) => { at(id).onchange = drawCurves; });
+}
+at("filter").oninput = drawTable;
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  at("theme").textContent = name === "dark" ? "light" : "dark";
+}
+const night = window.matchMedia("(prefers-color-scheme: dark)");
+setTheme(night.matches ? "dark" : "light");
+night.onchange = (event) => { setTheme(event.matches ? "dark" : "light"); if (page.figures.length) drawAll(); };
+at("theme").onclick = () => { setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); if (page.figures.length) drawAll(); };
+drawTable();
+if (page.figures.length) drawAll();
+else at("none-families").textContent = at("none-curves").textContent = "No run is finished yet.";

@@ -1,0 +1,262 @@
+"""A study to one HTML file: its cells as a table, families, learning curves in small multiples, the way to each run.
+
+Means and intervals are computed here; the page's script only groups and draws them. All texts of a study are data: they
+stand in JSON that cannot end its element, and the script writes them as text.
+"""
+
+import math
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+
+from wirelessdl.analysis.families.curves import adversary_of_rows
+from wirelessdl.analysis.families.learning import run_curve
+from wirelessdl.analysis.families.words import COLUMNS, CURVE_COLUMNS, spelled
+from wirelessdl.analysis.paired import cell_name, study_differences
+from wirelessdl.analysis.report.packing import numbers, thinned
+from wirelessdl.analysis.report.page import made_page, require_writable
+from wirelessdl.analysis.runs import mean_band, require_sound
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.files import read_regular, write_text
+from wirelessdl.trace.study import Study, inside, mean_interval, open_study
+
+_MOST_POINTS = 60_000  # of all learning curves on a page
+_MOST_RUNS = 2_000  # whose tables are read for curves
+_MOST_CELLS = 5_000  # rows of the table
+# results that axes can show, where runs have them
+_FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime_s", "energy_j", "epsilon_link_total")
+
+
+def write_study_report(path: str | Path, out: Path) -> Path:
+    """A page of a study, whole or absent."""
+    require_writable(out)
+    write_text(out, render_study(open_study(path), out))
+    return out
+
+
+def render_study(study: Study, out: Path) -> str:
+    """The page as text; links to reports of runs are relative to `out`."""
+    content = study_content(study, out)
+    index, manifest = study.index, study.manifest
+    counts = index["status"].value_counts().to_dict()
+    failed = index[index["status"] == "failed"]
+    return made_page(
+        "study.html",
+        ("base.js", "study.js"),
+        content,
+        title=shown(manifest["name"]),
+        scenario=shown(manifest.get("scenario", "")),
+        counts={state: counts.get(state, 0) for state in ("finished", "running", "interrupted", "planned", "failed")},
+        runs=len(index),
+        cells=len(content["cells"]),
+        seeds=len(manifest["seeds"]),
+        varied={key: ", ".join(_distinct(index, key)) for key in study.varied},
+        baselines=[shown(name) for name in index["baseline"].dropna().unique()],
+        failures=[
+            (shown(row["path"]), shown("" if pd.isna(row["error"]) else row["error"]))
+            for _, row in failed.head(20).iterrows()
+        ],
+        more_failures=max(0, len(failed) - 20),
+        notes=content["notes"],
+        path=shown(shlex.quote(str(study.path))),
+        toml=_scenario_text(study),
+        facts={
+            key: _one_line(manifest[key]) for key in ("scenario_sha256", "created", "seeds", "runs") if key in manifest
+        }
+        | {f"version of {key}": _one_line(value) for key, value in _mapping(manifest.get("versions")).items()},
+    )
+
+
+def study_content(study: Study, out: Path) -> dict[str, Any]:
+    """What the page's script draws, as plain values."""
+    index = study.index
+    figures = [
+        name
+        for name in _FIGURES
+        if name in index and pd.api.types.is_numeric_dtype(index[name]) and index[name].notna().any()
+    ]
+    notes: list[str] = []
+    groups = list(index.groupby("cell", sort=False))
+    if len(groups) > _MOST_CELLS:
+        notes.append(f"the page holds the first {_MOST_CELLS:,} of {len(groups):,} cells")
+    differences = _differences(study)
+    cells = []
+    for cell, rows in groups[:_MOST_CELLS]:
+        first, done = rows.iloc[0], rows[rows["status"] == "finished"]
+        cells.append(
+            {
+                "cell": str(cell),
+                "label": cell_name(cell, first, study.varied),
+                "baseline": None if pd.isna(first["baseline"]) else str(first["baseline"]),
+                "name": None if pd.isna(first["name"]) else str(first["name"]),
+                "values": {key: _plain(first[key]) for key in study.varied},
+                "planned": len(rows),
+                "finished": len(done),
+                "stats": {name: _stats(done[name]) for name in figures},
+                "adversary": adversary_of_rows(done) if len(done) else None,
+                "difference": differences.get(str(cell)),
+                "runs": [_run(study, row, out) for _, row in rows.iterrows()],
+            }
+        )
+    return {
+        "runs": [],  # the other kind of page has these
+        "keys": [key for key in study.varied if index.loc[index["baseline"].isna(), key].nunique(dropna=False) > 1],
+        "varied": study.varied,
+        "numeric": [key for key in study.varied if pd.api.types.is_numeric_dtype(index[key])],
+        "figures": [{"name": name, "words": _words(name)} for name in figures],
+        "against": [{"name": name, "words": _words(column)} for name, column in CURVE_COLUMNS.items()],
+        "cells": cells,
+        "reference": next((one["reference"] for one in differences.values()), None),
+        "curves": _curves(study, notes),
+        "notes": notes,
+    }
+
+
+def _differences(study: Study) -> dict[str, dict[str, Any]]:
+    """Accuracy of each cell less that of its reference, by cell; empty where there is no baseline to compare with."""
+    if study.finished["baseline"].isna().all() or "accuracy_mean" not in study.finished:
+        return {}
+    try:
+        found = study_differences(study, "accuracy_mean")
+    except TraceError:
+        return {}
+    return {
+        one.cell: {
+            "reference": one.reference.partition(",")[0],
+            "mean": _finite(one.difference),
+            "low": _finite(one.low),
+            "high": _finite(one.high),
+            "n": one.n,
+        }
+        for one in found
+    }
+
+
+def _run(study: Study, row: Any, out: Path) -> dict[str, Any]:
+    """A run of a cell: where its report is, or the command that makes it."""
+    folder = inside(study.path, row["path"])
+    report = folder / "report.html"
+    link = None
+    if report.is_file() and not report.is_symlink():
+        # a leading ./ keeps a name with a colon from being read as a scheme
+        link = "./" + quote(os.path.relpath(report.resolve(), out.parent.resolve()))
+    return {
+        "seed": int(row["seed"]),
+        "run": int(row["run"]),
+        "status": row["status"],
+        "error": None if pd.isna(row["error"]) else shown(row["error"]),
+        "accuracy": _finite(row.get("accuracy_mean")),
+        "epsilon": _number(row.get("epsilon")),
+        "report": link,
+        "command": f"wirelessdl report {shlex.quote(str(folder))}" if row["status"] != "planned" else None,
+    }
+
+
+def _curves(study: Study, notes: list[str]) -> dict[str, Any]:
+    """Learning curves of every cell: mean accuracy and loss with their intervals, over every axis."""
+    rows = study.finished
+    if len(rows) > _MOST_RUNS:
+        notes.append(f"learning curves are those of the first {_MOST_RUNS:,} of {len(rows):,} finished runs")
+        rows = rows.head(_MOST_RUNS)
+    groups = list(rows.groupby("cell", sort=False))
+    points = max(10, min(300, _MOST_POINTS // max(1, len(groups))))
+    found, unreadable, bound = {}, 0, False
+    for cell, part in groups:
+        try:
+            frames, exact = zip(*(_run_frame(study, path) for path in part["path"]))
+        except TraceError:
+            unreadable += 1
+            continue
+        bound |= not all(exact)
+        common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
+        kept = [frame[frame["round"].isin(common)].sort_values("round") for frame in frames]
+        if common:
+            found[str(cell)] = _curve(kept, points)
+    if unreadable:
+        notes.append(f"{unreadable} cells have no learning curves: a run of theirs cannot be read (wirelessdl verify)")
+    if bound:
+        notes.append("epsilon along a curve is the running bound where totals were not composed at every evaluation")
+    return found
+
+
+def _run_frame(study: Study, path: str) -> tuple[pd.DataFrame, bool]:
+    """Evaluated rounds of a run with all axes, accuracy and loss; whether its epsilon is exact."""
+    run = require_sound(study.run(path))
+    frame, exact = run_curve(run, "round", "accuracy_mean")
+    for name, column in CURVE_COLUMNS.items():
+        one, sure = run_curve(run, column, "accuracy_mean")
+        frame[name], exact = one["x"], exact and sure
+    return frame.assign(loss=run_curve(run, "round", "loss_mean")[0]["y"]), exact
+
+
+def _curve(frames: list[pd.DataFrame], points: int) -> dict[str, Any]:
+    shown_rows = thinned(len(frames[0]), points)
+    entry: dict[str, Any] = {"n": len(frames)}
+    for name in CURVE_COLUMNS:
+        entry[name] = numbers(np.mean([frame[name] for frame in frames], axis=0)[shown_rows])
+    for name, column in (("accuracy", "y"), ("loss", "loss")):
+        mean, half = mean_band(np.array([frame[column] for frame in frames]))
+        half = half if len(frames) > 1 else np.full_like(mean, math.nan)
+        entry[name] = {
+            "mean": numbers(mean[shown_rows]),
+            "low": numbers((mean - half)[shown_rows]),
+            "high": numbers((mean + half)[shown_rows]),
+        }
+    return entry
+
+
+def _stats(values: "pd.Series[float]") -> list[Any]:
+    mean, low, high, n = mean_interval(values.dropna().astype(float))
+    return [_number(mean), _finite(low), _finite(high), n]
+
+
+def _number(value: Any) -> float | str | None:
+    """A number for JSON; infinities as text, which the script reads."""
+    if value is None or pd.isna(value):
+        return None
+    return spelled(value) if math.isinf(float(value)) else float(f"{float(value):.6g}")
+
+
+def _finite(value: Any) -> float | None:
+    number = _number(value)
+    return None if isinstance(number, str) else number
+
+
+def _plain(value: Any) -> float | str | bool | None:
+    if value is None or pd.isna(value):
+        return None
+    if isinstance(value, str | bool):
+        return value
+    return _number(value)
+
+
+def _words(name: str) -> str:
+    return "total epsilon as promised (proven)" if name == "epsilon" else COLUMNS.get(name, name)
+
+
+def _distinct(index: pd.DataFrame, key: str) -> list[str]:
+    values = index.loc[index["baseline"].isna(), key].drop_duplicates()
+    texts = [shown(spelled(value), 60) for value in values if not pd.isna(value)]
+    return [*texts[:30], f"and {len(texts) - 30} more"] if len(texts) > 30 else texts
+
+
+def _scenario_text(study: Study) -> str:
+    try:
+        return read_regular(study.path / "scenario.toml").decode(errors="replace")[:200_000]
+    except OSError:
+        return ""
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _one_line(value: Any) -> str:
+    if isinstance(value, dict):
+        return shown(", ".join(f"{key} {entry}" for key, entry in value.items()), 400)
+    return shown(" ".join(map(str, value)) if isinstance(value, list) else value, 400)
