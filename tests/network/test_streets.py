@@ -226,6 +226,24 @@ ANSWERS = {
 }
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_map_may_be_derived_from_the_grid(complete, wirelessdl_command, tmp_path):
+    made = "super().__init__((2, 1), (side_m, side_m), 10.0)" if complete else "pass"
+    (tmp_path / "own.py").write_text(
+        "from wirelessdl.network.streets import Manhattan\n"
+        f"class Own(Manhattan):\n    def __init__(self, side_m: float = 40.0):\n        {made}\n"
+    )
+    file = tmp_path / "city.toml"
+    file.write_text(
+        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = { kind = "own.py:Own", side_m = 30 }\n'
+        'placement = "streets"\nmobility = "streets"\n[channel]\nmodels = [{ model = "sidelink-urban" }]\n'
+        "[learning]\n[privacy]\nepsilon_max = 1\n"
+    )
+    found = wirelessdl_command("check", str(file))
+    assert found.code == (0 if complete else 2)
+    assert complete or "network.map has no axes: call super().__init__" in found.err
+
+
 @pytest.mark.parametrize("key", ["placement", "mobility"])
 def test_streets_of_a_map_of_the_users_are_not_known(key, wirelessdl_command, tmp_path):
     (tmp_path / "own.py").write_text(OWN_MAP.format(**ANSWERS))

@@ -184,12 +184,14 @@ class CheckedMap:
 def grid_of(streets: StreetMap | None) -> Manhattan:
     """The grid that nodes are placed in and go along. Raises without one: other maps do not say where streets are."""
     if isinstance(streets, Manhattan):
+        if not hasattr(streets, "axes"):
+            raise ValueError('kind is "streets"; network.map has no axes: call super().__init__ in its __init__')
         return streets
     if streets is None:
         raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
     raise ValueError(
         'kind is "streets"; it follows the grid of map = { kind = "manhattan" }, and network.map is a class of yours: '
-        "use a class of yours here too"
+        "derive that from wirelessdl.network.streets.Manhattan, or use a class of yours here too"
     )
 
 
