@@ -163,7 +163,8 @@ def _resume(folder: Path, options: "Options") -> str:
 def _conclude(result: "Result", options: "Options", console: Console, signal: int) -> None:
     total, finished = sum(result.counts.values()), result.counts.get("finished", 0)
     if result.complete:
-        console.print(f"{total} runs in {result.path}, {_time(result.wall_s)}; index in {result.path}/index.parquet")
+        took = f", {_time(result.wall_s)}" if result.wall_s else ", all finished before"
+        console.print(f"{total} runs in {result.path}{took}; index in {result.path}/index.parquet", soft_wrap=True)
         return
     again = _resume(result.path, options)
     if result.stopped:

@@ -19,10 +19,13 @@ from wirelessdl.study.toml_text import plain_text, toml_text
 
 MOST_RUNS = 100_000
 _OWN_OPTIONS = {"scenario.seed": "--seeds", "scenario.run": "--runs"}
-# where nobody sends, these decide nothing
-_OF_TRANSMISSIONS = ("channel.", "radio.", "power.", "privacy.")
+# what an override of a baseline leaves without a meaning, but for what gradients depend on
+_MEANINGLESS = {
+    "network.topology=none": ("channel.", "radio.", "power.", "privacy."),
+    "privacy.epsilon_max=inf": ("privacy.",),
+    "privacy.noise=independent": ("privacy.pairs", "privacy.pair_ratio", "privacy.coalition"),
+}
 _OF_GRADIENTS = ("privacy.clip_norm", "privacy.clipping", "privacy.protocol", "privacy.unit")
-_SILENT = ("local", "central")  # baselines under which nobody sends
 
 
 @dataclass(frozen=True)
@@ -227,19 +230,23 @@ def _baseline_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
         if name not in BASELINES:
             raise StudyError(f'baseline is "{shown(name)}"; there is none of that name{nearest(name, BASELINES)}')
         overrides = BASELINES[name].overrides
-        decided = {override.partition("=")[0] for override in overrides}
         seen = set()
         for cell in cells:
-            kept = {key: value for key, value in cell.values.items() if _matters(key, name, decided)}
+            kept = {key: value for key, value in cell.values.items() if _matters(key, overrides)}
             if (mark := toml_text(kept)) not in seen:
                 seen.add(mark)
                 number = len(cells) + len(found)
-                found.append(Cell(f"c{number:03d}", kept, (*cell.overrides, *overrides), name, name))
+                own = [override for override in cell.overrides if _matters(override.partition("=")[0], overrides)]
+                found.append(Cell(f"c{number:03d}", kept, (*own, *overrides), name, name))
     return found
 
 
-def _matters(key: str, baseline: str, decided: set[str]) -> bool:
+def _matters(key: str, overrides: Sequence[str]) -> bool:
     """Whether a varied key still decides something under a baseline."""
-    if any(key == one or key.startswith(f"{one}.") or one.startswith(f"{key}.") for one in decided):
-        return False
-    return baseline not in _SILENT or key in _OF_GRADIENTS or not key.startswith(_OF_TRANSMISSIONS)
+    for override in overrides:
+        decided = override.partition("=")[0]
+        if key == decided or key.startswith(f"{decided}.") or decided.startswith(f"{key}."):
+            return False
+        if key.startswith(_MEANINGLESS.get(override, ())) and key not in _OF_GRADIENTS:
+            return False
+    return True

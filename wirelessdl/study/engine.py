@@ -15,7 +15,7 @@ from typing import Any
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.plan import Plan, read_plan, refuse_changes, require_free, write_plan
+from wirelessdl.study.plan import Plan, require_free, write_plan
 from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import versions
@@ -140,8 +140,15 @@ def start_study(
     return _run(folder, plan, cluster, listener, should_stop, force=False)
 
 
+def unfinished(folder: Path, plan: Plan) -> list[PlannedRun]:
+    """Runs that are left to do."""
+    return [planned for planned in plan.planned() if status_of(folder, planned)[0] != "finished"]
+
+
 def resume_study(
     folder: Path,
+    plan: Plan,
+    manifest: Mapping[str, Any],
     cluster: Cluster,
     listener: Listener,
     should_stop: Callable[[], bool] = never,
@@ -149,9 +156,7 @@ def resume_study(
     force: bool = False,
 ) -> Result:
     """Go on with a study: runs that are finished stay, others continue within, failed ones are tried again."""
-    plan, manifest = read_plan(folder)
-    refuse_changes(folder, plan, manifest, force=force)
-    left = {planned.cell for planned in plan.planned() if status_of(folder, planned)[0] != "finished"}
+    left = {planned.cell for planned in unfinished(folder, plan)}
     files = check_cells(plan, cluster, listener, should_stop, [cell for cell in plan.cells if cell.cell in left])
     kept = manifest.get("user_files", {})
     for name in sorted(files):
@@ -160,6 +165,14 @@ def resume_study(
                 f"{shown(folder)}: cannot go on: {shown(name)} was changed since; restore it, or start a new study"
             )
     return _run(folder, plan, cluster, listener, should_stop, force=force)
+
+
+def settle_study(folder: Path, plan: Plan) -> Result:
+    """A study whose driver may have been killed after the last run: its index, as the runs are."""
+    with RunLock(folder):
+        rows = [Row(planned, "finished", None, figures_of(folder, planned)) for planned in plan.planned()]
+        write_index(folder, plan.varied, rows)
+    return Result(folder, {"finished": len(rows)})
 
 
 def _run(
@@ -299,8 +312,3 @@ class _Driver:
             counts[row.status] = counts.get(row.status, 0) + 1
         errors = {name: row.error or "" for name, row in self._rows.items() if row.status == "failed"}
         return Result(self._path, counts, errors, self._stopping, wall_s)
-
-
-def describe(result: Result) -> str:
-    """Counts in words, `34 finished, 2 failed`."""
-    return ", ".join(f"{count} {status}" for status, count in sorted(result.counts.items(), key=lambda item: item[0]))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import StudySpec
-from wirelessdl.study.cluster import Cluster, cores, open_cluster, threads_for
-from wirelessdl.study.engine import Listener, Result, never, resume_study, start_study
+from wirelessdl.study.cluster import cores, open_cluster, threads_for
+from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes, require_free
 from wirelessdl.study.study_file import find_study, read_study
 
@@ -157,9 +157,11 @@ def start_in(
 
 
 def resume_in(folder: Path, options: Options, listener: Listener, should_stop: Callable[[], bool] = never) -> Result:
-    """Go on with a study, with the threads that it began with."""
+    """Go on with a study, with the threads that it began with; without workers where nothing is left to run."""
     plan, manifest = read_plan(folder)
     refuse_changes(folder, plan, manifest, force=options.force)
-    cluster: Cluster
-    with options.open(len(plan), plan.threads) as cluster:
-        return resume_study(folder, cluster, listener, should_stop, force=options.force)
+    left = unfinished(folder, plan)
+    if not left:
+        return settle_study(folder, plan)
+    with options.open(len(left), plan.threads) as cluster:
+        return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=options.force)

@@ -1,0 +1,39 @@
+"""A Dask cluster within this process, for tests that do not need processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import tomli_w
+from conftest import tiny_table
+
+from wirelessdl.study.cluster import _SETTINGS, Cluster, _quiet
+
+
+@contextmanager
+def in_process(**_: object) -> Iterator[Cluster]:
+    """As open_cluster."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(_SETTINGS),
+        _quiet(),
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield Cluster(client)
+
+
+def quick_table(**sections: dict) -> dict:
+    """Runs of a few hundredths of a second."""
+    learning = {"dataset": {"kind": "synthetic", "features": 6, "samples": 80, "classes": 3}, "batch_size": 4}
+    return tiny_table(**{**sections, "learning": {**learning, **sections.get("learning", {})}})
+
+
+def write_quick(folder: Path, **sections: dict) -> Path:
+    path = folder / "tiny.toml"
+    path.write_text(tomli_w.dumps(quick_table(**sections)))
+    return path
