@@ -233,6 +233,12 @@ def test_hints_promise_only_what_the_allocator_will_do(wirelessdl_command):
     assert any("above epsilon_max 0.01" in line for line in low["verdict"])
 
 
+def test_theta_of_a_fixed_multiplier_has_no_least_value(wirelessdl_command):
+    said = wirelessdl_command("plan", "quickstart", "--set", "power.multiplier=2.5").out
+    assert "2.5 (as power.multiplier says)" in said
+    assert "least possible: 4" in wirelessdl_command("plan", "quickstart").out
+
+
 def test_check_does_not_promise_what_need_not_be_kept(wirelessdl_command):
     said = " ".join(wirelessdl_command("check", "quickstart", *ALIGNED).out.split())
     assert "which aligned need not keep" in said

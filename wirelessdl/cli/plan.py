@@ -188,7 +188,8 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
     if not found.terms.sends:
         table.add_row("gradient multiplier", f"{plan.theta:.4g}")
         return table
-    table.add_row("theta", f"{plan.theta:.4g} (least possible: {len(pi)})")
+    why = f"least possible: {len(pi)}" if plan.fixed is None else "as power.multiplier says"
+    table.add_row("theta", f"{plan.theta:.4g} ({why})")
     table.add_row("weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}")
     table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
     ratio = f"{found.noise_to_update:.3g}x the update"
