@@ -20,7 +20,7 @@ def in_process(**_: object) -> Iterator[Cluster]:
         dask.config.set(_SETTINGS),
         _quiet(),
         LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, memory_limit=0
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

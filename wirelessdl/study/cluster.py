@@ -198,7 +198,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                         threads_per_worker=1,
                         processes=True,
                         memory_limit=0,
-                        dashboard_address=None,
+                        dashboard_address="127.0.0.1:0",  # a free port: studies side by side do not meet
                         silence_logs=logging.CRITICAL,
                     )
                     client = Client(cluster, set_as_default=False)

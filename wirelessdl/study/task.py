@@ -97,6 +97,7 @@ def _at_home(job: Job) -> Iterator[None]:
     with _alone:
         from wirelessdl.learning.runtime import use_threads
 
+        before = _folder()
         try:
             os.chdir(job.cwd)
         except OSError as error:
@@ -105,7 +106,18 @@ def _at_home(job: Job) -> Iterator[None]:
                 "files of the machine that the study is started from"
             ) from None
         use_threads(job.threads)
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.chdir(before)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "/"
 
 
 def check(job: Job) -> Checked:

@@ -1,0 +1,458 @@
+"""Studies from the command line and from Python, on a cluster within this process."""
+
+import json
+import math
+import time
+from contextlib import chdir
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import command_line
+from in_process import in_process, write_quick
+from interrupting import assert_same_tables
+
+import wirelessdl
+from wirelessdl.errors import StudyError, WirelessdlError
+from wirelessdl.study import cluster as cluster_module
+from wirelessdl.study import engine, sweep
+from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
+from wirelessdl.study.task import Outcome, RunTask, run_or_resume
+from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.study_index import STOP, figures_of, planned_in, read_manifest, status_of, task_lock
+
+BROKEN = """
+import os
+
+def strike(event):
+    '''Fails as often as the file named fails says.'''
+    left = int(open("fails").read())
+    if left:
+        open("fails", "w").write(str(left - 1))
+        raise ValueError("struck")
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cluster():
+    """All studies of this file share one cluster."""
+    with in_process() as cluster, pytest.MonkeyPatch.context() as patch:
+
+        class Opened:
+            def __init__(self, **asked):
+                self.asked = asked
+
+            def __enter__(self):
+                return Cluster(cluster._client)
+
+            def __exit__(self, *_):
+                pass
+
+        patch.setattr(sweep, "open_cluster", Opened)
+        patch.setattr(cluster_module, "_POLL_S", 0.02)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Two epsilons, two sizes, two seeds, and local beside them: 12 runs. In it, what the command line said."""
+    folder = tmp_path_factory.mktemp("study")
+    write_quick(folder)
+    with chdir(folder):
+        said = command_line(
+            *("sweep", "tiny.toml", "--vary", "privacy.epsilon_max=0.5,inf", "--vary", "network.nodes=3,4"),
+            *("--seeds", "2", "--out", "out"),
+        )
+    assert said.code == 0, said.err
+    (folder / "said.txt").write_text(said.out)
+    return folder / "out"
+
+
+def rows(study):
+    return pd.read_parquet(study / "index.parquet")
+
+
+def test_every_planned_run_is_there_and_equals_the_run_by_itself(study):
+    index = rows(study)
+    assert len(index) == 12
+    assert set(index["status"]) == {"finished"}
+    row = index[(index["network.nodes"] == 4) & (index["seed"] == 4) & index["privacy.epsilon_max"].eq(0.5)].iloc[0]
+    with chdir(study.parent):
+        overrides = ["privacy.epsilon_max=0.5", "network.nodes=4", "scenario.seed=4"]
+        alone = wirelessdl.simulate(
+            wirelessdl.load_scenario("tiny.toml", overrides=overrides), out=study.parent / "alone"
+        )
+    assert_same_tables(study / row["path"], alone.path)
+    for key in ("accuracy_mean", "epsilon_total", "energy_j"):
+        assert row[key] == alone.summary[key]
+
+
+def test_the_index_has_numbers_where_json_has_texts_and_local_beside(study):
+    index = rows(study)
+    assert index["privacy.epsilon_max"].dtype == float
+    assert math.inf in set(index["privacy.epsilon_max"])
+    assert index["epsilon_total"].dtype == float
+    assert str(index["seed"].dtype) == "int64"
+    local = index[index["baseline"] == "local"]
+    assert sorted(local["network.nodes"]) == [3, 3, 4, 4]
+    assert local["privacy.epsilon_max"].isna().all()
+    assert (local["epsilon_total"] == 0).all()
+    assert "warnings" not in index
+
+
+def test_the_manifest_says_what_decides_results(study):
+    manifest = read_manifest(study)
+    assert manifest["varied"] == ["privacy.epsilon_max", "network.nodes"]
+    assert (manifest["seeds"], manifest["runs"], manifest["scenario"]) == ([3, 4], [1], "tiny.toml")
+    assert manifest["versions"]["wirelessdl"] == wirelessdl.__version__
+    assert manifest["cells"][2] == {
+        "cell": "c002",
+        "name": None,
+        "values": {"privacy.epsilon_max": "inf", "network.nodes": 3},
+        "overrides": ["privacy.epsilon_max=inf", "network.nodes=3"],
+        "baseline": None,
+    }
+    assert {run.path for run in planned_in(manifest)} == set(rows(study)["path"])
+    threads = {wirelessdl.open_run(study / path).provenance["threads"] for path in rows(study)["path"]}
+    assert threads == {manifest["threads"]}
+
+
+def test_what_the_terminal_says(study):
+    first, *lines, last = (study.parent / "said.txt").read_text().splitlines()
+    assert first.startswith("tiny-study  6 cells, 12 runs, in out; 1 worker of ")
+    assert len(lines) == 12
+    assert lines[0].startswith(" 1/12  c000-s3-r1 epsilon_max=0.5 nodes=3  accuracy ")
+    assert last.startswith("12 runs in out, ")
+    assert last.endswith("index in out/index.parquet")
+
+
+def test_resuming_a_complete_study_changes_nothing_but_restores_its_index(study):
+    before = {path: path.stat().st_mtime_ns for path in study.glob("runs/*/*/*")}
+    index = rows(study)
+    (study / "index.parquet").unlink()
+    with chdir(study.parent):
+        done = command_line("sweep", "--resume", "out")
+    assert done.out.strip() == "12 runs in out, all finished before; index in out/index.parquet"
+    pd.testing.assert_frame_equal(rows(study), index)
+    assert before == {path: path.stat().st_mtime_ns for path in study.glob("runs/*/*/*")}
+
+
+def test_status_of_a_complete_study(study):
+    with chdir(study.parent):
+        assert command_line("sweep", "--status", "out").out == "tiny-study  complete: 12 runs, 12 finished\n"
+        told = json.loads(command_line("sweep", "--status", "out", "--json").out)
+    assert told["finished"] == told["runs"] == 12
+    assert (told["active"], told["errors"]) == (False, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--out", "out"],
+            "StudyError: --out is out; the study tiny-study is there already: go on with it by --resume",
+        ),
+        (["--out", "tiny.toml"], "StudyError: --out is tiny.toml; is a file, and no study"),
+        (["--out", "out/runs"], "StudyError: --out is out/runs; is not empty, and no study"),
+        (["--vary", "privacy.epsilonmax=1"], "unknown key privacy.epsilonmax; did you mean privacy.epsilon_max?"),
+        (["--vary", "network.nodes="], "StudyError: network.nodes has no values; the grid would be empty"),
+        (["--vary", "nodes"], "StudyError: --vary nodes: must be section.key=value,value"),
+        (["--vary", "network.nodes=3", "--vary", "network.nodes=4"], "StudyError: --vary network.nodes is given twice"),
+        (["--vary", "learning.model=resnet21"], "cell c000 (learning.model=resnet21): learning.model.model is"),
+        (["--vary", "network.nodes=4,200"], "cell c001 (network.nodes=200)"),
+        (["--jobs", "0"], "StudyError: --jobs is 0; must be >= 1"),
+        (["--jobs", "2", "--scheduler", "tcp://x:1"], "StudyError: --jobs and --scheduler exclude each other"),
+        (["--seeds", "0"], "StudyError: --seeds is 0; must be a number of at least 1"),
+        (["--baseline", "lokal"], 'StudyError: baseline is "lokal"; there is none of that name; did you mean local?'),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(study, arguments, message):
+    with chdir(study.parent):
+        there = sorted(Path().rglob("*"))
+        if "--out" not in arguments:
+            arguments = [*arguments, "--out", "other"]
+        done = command_line("sweep", "tiny.toml", *arguments)
+        assert sorted(Path().rglob("*")) == there
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a SCENARIO or a study file"),
+        (["tiny.toml", "--resume", "out"], "SCENARIO and --resume exclude each other"),
+        (["--resume", "out", "--seeds", "4"], "a study goes on as it was"),
+        (["tiny.toml", "--force"], "--force goes with --resume"),
+        (["--resume", "out", "--dry-run"], "--dry-run goes with a SCENARIO"),
+    ],
+)
+def test_options_that_exclude_each_other(study, arguments, message):
+    with chdir(study.parent):
+        done = command_line("sweep", *arguments)
+    assert done.code == 2
+    assert message in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("tiny.toml", ("rounds = 2", "rounds = 3"), "tiny.toml was changed since: scenario.rounds was 2, is 3"),
+        ("out/scenario.toml", ("rounds = 2", "rounds = 3"), "scenario.toml: was changed since the study began"),
+        ("out/study.json", ('"seeds": [', '"sseeds": ['), "study.json: was edited"),
+        ("out/study.json", ('"c001"', '"../x"'), "study.json: was edited"),
+        ("out/study.json", ('"wirelessdl": "', '"wirelessdl": "9'), "wirelessdl was 90.1.0, is 0.1.0; --force goes on"),
+    ],
+)
+def test_a_study_that_was_changed_is_not_gone_on_with(study, name, text, message):
+    path = study.parent / name
+    before = path.read_text()
+    assert text[0] in before
+    path.write_text(before.replace(*text))
+    try:
+        with chdir(study.parent):
+            done = command_line("sweep", "--resume", "out")
+    finally:
+        path.write_text(before)
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_folder_that_is_no_study(tmp_path):
+    assert "not a study (no study.json)" in command_line("sweep", "--status", str(tmp_path)).err
+    assert "no such folder" in command_line("sweep", "--resume", str(tmp_path / "x")).err
+
+
+def test_dry_run_tells_cells_time_and_disk_and_writes_nothing(tmp_path):
+    write_quick(tmp_path, scenario={"rounds": 40})
+    with chdir(tmp_path):
+        arguments = ("sweep", "tiny.toml", "--vary", "network.nodes=3,4", "--seeds", "3", "--dry-run")
+        done = command_line(*arguments)
+        told = json.loads(command_line(*arguments, "--json").out)
+    assert done.code == 0, done.err
+    header, *table = done.out.splitlines()
+    assert header.split() == ["cell", "name", "network.nodes", "time", "of", "a", "run", "disk"]
+    assert [line.split()[0] for line in table[:4]] == ["c000", "c001", "c002", "c003"]
+    assert "4 cells x 3 seeds x 1 run: 12 runs, about " in done.out
+    assert table[-1] == "estimated from 10 rounds in each of 4 cells; nothing was written"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.toml"]
+    assert told["total_s"] > 0
+    # a run of 40 rounds takes from 5 to 500 kB
+    assert 12 * 5e3 < told["total_bytes"] < 12 * 5e5
+
+
+def test_json_lines(tmp_path):
+    write_quick(tmp_path)
+    with chdir(tmp_path):
+        done = command_line("sweep", "tiny.toml", "--seeds", "2", "--no-local", "--json", "--out", "out")
+    one, other, last = map(json.loads, done.out.splitlines())
+    assert {one["path"], other["path"]} == {"runs/c000-s3-r1", "runs/c000-s4-r1"}
+    assert one["event"] == "finished"
+    assert (last["event"], last["finished"]) == ("study", 2)
+
+
+def with_strikes(folder, fails, **sections):
+    write_quick(folder, trace={"connect": {"learning.update": "strike.py:strike"}}, **sections)
+    (folder / "strike.py").write_text(BROKEN)
+    (folder / "fails").write_text(str(fails))
+
+
+def test_a_run_that_fails_is_tried_once_more(tmp_path):
+    with_strikes(tmp_path, fails=1)
+    with chdir(tmp_path):
+        done = command_line("sweep", "tiny.toml", "--seeds", "2", "--no-local", "--out", "out")
+    assert done.code == 0, done.err
+    assert "failed, is tried again" in done.out
+    assert set(rows(tmp_path / "out")["status"]) == {"finished"}
+
+
+def test_failures_are_isolated_told_in_one_line_and_can_be_tried_again(tmp_path):
+    with_strikes(tmp_path, fails=4)  # once each, and the first of them again
+    with chdir(tmp_path):
+        done = command_line("sweep", "tiny.toml", "--seeds", "3", "--no-local", "--out", "out")
+        assert done.code == 1
+        index = rows(Path("out"))
+        assert sorted(index["status"]) == ["failed", "finished", "finished"]
+        failed = index[index["status"] == "failed"].iloc[0]
+        assert "struck" in failed["error"]
+        assert len(failed["error"].splitlines()) == 1
+        assert math.isnan(failed["accuracy_mean"])
+        line, last = done.err.splitlines()
+        assert line == f"{failed['path'].removeprefix('runs/')}: {failed['error']}"
+        assert last == ("1 of 3 runs failed; the others are kept; try again with: wirelessdl sweep --resume out")
+        status = command_line("sweep", "--status", "out").out
+        assert "not running: 3 runs, 2 finished, 1 failed" in status
+        assert "struck" in status
+        again = command_line("sweep", "--resume", "out")
+        assert again.code == 0, again.err
+    assert set(rows(tmp_path / "out")["status"]) == {"finished"}
+
+
+def test_a_bug_leaves_its_traceback_in_a_file(tmp_path, monkeypatch):
+    write_quick(tmp_path)
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("wirelessdl.run.session.simulate", broken)
+    with chdir(tmp_path):
+        done = command_line("sweep", "tiny.toml", "--no-local", "--out", "out")
+    assert done.code == 1
+    assert "ZeroDivisionError: oops (traceback in errors/c000-s3-r1.txt)" in done.err
+    assert "in broken" in (tmp_path / "out" / "errors" / "c000-s3-r1.txt").read_text()
+    assert rows(tmp_path / "out")["status"].tolist() == ["failed"]
+    (listed,) = [
+        line for line in command_line("sweep", "--status", str(tmp_path / "out")).out.splitlines() if "oops" in line
+    ]
+    assert listed.startswith("c000-s3-r1: ZeroDivisionError")
+
+
+def test_a_changed_file_of_the_users_is_not_gone_on_with(tmp_path):
+    with_strikes(tmp_path, fails=2)
+    with chdir(tmp_path):
+        assert command_line("sweep", "tiny.toml", "--no-local", "--out", "out").code == 1
+        (tmp_path / "strike.py").write_text(BROKEN + "# another\n")
+        done = command_line("sweep", "--resume", "out")
+    assert done.code == 2
+    assert done.err.strip() == (
+        "StudyError: out: cannot go on: strike.py was changed since; restore it, or start a new study"
+    )
+
+
+def test_one_driver_at_a_time(tmp_path):
+    with_strikes(tmp_path, fails=2)
+    with chdir(tmp_path):
+        command_line("sweep", "tiny.toml", "--no-local", "--out", "out")
+        with RunLock(Path("out")):
+            done = command_line("sweep", "--resume", "out")
+            status = command_line("sweep", "--status", "out").out
+    assert done.code == 2
+    assert "out: is being written by process" in done.err
+    assert "tiny-study  running: 1 runs, 1 failed" in status
+
+
+def test_python_sweeps_a_scenario_and_opens_the_study(tmp_path):
+    scenario = wirelessdl.load_scenario(write_quick(tmp_path))
+    found = wirelessdl.sweep(scenario, vary={"network.nodes": [3, 4]}, seeds=2, local=False, out=tmp_path / "out")
+    assert found.varied == ["network.nodes"]
+    assert len(found.runs()) == 4
+    assert found.mean(by=["network.nodes"])["n"].tolist() == [2, 2]
+    again = wirelessdl.sweep(resume=tmp_path / "out")
+    pd.testing.assert_frame_equal(again.index, found.index)
+
+
+def test_python_warns_of_failures(tmp_path):
+    with_strikes(tmp_path, fails=2)
+    with chdir(tmp_path), pytest.warns(UserWarning, match="1 runs failed, the first c000-s3-r1: .*struck"):
+        wirelessdl.sweep("tiny.toml", local=False, out="out")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "name a scenario, or a study to resume"),
+        ({"scenario": "quickstart", "vary": {"network.nodes": 4}}, "network.nodes is 4; must be a list of values"),
+        ({"scenario": "quickstart", "resume": "out"}, "leave scenario and vary out"),
+        ({"scenario": "quickstart", "seeds": []}, "seeds is empty"),
+    ],
+)
+def test_python_refuses_in_one_line(given, message):
+    with pytest.raises(StudyError, match=message):
+        wirelessdl.sweep(**given)
+
+
+# --- one task
+
+
+def task_for(folder):
+    """A study of one run, planned but not begun, and its task."""
+    write_quick(folder, scenario={"rounds": 30}, trace={"checkpoint_every": 20, "flush_every": 20})
+    with chdir(folder):
+        plan = sweep.plan_of(
+            sweep.spec_of("tiny.toml", {}, None, None, (), (), False), sweep.Options(jobs=1, threads=1)
+        )
+    engine.write_plan(folder / "out", plan, {})
+    (planned,) = plan.planned()
+    job = engine.job_of(plan, plan.cells[0], planned.seed, planned.run)
+    return RunTask(job, str((folder / "out").resolve()), planned.folder_name), planned
+
+
+def test_a_task_that_is_run_again_finds_the_run_finished(tmp_path):
+    task, planned = task_for(tmp_path)
+    assert status_of(tmp_path / "out", planned) == ("planned", None)
+    assert run_or_resume(task) == Outcome("finished")
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / planned.path).rglob("*")}
+    assert run_or_resume(task) == Outcome("finished")
+    assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / planned.path).rglob("*")}
+    assert status_of(tmp_path / "out", planned) == ("finished", None)
+    assert figures_of(tmp_path / "out", planned)["rounds"] == 30
+
+
+def test_a_task_stops_where_the_study_says_so_and_goes_on_later(tmp_path):
+    task, planned = task_for(tmp_path)
+    stop = tmp_path / "out" / STOP
+    stop.touch()
+    assert run_or_resume(task) == Outcome("stopped")
+    assert status_of(tmp_path / "out", planned)[0] == "planned"
+    stop.unlink()
+    assert run_or_resume(task) == Outcome("finished")
+
+
+def test_a_task_waits_for_another_that_has_the_same_run(tmp_path, one_cluster):
+    task, planned = task_for(tmp_path)
+    lock = RunLock(tmp_path / "out" / "runs", task_lock(planned.folder_name))
+    assert status_of(tmp_path / "out", planned)[0] == "running"
+    one_cluster.submit(f"waits-{tmp_path.name}", run_or_resume, task)
+    time.sleep(0.5)
+    assert not (tmp_path / "out" / planned.path).exists()
+    lock.release()
+    found: list[Done] = []
+    while not found:
+        found = list(one_cluster.finished())
+    assert found[0].value == Outcome("finished")
+
+
+def test_what_a_killed_process_left_of_a_directory_is_removed(tmp_path):
+    task, planned = task_for(tmp_path)
+    left = tmp_path / "out" / "runs" / f".{planned.folder_name}.abc"
+    left.mkdir()
+    assert run_or_resume(task) == Outcome("finished")
+    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == [planned.folder_name]
+
+
+def test_a_worker_without_the_files_says_so(tmp_path):
+    task, _ = task_for(tmp_path)
+    (tmp_path / "out" / "study.json").unlink()
+    outcome = run_or_resume(task)
+    assert outcome.status == "failed"
+    assert "workers need the files of the machine" in outcome.error
+
+
+# --- schedulers that are not there
+
+
+def test_an_unreachable_scheduler_is_one_line_soon(monkeypatch):
+    monkeypatch.setattr(cluster_module, "_CONNECT_S", 0.3)
+    with (
+        pytest.raises(StudyError, match=r"no scheduler answers there within 0.3 s .*start one with `dask scheduler`"),
+        cluster_module.open_cluster(jobs=1, threads=1, scheduler="tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+def test_an_address_that_is_none_is_one_line():
+    with (
+        pytest.raises(WirelessdlError, match="--scheduler is nonsense://x"),
+        cluster_module.open_cluster(jobs=1, threads=1, scheduler="nonsense://x"),
+    ):
+        pass
+
+
+def test_a_lost_scheduler_is_noticed():
+    class Gone:
+        status = "closed"
+
+    with pytest.raises(SchedulerLost, match="the scheduler at tcp://a:1 is gone"):
+        Cluster(Gone(), "tcp://a:1").workers()
