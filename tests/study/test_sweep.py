@@ -43,7 +43,7 @@ def one_cluster():
                 self.asked = asked
 
             def __enter__(self):
-                return Cluster(cluster._client)
+                return cluster.renewed()
 
             def __exit__(self, *_):
                 pass

@@ -64,6 +64,10 @@ class Cluster:
         self._flying: dict[str, Any] = {}
         self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
 
+    def renewed(self) -> "Cluster":
+        """The same workers for another study."""
+        return Cluster(self._client, self._address)
+
     @property
     def topic(self) -> str:
         """Where tasks tell of their progress."""

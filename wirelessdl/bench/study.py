@@ -1,0 +1,53 @@
+"""What a study gains: eight equal runs with two jobs, against the same runs one after another in this process.
+
+Workers are started and warm, as this process is. Both sides write all tables; the study also checks its cell, writes
+manifest and index.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from wirelessdl.bench.suites import FLAGSHIP, Contest
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.study.cells import StudySpec
+from wirelessdl.study.cluster import cores, open_cluster
+from wirelessdl.study.engine import Listener, start_study
+from wirelessdl.study.plan import make_plan
+
+_RUNS, _JOBS, _ROUNDS = 8, 2, 200
+
+
+def contests() -> Iterator[Contest]:
+    """Two jobs of one thread each; one after another with torch's own number of threads, and with one."""
+    rounds = f"scenario.rounds={_ROUNDS}"
+    plan = make_plan(StudySpec(str(FLAGSHIP), overrides=(rounds,), runs=_RUNS, local=False))
+    threads = torch.get_num_threads()
+
+    def one_after_another(count: int) -> None:
+        torch.set_num_threads(count)
+        with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
+            for run in range(1, _RUNS + 1):
+                simulate(load_scenario(FLAGSHIP, overrides=[rounds, f"scenario.run={run}"]), out=folder)
+
+    few = f"needs {_JOBS} cores" if cores() < _JOBS else ""
+    with open_cluster(jobs=_JOBS, threads=1) as cluster:
+
+        def study() -> None:
+            with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
+                result = start_study(Path(folder) / "study", plan, cluster.renewed(), Listener())
+                assert result.complete, result.errors
+
+        for count in dict.fromkeys((threads, 1)):
+            yield Contest(
+                f"{_RUNS} runs, {_JOBS} jobs against one after another with {count} thread{'s' * (count > 1)}",
+                ours=study,
+                other=lambda count=count: one_after_another(count),  # type: ignore[misc]
+                at_most=0.62,
+                repeats=3,
+                skipped=few,
+            )
+    torch.set_num_threads(threads)
