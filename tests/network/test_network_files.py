@@ -322,7 +322,7 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
 
 def test_the_page_shows_every_kind():
     shown = {kind for line in EXAMPLES for kind in re.findall(r'kind = "([\w-]+)"', line)}
-    assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES, *MAPS} - {"none"}
+    assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES, *MAPS}
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ class CheckedMap:
 def grid_of(streets: StreetMap | None) -> Manhattan:
     """The grid that nodes are placed in and go along. Raises without one: other maps do not say where streets are."""
     if isinstance(streets, Manhattan):
-        if not hasattr(streets, "axes"):
+        if "axes" not in vars(streets):
             raise ValueError('kind is "streets"; network.map has no axes: call super().__init__ in its __init__')
         return streets
     if streets is None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from wirelessdl.analysis.families.curves import EPSILONS, Family
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.study import Study, resolved
@@ -113,7 +115,7 @@ def spelled(value: Any) -> str:
     """A value as people write it."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float) or hasattr(value, "dtype"):
+    if isinstance(value, int | float | np.number):
         number = float(value)
         return "inf" if math.isinf(number) else f"{number:.12g}"
     return str(value)
