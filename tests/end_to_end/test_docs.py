@@ -24,6 +24,7 @@ def test_examples_run(example, tmp_path):
 
 def test_readme_names_every_bundled_scenario():
     assert not [name for name in bundled_scenarios() if f"`{name}`" not in README]
+    assert not [name for name in bundled_scenarios() if README.count(f"\n| `{name}` |") > 1]  # and once in its table
 
 
 @pytest.mark.parametrize("page", ["scenarios", "traces"])
