@@ -118,6 +118,8 @@ class Transcript:
         noise, shift = heard[:, unknown], heard[:, -1]
         # in units of the shift, so that tolerances mean the same in every case
         scale = np.linalg.norm(shift)
+        if scale == 0:
+            return 0.0  # the node never sent a gradient
         xi, *_ = np.linalg.lstsq(noise / np.abs(noise).max(), shift / scale, rcond=1e-11)
         left = np.linalg.norm(noise / np.abs(noise).max() @ xi - shift / scale)
         return np.inf if left > 1e-7 else float(np.linalg.norm(xi) * scale / np.abs(noise).max())

@@ -140,6 +140,51 @@ RADIOS = {
 }
 
 
+UNEVEN = {
+    "reports that get lost": {"radio": {"control_failure": 0.3}},
+    "unequal powers and clients": {
+        "radio": {"power_dbm": [30, 10, 23, 17, 20, 26]},
+        "learning": {"partition": {"kind": "dirichlet", "concentration": 0.3}},
+    },
+    "groups of four and three": {
+        "network": {"nodes": 7, "topology": {"kind": "full"}},
+        "privacy": privacy(pairs={"groups": 2}, coalition=1),
+        "time": {**LATE, "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.025, 0.01, 0.025, 0.01, 0.01]}},
+    },
+    "neighbours, two to five each": {
+        "network": {"nodes": NODES, "topology": {"kind": "edge-list", "file": "edges.txt"}},
+        "privacy": privacy(pairs="neighbours", coalition=1),
+    },
+    "neighbours, budgets that end": {"privacy": privacy(pairs="neighbours", coalition=1, budget_total=1.5)},
+    "neighbours, half duplex": {"radio": {"duplex": "half"}, "privacy": privacy(pairs="neighbours", coalition=1)},
+    "a promised total, all chosen": {
+        "power": {"balance": "partial"},
+        "privacy": privacy(pair_ratio="auto", epsilon_max=float("inf"), epsilon_total=1.0),
+    },
+    "a crash while it is late": {
+        "faults": {
+            "crashes": {"kind": "schedule", "events": [{"node": 4, "at_s": t, "for_s": 0.01} for t in (0.03, 0.08)]}
+        }
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", UNEVEN)
+@pytest.mark.parametrize("node", [0, 4, 5])
+def test_the_charge_is_enough_where_nodes_differ(case, node, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.txt").write_text("0 1\n0 2\n0 3\n0 4\n0 5\n1 2\n2 3\n3 4\n4 5\n")
+    transcript = Transcript(toy(**UNEVEN[case]), node)
+    nodes, size = transcript.world.nodes, transcript.world.scenario.privacy.coalition
+    charged = transcript.charged()
+    assert worst(transcript, size, range(nodes)) <= charged * (1 + 1e-6)
+    assert worst(transcript, size, range(nodes)) >= 0.8 * charged  # and no more than it must be
+    everyone = [k for k in range(nodes) if k != node]
+    assert transcript.mu(everyone) == pytest.approx(transcript.charged("own"), rel=1e-6)
+    assert not np.array([one.on_air for one in transcript.decisions]).all()
+
+
 @pytest.mark.parametrize("case", RADIOS)
 @pytest.mark.parametrize("node", [0, 5])
 def test_the_charge_is_exact_however_frames_go(case, node):
