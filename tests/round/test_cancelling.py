@@ -93,6 +93,43 @@ def test_transmitted_noise_has_the_covariance_of_the_formula(pairs):
     assert np.mean(mean**2) == pytest.approx(alone, rel=3 * np.sqrt(2 / count))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", ["all", "neighbours"])
+def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_rounds(pairs):
+    """Over rounds, not coordinates: noise that came again, or shrank, would show here and nowhere else."""
+    constant = {"learning_rate": {"kind": "constant", "initial": 0.05}, "batch_size": 2, "eval_every": 2000}
+    watched = Watched(table(rounds=2000, privacy={**PRIVATE, "pairs": pairs}, learning=constant))
+    learning, draws, sigmas, owns = watched.world.learning, [], [], []
+    superpose, inner = learning.air.superpose, learning.round
+
+    def heard(segments, sent, out):
+        draws.append((sent - learning.x)[:, 17].numpy().copy())
+        superpose(segments, sent, out)
+
+    def round(given):
+        pairing, square = given.pairs, np.zeros((5, 5))
+        if pairing.group is None:
+            square[pairing.low, pairing.high] = square[pairing.high, pairing.low] = pairing.pair**2
+        else:
+            square = ~np.eye(5, dtype=bool) * pairing.pair[:, None] ** 2
+        owns.append(pairing.own)
+        sigmas.append(np.diag(pairing.own**2 + square.sum(axis=1)) - square)
+        return inner(given)
+
+    learning.air.superpose, learning.round = heard, round
+    watched.run()
+    noise, sigma = np.array(draws), sigmas[0]
+    for one in sigmas:
+        np.testing.assert_allclose(one, sigma, rtol=1e-9)  # the learning rate is constant, and so are sizes
+    size = np.sqrt(np.outer(np.diagonal(sigma), np.diagonal(sigma)))
+    found = noise.T @ noise / 2000
+    assert (np.abs(found - sigma) / np.sqrt((size**2 + sigma**2) / 2000)).max() < 3.0
+    after = noise[1:].T @ noise[:-1] / 1999  # of each round with the next: nothing
+    assert (np.abs(after) / (size / np.sqrt(1999))).max() < 3.5  # 25 entries
+    # what pairs share cancels: a^2 / K is left in the mean
+    assert np.mean(noise.mean(axis=1) ** 2) == pytest.approx(np.sum(owns[0] ** 2) / 25, rel=3 * np.sqrt(2 / 2000))
+
+
 def test_rounds_share_no_noise():
     noise, *_ = transmitted(rounds=3, privacy={**PRIVATE, "pairs": "neighbours"})
     first, second = noise[0].ravel(), noise[1].ravel()

@@ -17,6 +17,7 @@ from wirelessdl.scenario.loader import parse_scenario
 
 NODE = 1
 LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellation_db": 10.0}
+PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "epsilon_max": 1.0}
 CASES = {
     "residual self-interference": {"radio": LOUD},
     "physical interference, phase errors, three slots, pilots": {
@@ -54,6 +55,34 @@ CASES = {
         "privacy": {"protocol": "paper", "clipping": "batch", "epsilon_max": 4.0},
         "power": {"balance": False, "alpha_min": 1e-6},
     },
+    "pairs, passes, self-interference": {
+        "radio": {**LOUD, "mixing_passes": 2},
+        "power": {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "learning": {"closing_passes": 2},
+    },
+    "pairs of neighbours, crashes, reports that get lost, three slots": {
+        "radio": {
+            **LOUD,
+            "bandwidth_hz": 1e6,
+            "cancellation_db": 110.0,
+            "mixing_passes": 1,
+            "payload_slots": 3,
+            "control_failure": 0.1,
+        },
+        "power": {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6},
+        "privacy": {**PAIRS, "pairs": "neighbours"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "faults": {
+            "rejoin": "listen",
+            "crashes": {"kind": "schedule", "events": [{"node": NODE, "at_s": 0.045, "for_s": 0.001}]},
+        },
+    },
+    "pairs, a budget that ends": {
+        "radio": LOUD,
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": {**PAIRS, "budget_total": 1.5},
+    },
     "whole gradients": {"radio": LOUD, "privacy": {"clipping": "batch", "epsilon_max": 4.0, "clip_norm": 0.1}},
 }
 
@@ -72,6 +101,8 @@ class Watched:
         self.sent, self.rounds = [], []
         for draws in self.learning._draws:
             draws.fill_normal = self._filled(draws.fill_normal)
+        airing = self.learning._airing
+        airing._shared = self._paired(airing._shared)
         self._round, self.learning.round = self.learning.round, self._watched
         engine = make_engine(self.world)
         run_rounds(self.world, engine)
@@ -80,15 +111,25 @@ class Watched:
         def forced(out, round, purpose, nodes=None):
             fill(out, round, purpose, nodes)
             for row, node in enumerate(range(len(out)) if nodes is None else nodes):
-                if purpose == "noise" and node == NODE and self.scale:
+                if purpose == "noise" and node == NODE and self.scale and not self.paired:
                     if self.as_sent is not None:
                         out[row] = (self.as_sent[len(self.sent)] - self.learning.x[NODE]) / self.scale
                     self.sent.append(self.learning.x[NODE] + self.scale * out[row])
 
         return forced
 
+    def _paired(self, shared):
+        def forced(pairs, draws, round, out):
+            shared(pairs, draws, round, out)
+            if self.scale:
+                if self.as_sent is not None:
+                    out[NODE] = self.as_sent[len(self.sent)] - self.learning.x[NODE]
+                self.sent.append(self.learning.x[NODE] + out[NODE])
+
+        return forced
+
     def _watched(self, given):
-        self.scale = float(given.noise_scale[NODE])
+        self.scale, self.paired = float(given.noise_scale[NODE]), given.pairs is not None
         sent = len(self.sent)
         result = self._round(given)
         shown = [] if result.accuracy is None else fetch([result.accuracy])[0].tolist()
