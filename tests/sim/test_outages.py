@@ -38,6 +38,31 @@ def outage(tmp_path, **sections):
     return Watched(tiny_table(**{**base, **sections}), folder=str(tmp_path)).run()
 
 
+@pytest.mark.parametrize("at_s", [0.021, 0.0195], ids=["within a frame", "between frames"])
+def test_a_late_node_that_crashes_loses_the_gradient_it_was_computing(at_s, tmp_path):
+    """Whether a frame of the others is open or not: what it sends next holds no gradient, and is not charged."""
+    watched = outage(
+        tmp_path,
+        time={
+            "compute": {"kind": "constant", "seconds": [0.001, 0.001, 0.001, 0.025]},
+            "policy": {"kind": "clocked", "period_s": 0.01},
+        },
+        faults={
+            "crashes": {"kind": "schedule", "events": [{"node": 3, "at_s": at_s, "for_s": 0.002}]},
+            "rejoin": "keep",
+        },
+        power={"objective": "own-noise"},
+        privacy={"epsilon_max": 0.5},
+    )
+    third = watched.decisions[2]
+    opened_s, closed_s = third.opened_ns / 1e9, watched.events["learning.update"][2].time_ns / 1e9
+    assert (opened_s < at_s < closed_s) == (at_s == 0.021)
+    sends = [one.on_air[3] for one in watched.decisions[:4]]
+    assert sends == [True, False, False, True]
+    assert watched.decisions[3].release.own_mu[3] == 0.0
+    assert (watched.decisions[3].release.own_mu[:3] > 0).all()
+
+
 def test_silencing_one_of_three_neighbours_raises_epsilon_by_the_factor_of_its_noise(tmp_path):
     watched = outage(tmp_path, power={"objective": "own-noise"}, privacy={"epsilon_max": 0.5})
     before, during, after = watched.decisions[1], watched.decisions[3], watched.decisions[6]

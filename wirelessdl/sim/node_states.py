@@ -23,6 +23,7 @@ class NodeStates:
         self.ended = np.zeros(nodes, dtype=bool)  # down for good, whatever was planned for it
         self._due = np.zeros(nodes, dtype=bool)  # gradient not computed yet
         self._open = False
+        self._computing = np.zeros(nodes, dtype=bool)  # will compute a gradient of the frame that is open
         self._listens = rejoin == "listen"
         self._running = nodes
         self._waiting = 0
@@ -53,7 +54,9 @@ class NodeStates:
             self._waiting -= 1
         if self._due[node]:
             self._due[node] = False
-            (self.fallen if self._open else self.lost)[node] = True
+            # a late node's gradient is of an earlier frame: there its model has taken the step
+            within = self._open and self._computing[node]
+            (self.fallen if within else self.lost)[node] = True
 
     def rejoin(self, node: int) -> None:
         self.up[node] = True
@@ -75,6 +78,7 @@ class NodeStates:
     def opened(self, computing: BoolArray) -> None:
         """Who took part waits no more; some have a gradient to compute."""
         self._due |= computing
+        self._computing = computing.copy()
         self.ready[:] = False
         self._waiting = 0
 
