@@ -85,31 +85,11 @@ def _curve(
     low, high = (mean - half, mean + half) if len(kept) > 1 else (np.full_like(mean, math.nan),) * 2
     finite = np.isfinite(x)
     facet, series, style = place
-    if not finite[-1]:  # without privacy noise the first rounds may have leaked nothing yet
+    still = baseline is not None and not x[-1] > 0  # it sends nothing: no place along what sending costs
+    if still or not finite[-1]:  # without privacy noise the first rounds may have leaked nothing yet
         end = slice(len(x) - 1, None)
-        return Curve(
-            "level",
-            facet,
-            series,
-            style,
-            baseline,
-            (cell,),
-            np.array([math.inf]),
-            mean[end],
-            low[end],
-            high[end],
-            (len(kept),),
-        )
-    return Curve(
-        "curve",
-        facet,
-        series,
-        style,
-        baseline,
-        (cell,),
-        x[finite],
-        mean[finite],
-        low[finite],
-        high[finite],
-        (len(kept),),
-    )
+        x = np.array([math.nan if still else math.inf])
+        mean, low, high = mean[end], low[end], high[end]
+        return Curve("level", facet, series, style, baseline, (cell,), x, mean, low, high, (len(kept),))
+    x, mean, low, high = x[finite], mean[finite], low[finite], high[finite]
+    return Curve("curve", facet, series, style, baseline, (cell,), x, mean, low, high, (len(kept),))

@@ -5,7 +5,7 @@ then other markers; past seven, every curve is also named at its end. Styles dif
 place on the horizontal axis) are thin lines across, named at their right end.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
@@ -77,10 +77,19 @@ def _columns(panels: int, size: Size) -> int:
 
 
 def _on_axis(family: Family, chosen: Look) -> list[Curve]:
-    """Curves as the axis can show them."""
-    if chosen.logx and any(curve.kind == "curve" and (curve.x <= 0).any() for curve in family.curves):
-        raise TraceError(f"--logx: {family.roles.x} is 0 or below in a run; a logarithmic axis cannot show it")
-    return list(family.curves)
+    """Curves as the axis can show them: a logarithmic one without points at 0, where others are left."""
+    if not chosen.logx:
+        return list(family.curves)
+    shown = []
+    for curve in family.curves:
+        above = curve.x > 0 if curve.kind == "curve" else np.ones(len(curve.x), dtype=bool)
+        if not above.any():
+            raise TraceError(f"--logx: {family.roles.x} is 0 or below along a curve; a logarithmic axis cannot show it")
+        if not above.all():
+            parts = {name: getattr(curve, name)[above] for name in ("x", "y", "low", "high")}
+            curve = replace(curve, **parts)
+        shown.append(curve)
+    return shown
 
 
 def _range(curves: list[Curve], family: Family) -> tuple[float, float]:
@@ -108,8 +117,8 @@ def _draw_panel(axis: Any, curves: list[Curve], family: Family, chosen: Look) ->
         if left > 0 and left < 0.35 * span:  # zero is near: show it
             axis.set_xlim(left=0)
     levels = [curve for curve in curves if curve.kind == "level"]
-    for number, curve in enumerate(levels):
-        _draw_level(axis, curve, family, _step(curves) * (number + 1))
+    for curve in levels:
+        _draw_level(axis, curve, family, _step(curves) * (1 + _lane(curve, levels)))
     if family.roles.y.startswith("accuracy"):
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
@@ -254,7 +263,7 @@ def _name_ends(figure: Any, panels: list[Any], curves: list[Curve], family: Fami
         bottom, top = axis.get_ylim()
         gap = (top - bottom) * line / axis.get_window_extent().height
         here = _of_facet(curves, facet)
-        edge = 1.0 + _OUTSIDE + _step(here) * sum(curve.kind == "level" for curve in here)
+        edge = 1.0 + _OUTSIDE + _step(here) * _lanes(here)
         for (y, words, colour), place in zip(names, _spread([y for y, _, _ in names], gap, top)):
             moved = abs(place - y) > 0.3 * gap
             arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0}
@@ -273,9 +282,19 @@ def _name_ends(figure: Any, panels: list[Any], curves: list[Curve], family: Fami
             )
 
 
+def _lane(curve: Curve, levels: list[Curve]) -> int:
+    """Where the interval of a level stands: those of the study's own cells side by side, those of a baseline too."""
+    return [one for one in levels if one.baseline == curve.baseline].index(curve)
+
+
+def _lanes(curves: list[Curve]) -> int:
+    levels = [curve for curve in curves if curve.kind == "level"]
+    return max((1 + _lane(curve, levels) for curve in levels), default=0)
+
+
 def _step(curves: list[Curve]) -> float:
     """Distance between the intervals of levels."""
-    return _OUTSIDE * min(1.0, _COLOURS_ALONE / max(1, sum(curve.kind == "level" for curve in curves)))
+    return _OUTSIDE * min(1.0, _COLOURS_ALONE / max(1, _lanes(curves)))
 
 
 def _names(curves: list[Curve], family: Family, chosen: Look) -> list[tuple[float, str, str]]:

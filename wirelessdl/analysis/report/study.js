@@ -47,8 +47,7 @@ const headings = [
 if (page.reference) {
   headings.splice(headings.findIndex((one) => one.number) + 1, 0, {
     title: `points above ${page.reference}`, number: true,
-    text: ({ difference: d }) => (!d || d.mean === null ? "" : `${d.mean >= 0 ? "+" : "−"}${Math.abs(100 * d.mean).toFixed(1)}`
-      + (d.low === null ? "" : ` (${(100 * d.low).toFixed(1)} to ${(100 * d.high).toFixed(1)})`)),
+    text: ({ difference: d }) => (!d || d.mean === null ? "" : points(d.mean) + (d.low === null ? "" : ` (${points(d.low)} to ${points(d.high)})`)),
     sort: ({ difference: d }) => (d ? d.mean : null),
   });
   at("paired-note").textContent = `Points above ${page.reference}: paired differences of accuracy at the same seeds, with the 95% interval of their mean.`;
@@ -56,6 +55,7 @@ if (page.reference) {
 if (cells.some((cell) => cell.adversary)) {
   headings.push({ title: "epsilon holds against", text: (cell) => cell.adversary || "", sort: (cell) => cell.adversary || "" });
 }
+const points = (share) => `${share >= 0 ? "+" : "−"}${Math.abs(100 * share).toFixed(1)}`;
 const order = { heading: null, down: false };
 const opened = new Set();
 

@@ -98,7 +98,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
                 "planned": len(rows),
                 "finished": len(done),
                 "stats": {name: _stats(done[name]) for name in figures},
-                "adversary": adversary_of_rows(done) if len(done) else None,
+                "adversary": adversary_of_rows(done) if _promises(done) else None,
                 "difference": differences.get(str(cell)),
                 "runs": [_run(study, row, out) for _, row in rows.iterrows()],
             }
@@ -115,6 +115,11 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
         "curves": _curves(study, notes),
         "notes": notes,
     }
+
+
+def _promises(done: pd.DataFrame) -> bool:
+    """Whether runs promise a finite epsilon of what they send."""
+    return "epsilon" in done and bool(done["epsilon"].between(0, math.inf, inclusive="neither").any())
 
 
 def _differences(study: Study) -> dict[str, dict[str, Any]]:
