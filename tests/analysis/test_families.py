@@ -11,6 +11,7 @@ from studies import write_study
 
 from wirelessdl import open_study
 from wirelessdl.analysis.families.curves import end_points
+from wirelessdl.analysis.families.learning import learning_curves
 from wirelessdl.analysis.families.roles import Request
 from wirelessdl.analysis.figures.families import Look, _spread, draw_family
 from wirelessdl.analysis.style import look, styled
@@ -105,6 +106,19 @@ def test_keys_fill_the_roles_that_are_left(tmp_path):
     fewer = end_points(study, Request(where=["network.nodes=4", "learning.partition=iid"]))
     assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
     assert len({cell for curve in fewer.curves for cell in curve.cells}) == 4
+
+
+def test_learning_curves_of_more_keys_than_roles_ask_for_a_choice(tmp_path):
+    keys = [*KEYS, "learning.batch_size", "scenario.rounds"]
+    made = [
+        {**row, "cell": f"{row['cell']}{batch}{rounds}", keys[2]: batch, keys[3]: rounds}
+        for row in rows(nodes=(4, 10), limits=(0.5, 1.0))
+        for batch in (8, 16)
+        for rounds in (10, 20)
+    ]
+    study = open_study(write_study(tmp_path / "study", made, keys))
+    with pytest.raises(TraceError, match=r"scenario\.rounds varies too; name it in --series, --style or --facet, or"):
+        learning_curves(study, Request(), "round")
 
 
 def test_keys_that_vary_together_need_one_role(tmp_path):
