@@ -46,7 +46,8 @@ class Loopback:
         log = (self._folder / f"{module}-{len(self.processes)}.log").open("w")
         process = subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.{module}", *arguments],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # logs as short as those of the cluster that --jobs starts: Dask's own grow for a thousand tasks
+            env={**os.environ, "OMP_NUM_THREADS": "1", "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "100"},
             cwd=self._folder,
             stdout=log,
             stderr=log,

@@ -27,9 +27,9 @@ def test_a_thousand_runs_take_no_more_memory_than_two_hundred(tmp_path):
     index = pd.read_parquet(tmp_path / "out" / "index.parquet")
     assert len(index) == RUNS
     assert set(index["status"]) == {"finished"}
+    print(seen.iloc[:: max(1, len(seen) // 12)].to_string())
     assert seen["finished"].is_monotonic_increasing
     assert len(seen["finished"].unique()) > 20  # read while it grew
-    print(seen.iloc[:: max(1, len(seen) // 12)].to_string())
     early, late = seen[seen["finished"] <= 200].iloc[-1], seen.iloc[-1]
     assert late["finished"] > 900
     for name in ("driver", "scheduler"):

@@ -102,7 +102,7 @@ class Cluster:
     def submit(self, key: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Send a task on its way; key must be new."""
         self._require_scheduler()
-        name = f"{self._token}-{key}"
+        name = (f"{function.__name__}-{self._token}", key)  # a pair: the scheduler keeps statistics by its first half
         future = self._client.submit(function, *arguments, key=name, pure=False, retries=0)
         self._flying[key] = future
         future.add_done_callback(lambda _: self._finished.put(key))
@@ -210,7 +210,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                 raise StudyError(
                     f"workers cannot be started: {shown(' '.join(str(error).split()), 120)}; in a script, call sweep "
                     'under `if __name__ == "__main__":`'
-                ) from error
+                ) from None
             try:
                 yield client
             finally:

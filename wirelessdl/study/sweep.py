@@ -4,6 +4,7 @@ study = wirelessdl.sweep("quickstart", vary={"privacy.epsilon_max": [0.5, 1, 2]}
 study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
 """
 
+import multiprocessing
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,6 +47,8 @@ def sweep(
     named in a warning and in the index; the others are there. In a script, call it under `if __name__ == "__main__":`,
     because worker processes import the script.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
     options = Options(jobs, scheduler, threads, device, force)
     if resume is not None:
         if scenario is not None or vary:
