@@ -12,6 +12,7 @@ from wirelessdl.errors import WirelessdlError, shown
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
     "sweep": "Run a scenario with many values, seeds and runs; or a study file.",
+    "reproduce": "Run the study behind a figure of the paper; or a study file, with figures.",
     "check": "Check a scenario and print what would run.",
     "plan": "Print the power split, one-slot epsilons and a forecast of training.",
     "audit": "Attack a scenario's engine with a canary and compare with what is proven.",

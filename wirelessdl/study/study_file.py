@@ -17,6 +17,7 @@ from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_fold
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.section import Count, Section, rule_text
 from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec
+from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.toml_text import toml_text
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
@@ -84,6 +85,11 @@ class StudyTable(Section):
     local: bool = True
     seeds: Count | Annotated[list[_Seed], Field(min_length=1)] = 1
     runs: Count | Annotated[list[Count], Field(min_length=1)] = 1
+    # what `wirelessdl reproduce` makes of it; without it, a study is what the keys above say
+    protocols: dict[str, VariantTable] = Field(default_factory=dict)
+    scales: dict[Literal["smoke", "cpu", "paper"], VariantTable] = Field(default_factory=dict)
+    figures: list[FigureTable] = Field(default_factory=list)
+    differences: list[str] = Field(default_factory=list)
 
 
 def find_study(path: str | Path) -> Path | None:
@@ -98,6 +104,11 @@ def find_study(path: str | Path) -> Path | None:
 
 def read_study(file: Path) -> StudySpec:
     """The study that a file asks for; a scenario named in it is looked for beside it, too."""
+    return study_spec(file, read_study_table(file))
+
+
+def read_study_table(file: Path) -> StudyTable:
+    """All that a study file says."""
     table = read_table(file)
     for key in table:
         if key != "study":
@@ -109,14 +120,18 @@ def read_study(file: Path) -> StudySpec:
     if not isinstance(content, dict):
         raise StudyError(f"{shown(file)}: study is {shown(content, 40)}; must be a table")
     try:
-        found = StudyTable.model_validate(_with_whole_keys(content))
+        return StudyTable.model_validate(_with_whole_keys(content))
     except ValidationError as error:
         raise StudyError(f"{shown(file)}: {_finding(error)}") from None
+
+
+def study_spec(file: Path, found: StudyTable) -> StudySpec:
+    """The cells, seeds and baselines of a study file."""
     random = found.random
     return StudySpec(
         scenario=_scenario(file, found.scenario),
         name=found.name or file.stem,
-        overrides=tuple(f"{key}={toml_text(value)}" for key, value in found.set.items()),
+        overrides=overrides_of(found.set),
         grid=found.grid,
         zipped=found.zip,
         named=tuple(NamedCell(cell.name, _flat(cell.set)) for cell in found.cells),
@@ -131,12 +146,23 @@ def read_study(file: Path) -> StudySpec:
     )
 
 
+def overrides_of(values: dict[str, Any]) -> tuple[str, ...]:
+    """Values by key as `--set` takes them."""
+    return tuple(f"{key}={toml_text(value)}" for key, value in values.items())
+
+
 def _with_whole_keys(content: dict[str, Any]) -> dict[str, Any]:
     """`network.nodes = [4, 10]` without quotes is a table within a table for TOML: the same as with quotes."""
     whole = dict(content)
     for name, deep in (("grid", True), ("zip", True), ("set", False)):
         if isinstance(whole.get(name), dict):
             whole[name] = _flat(whole[name], deep=deep)
+    for name in ("protocols", "scales"):
+        if isinstance(whole.get(name), dict):
+            whole[name] = {
+                variant: _with_whole_keys(table) if isinstance(table, dict) else table
+                for variant, table in whole[name].items()
+            }
     random = whole.get("random")
     if isinstance(random, dict) and isinstance(random.get("keys"), dict):
         whole["random"] = {**random, "keys": _flat(random["keys"])}
@@ -179,7 +205,14 @@ def _finding(error: ValidationError) -> str:
 
 
 def _fields(steps: list[str]) -> list[str]:
-    homes: dict[str, type[BaseModel]] = {"cells": CellTable, "random": RandomTable, "adjust": AdjustTable}
+    homes: dict[str, type[BaseModel]] = {
+        "cells": CellTable,
+        "random": RandomTable,
+        "adjust": AdjustTable,
+        "protocols": VariantTable,
+        "scales": VariantTable,
+        "figures": FigureTable,
+    }
     if len(steps) > 2 and steps[0] == "random":
         return list(DrawTable.model_fields)
     return list((homes.get(steps[0], StudyTable) if steps else StudyTable).model_fields)

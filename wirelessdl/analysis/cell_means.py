@@ -1,0 +1,111 @@
+"""A study as one table for a CSV file: a row per cell, with means over its runs and their 95% intervals.
+
+Beyond the final figures of runs, from their traces:
+
+    sum_alpha          sum over nodes of alpha, the paper's objective
+    multiplier_max     largest gradient multiplier of the last round, at most theta
+    noise_over_update  norm of a round's noise over that of its largest update, both of the network's model:
+                       rho sqrt(m sum_k pi_k^2 beta_k / alpha_k) / (C sum_k pi_k mult_k) in the last round, pi the
+                       left Perron vector of its mixing matrix, m the coordinates sent (two per symbol). Empty where
+                       pairs share noise.
+
+Numbers are written with ten digits: the same runs give the same bytes.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wirelessdl.analysis.paired import Difference, study_differences
+from wirelessdl.analysis.runs import require_sound
+from wirelessdl.mixing import perron_vector
+from wirelessdl.trace.run import Run
+from wirelessdl.trace.study import Study, mean_interval
+
+FIGURES = (
+    "accuracy_mean",
+    "accuracy_min",
+    "epsilon_link_max",
+    "epsilon_link_total",
+    "epsilon_total",
+    "sum_alpha",
+    "multiplier_max",
+    "noise_over_update",
+)
+_DIGITS = "%.10g"
+
+
+def run_figures(study: Study) -> pd.DataFrame:
+    """The index of a study's finished runs, with what is worked out from their traces."""
+    rows = study.finished.reset_index(drop=True)
+    extra = pd.DataFrame([_from_traces(require_sound(study.run(path))) for path in rows["path"]], index=rows.index)
+    return pd.concat([rows.drop(columns=[name for name in extra if name in rows]), extra], axis=1)
+
+
+def cell_means(study: Study) -> pd.DataFrame:
+    """One row per cell: its values, n, and of every figure the mean, low and high."""
+    rows = run_figures(study)
+    found = []
+    for cell, part in rows.groupby("cell", sort=True):
+        first = part.iloc[0]
+        row: dict[str, Any] = {"cell": cell, "name": first["name"], "baseline": first["baseline"]}
+        row |= {key: first[key] for key in study.varied}
+        row["n"] = len(part)
+        for figure in FIGURES:
+            values = pd.to_numeric(part[figure], errors="coerce") if figure in part else pd.Series([math.nan])
+            mean, low, high, _ = mean_interval(values.dropna())
+            row |= {figure: mean, f"{figure}_low": low, f"{figure}_high": high}
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def cell_differences(study: Study, references: tuple[str, ...], of: str = "accuracy_mean") -> pd.DataFrame:
+    """Every cell beside each reference at the same seeds: mean difference with its interval."""
+    found = [one for to in references for one in study_differences(study, of, to)]
+    return pd.DataFrame([_row(one, study.varied) for one in found])
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False, float_format=_DIGITS, lineterminator="\n")
+
+
+def _row(one: Difference, varied: list[str]) -> dict[str, Any]:
+    return {
+        "cell": one.cell,
+        "name": one.name,
+        "reference": one.reference,
+        **{key: one.keys.get(key) for key in varied},
+        "of": one.of,
+        "mean": one.mean,
+        "reference_mean": one.reference_mean,
+        "difference": one.difference,
+        "low": one.low,
+        "high": one.high,
+        "n": one.n,
+    }
+
+
+def _from_traces(run: Run) -> dict[str, float]:
+    last = run.rounds.iloc[-1]
+    nodes = run.frame("nodes", rounds=(int(last["round"]),) * 2).sort_values("node")
+    links = run.frame("links", rounds=(int(last["round"]),) * 2)
+    multiplier = nodes["multiplier"].to_numpy(float)
+    found = {"sum_alpha": math.nan, "multiplier_max": float(multiplier.max()), "noise_over_update": math.nan}
+    if links.empty:  # nothing is sent
+        return found
+    alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))
+    found["sum_alpha"] = float(alpha.sum())
+    privacy, radio = run.scenario["privacy"], run.scenario["radio"]
+    if privacy["noise"] != "independent":
+        return found
+    links = links[links["neighbour"]]
+    mixing = np.zeros((len(nodes), len(nodes)))
+    mixing[links["rx"], links["tx"]] = links["weight"]
+    np.fill_diagonal(mixing, nodes["row_sum"].to_numpy(float) - mixing.sum(axis=1))
+    pi = perron_vector(mixing)
+    parameters = 2 * round(float(last["payload_s"]) * int(last["payload_slots"]) * radio["bandwidth_hz"])
+    noise = privacy["rho"] * math.sqrt(parameters * float(np.sum(pi**2 * beta / alpha)))
+    found["noise_over_update"] = noise / (privacy["clip_norm"] * float(np.sum(pi * multiplier)))
+    return found

@@ -1,0 +1,88 @@
+"""`wirelessdl reproduce`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from wirelessdl.cli.progress import stopper_installed
+
+if TYPE_CHECKING:
+    from wirelessdl.study.reproduce import Reproduction
+
+
+@click.command(
+    epilog="Examples: wirelessdl reproduce fig4 --scale smoke; wirelessdl reproduce all --scale cpu --jobs 2; "
+    "wirelessdl reproduce my_study.toml --scale cpu"
+)
+@click.argument("name", metavar="NAME|STUDY.toml|all")
+@click.option(
+    "--scale",
+    required=True,
+    type=click.Choice(["smoke", "cpu", "paper"]),
+    help="smoke: one seed, few rounds; cpu: as the study file says; paper: CIFAR-10 and ResNet-20, for a GPU.",
+)
+@click.option(
+    "--protocol",
+    default="both",
+    type=click.Choice(["paper", "hardened", "both"]),
+    help="The protocol as printed in the paper, the hardened one, or both.",
+)
+@click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell instead of the study's own number.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at a time (default: one per core).")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory (default: outputs/reproduce-SCALE).")
+@click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
+@click.option("--force", is_flag=True, help="Go on with a study that other versions of packages began.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(
+    name: str,
+    scale: str,
+    protocol: str,
+    seeds: int | None,
+    jobs: int | None,
+    out: Path | None,
+    device: str,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Run the study behind a figure of the paper (or a study file of your own) and write its CSV files and figures.
+
+    Into the directory go, for each protocol: the study with all runs and its index, NAME-PROTOCOL.csv with the mean of
+    every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
+    goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
+    """
+    from wirelessdl.cli.reproduce_output import write_outputs
+    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.study.reproduce import bundled_studies, reproductions, require_same, run_in
+    from wirelessdl.study.sweep import Options
+    from wirelessdl.trace.study import is_study
+
+    console = Console(quiet=quiet, highlight=False)
+    folder = out or Path("outputs") / f"reproduce-{scale}"
+    names = list(bundled_studies()) if name == "all" else [name]
+    wanted: list[Reproduction] = [one for each in names for one in reproductions(each, scale, protocol, seeds, device)]
+    for one in wanted:  # all that can be refused is refused before anything runs
+        if is_study(folder / one.name):
+            require_same(folder / one.name, one.plan)
+    options = Options(jobs, threads=1, device=device, force=force)
+    most = max(len(one.plan) for one in wanted)
+    failed = 0
+    with stopper_installed() as stop, options.open(most, 1) as cluster:
+        for one in wanted:
+            with shown_progress(console, as_json=False) as listener:
+                result = run_in(folder / one.name, one.plan, cluster, listener, stop.asked, force=force)
+            if result.stopped:
+                again = shlex.join(["wirelessdl", *sys.argv[1:]])
+                click.echo(f"stopped; what is finished is kept, go on with: {again}", err=True)
+                sys.exit(128 + (stop.signal or 2))
+            for run, error in result.errors.items():
+                click.echo(f"{one.name}/{run}: {error}", err=True)
+            failed += len(result.errors)
+            for path in write_outputs(folder, one):
+                console.print(f"wrote {path}", soft_wrap=True, markup=False)
+    if failed:
+        click.echo(f"{failed} runs failed; called again, the same command tries them again", err=True)
+        sys.exit(1)

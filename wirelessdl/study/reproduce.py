@@ -1,0 +1,113 @@
+"""Studies to reproduce: a study file at a scale, once for each protocol.
+
+    smoke   one seed and few rounds, to see that everything runs
+    cpu     what the file says: for two cores of any machine
+    paper   the size of the published figure, if the file gives it
+
+A file's changes come in this order: its own keys, the protocol's, the scale's. A file without scales has smoke, with
+one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of jobs: results then do not depend on it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wirelessdl.errors import StudyError, nearest, shown
+from wirelessdl.scenario.loader import share_folder
+from wirelessdl.study.cells import StudySpec
+from wirelessdl.study.cluster import Cluster
+from wirelessdl.study.engine import Listener, Result, resume_study, start_study
+from wirelessdl.study.figure_tables import FigureTable, VariantTable
+from wirelessdl.study.plan import Plan, make_plan, read_plan
+from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
+from wirelessdl.trace.study_index import MANIFEST
+
+THREADS = 1
+SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One study to run: its plan, the figures to draw of it, the references of its paired differences."""
+
+    name: str
+    plan: Plan
+    figures: tuple[FigureTable, ...]
+    differences: tuple[str, ...]
+
+
+def bundled_studies() -> dict[str, Path]:
+    """Study files that are shipped, by name."""
+    return {path.stem: path for path in sorted((share_folder() / "scenarios" / "studies").glob("*.toml"))}
+
+
+def reproductions(
+    name: str, scale: str, protocol: str = "both", seeds: int | None = None, device: str = "auto"
+) -> list[Reproduction]:
+    """The studies that a file, or a bundled name, stands for: one for each protocol that it has."""
+    file = find_study(name)
+    if file is None:
+        hint = nearest(name, bundled_studies()) if not Path(name).is_file() else "; it has no table [study]"
+        raise StudyError(f"{shown(name)}: no figure or study file of this name{hint}")
+    table = read_study_table(file)
+    spec, title = study_spec(file, table), table.name or file.stem
+    known = table.protocols or {"": VariantTable()}
+    chosen = [one for one in known if protocol in ("both", one) or not one]
+    if not chosen:
+        raise StudyError(f"--protocol is {shown(protocol)}; {shown(title)} has {', '.join(map(shown, known))}")
+    change = _scale(table.scales, scale, title)
+    found = []
+    for one in chosen:
+        whole = _changed(_changed(spec, known[one], title), change, title)
+        whole = replace(
+            whole, name=f"{title}-{one}" if one else title, seeds=seeds if seeds is not None else whole.seeds
+        )
+        figures = tuple(figure for figure in table.figures if figure.protocols is None or one in figure.protocols)
+        plan = replace(make_plan(whole, device=device), threads=THREADS)
+        found.append(Reproduction(whole.name, plan, figures, tuple(table.differences)))
+    return found
+
+
+def _scale(scales: Mapping[str, VariantTable], scale: str, title: str) -> VariantTable:
+    if scale in scales:
+        return scales[scale]
+    if scale == "paper":
+        raise StudyError(f"--scale is paper; {shown(title)} has no table [study.scales.paper]: use cpu, or add it")
+    return SMOKE if scale == "smoke" else VariantTable()
+
+
+def _changed(spec: StudySpec, change: VariantTable, title: str) -> StudySpec:
+    for key in change.grid:
+        if key not in spec.grid:
+            raise StudyError(f"{shown(title)}: {shown(key)} is no key of its grid; other values need one")
+    names = [cell.name for cell in spec.named]
+    for name in change.only or ():
+        if name not in names:
+            raise StudyError(f"{shown(title)}: only names {shown(name)}, no cell of it{nearest(name, names)}")
+    return replace(
+        spec,
+        overrides=(*spec.overrides, *overrides_of(change.set)),
+        grid={key: change.grid.get(key, values) for key, values in spec.grid.items()},
+        named=tuple(cell for cell in spec.named if change.only is None or cell.name in change.only),
+        seeds=change.seeds if change.seeds is not None else spec.seeds,
+    )
+
+
+def run_in(
+    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
+) -> Result:
+    """Start the study in a folder, or go on with it where it is there already."""
+    if not (folder / MANIFEST).is_file():
+        return start_study(folder, plan, cluster, listener, should_stop)
+    require_same(folder, plan)
+    return resume_study(folder, cluster, listener, should_stop, force=force)
+
+
+def require_same(folder: Path, plan: Plan) -> None:
+    """Raise where a folder holds another study than the one asked for."""
+    there, _ = read_plan(folder)
+    for what in ("cells", "seeds", "runs", "threads"):
+        if getattr(there, what) != getattr(plan, what):
+            raise StudyError(f"{shown(folder)}: holds a study with other {what}; choose another --out")
+    if there.base.to_table() != plan.base.to_table():
+        raise StudyError(f"{shown(folder)}: holds a study of another scenario; choose another --out")
