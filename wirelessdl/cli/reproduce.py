@@ -56,13 +56,13 @@ def command(
     """
     from wirelessdl.cli.reproduce_output import write_outputs
     from wirelessdl.cli.sweep_progress import shown_progress
-    from wirelessdl.study.reproduce import bundled_studies, reproductions, require_same, run_in
+    from wirelessdl.study.reproduce import PAPER, reproductions, require_same, run_in
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)
     folder = out or Path("outputs") / f"reproduce-{scale}"
-    names = list(bundled_studies()) if name == "all" else [name]
+    names = list(PAPER) if name == "all" else [name]
     wanted: list[Reproduction] = [one for each in names for one in reproductions(each, scale, protocol, seeds, device)]
     for one in wanted:  # all that can be refused is refused before anything runs
         if is_study(folder / one.name):
