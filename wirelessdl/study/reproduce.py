@@ -11,6 +11,7 @@ one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from wirelessdl.errors import StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
@@ -69,7 +70,7 @@ def reproductions(
     return found
 
 
-def _scale(scales: Mapping[str, VariantTable], scale: str, title: str) -> VariantTable:
+def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> VariantTable:
     if scale in scales:
         return scales[scale]
     if scale == "paper":
@@ -100,15 +101,16 @@ def run_in(
     """Start the study in a folder, or go on with it where it is there already."""
     if not (folder / MANIFEST).is_file():
         return start_study(folder, plan, cluster, listener, should_stop)
-    require_same(folder, plan)
-    return resume_study(folder, cluster, listener, should_stop, force=force)
+    manifest = require_same(folder, plan)
+    return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=force)
 
 
-def require_same(folder: Path, plan: Plan) -> None:
-    """Raise where a folder holds another study than the one asked for."""
-    there, _ = read_plan(folder)
+def require_same(folder: Path, plan: Plan) -> dict[str, Any]:
+    """The manifest of a folder's study. Raises where it is another study than the one asked for."""
+    there, manifest = read_plan(folder)
     for what in ("cells", "seeds", "runs", "threads"):
         if getattr(there, what) != getattr(plan, what):
             raise StudyError(f"{shown(folder)}: holds a study with other {what}; choose another --out")
     if there.base.to_table() != plan.base.to_table():
         raise StudyError(f"{shown(folder)}: holds a study of another scenario; choose another --out")
+    return manifest
