@@ -63,14 +63,18 @@ def modules_of(folder, *arguments):
         ["plot", "RUN", "--figure", "accuracy"],
         ["report", "RUN", "--out", "report.html"],
         ["verify", "RUN"],
+        ["sweep", "--help"],
+        ["sweep", "--status", "STUDY"],
     ],
     ids=" ".join,
 )
 def test_commands_that_train_nothing_load_no_torch(arguments, runs, tmp_path):
-    names = {"RUN": str(runs[0]), "OTHER": str(runs[1]), "RUNS": str(runs[0].parent)}
+    names = {"RUN": str(runs[0]), "OTHER": str(runs[1]), "RUNS": str(runs[0].parent), "STUDY": str(tmp_path)}
+    if "STUDY" in arguments:
+        (tmp_path / "study.json").write_text('{"name": "s", "cells": [], "seeds": [], "runs": []}')
     loaded = modules_of(tmp_path, *(names.get(argument, argument) for argument in arguments))
     assert "wirelessdl.cli.main" in loaded
-    assert not loaded & {"torch", "torchvision"}
+    assert not loaded & {"torch", "torchvision", "dask", "distributed"}
     if "--help" in arguments:
         assert not loaded & {"numpy", "scipy", "pandas", "pyarrow", "pydantic"}
     if arguments[0] == "list" and "RUNS" not in arguments:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, command_line
+from in_process import in_process
 
 import wirelessdl
 
@@ -77,7 +78,8 @@ def in_this_process(language: str, block: str) -> str:
 def ran(tmp_path_factory):
     """The folder in which all blocks ran, and what each printed."""
     folder = tmp_path_factory.mktemp("readme")
-    with chdir(folder):
+    with chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wirelessdl.study.sweep.open_cluster", in_process)  # a study's processes would load torch anew
         return folder, run_blocks(folder, in_this_process)
 
 
@@ -85,7 +87,7 @@ def test_readme_blocks_run_in_order(ran):
     folder, printed = ran
     assert_trained_as_the_page_says(printed)
     assert len(printed) >= 6
-    for name in ("plan.png", "gains.png", "outputs/urban_er_k20-s7-r1/report.html"):
+    for name in ("plan.png", "gains.png", "outputs/urban_er_k20-s7-r1/report.html", "accuracy-epsilon.pdf"):
         assert (folder / name).is_file(), name
 
 

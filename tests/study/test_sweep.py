@@ -119,7 +119,7 @@ def test_the_manifest_says_what_decides_results(study):
 
 def test_what_the_terminal_says(study):
     first, *lines, last = (study.parent / "said.txt").read_text().splitlines()
-    assert first.startswith("tiny-study  6 cells, 12 runs, in out; 1 worker of ")
+    assert first.startswith("out  6 cells, 12 runs, in out; 1 worker of ")
     assert len(lines) == 12
     assert lines[0].startswith(" 1/12  c000-s3-r1 epsilon_max=0.5 nodes=3  accuracy ")
     assert last.startswith("12 runs in out, ")
@@ -139,7 +139,7 @@ def test_resuming_a_complete_study_changes_nothing_but_restores_its_index(study)
 
 def test_status_of_a_complete_study(study):
     with chdir(study.parent):
-        assert command_line("sweep", "--status", "out").out == "tiny-study  complete: 12 runs, 12 finished\n"
+        assert command_line("sweep", "--status", "out").out == "out  complete: 12 runs, 12 finished\n"
         told = json.loads(command_line("sweep", "--status", "out", "--json").out)
     assert told["finished"] == told["runs"] == 12
     assert (told["active"], told["errors"]) == (False, {})
@@ -150,7 +150,7 @@ def test_status_of_a_complete_study(study):
     [
         (
             ["--out", "out"],
-            "StudyError: --out is out; the study tiny-study is there already: go on with it by --resume",
+            "StudyError: --out is out; the study out is there already: go on with it by --resume",
         ),
         (["--out", "tiny.toml"], "StudyError: --out is tiny.toml; is a file, and no study"),
         (["--out", "out/runs"], "StudyError: --out is out/runs; is not empty, and no study"),
@@ -330,7 +330,7 @@ def test_one_driver_at_a_time(tmp_path):
             status = command_line("sweep", "--status", "out").out
     assert done.code == 2
     assert "out: is being written by process" in done.err
-    assert "tiny-study  running: 1 runs, 1 failed" in status
+    assert "out  running: 1 runs, 1 failed" in status
 
 
 def test_python_sweeps_a_scenario_and_opens_the_study(tmp_path):

@@ -108,7 +108,7 @@ def command(
     if rounds is not None:
         overrides = (*overrides, f"scenario.rounds={rounds}")
     spec = spec_of(scenario, _varied(vary), seeds, runs, overrides, baselines, not no_local)
-    plan = plan_of(spec, options)
+    plan = plan_of(spec, options, out)
     say_user_code(plan.base)
     if dry_run:
         _dry_run(plan, options, console, as_json)

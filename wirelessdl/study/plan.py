@@ -18,9 +18,8 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
 from wirelessdl.trace.files import leaves, plain, write_json, write_text
 from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study_index import MANIFEST, RUNS, SCENARIO, PlannedRun, read_manifest, run_name
-
-SCHEMA = 1
+from wirelessdl.trace.study import MANIFEST, SCHEMA
+from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def sweep(
         if scenario is None:
             raise StudyError("name a scenario, or a study to resume")
         spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local)
-        plan = plan_of(spec, options)
+        plan = plan_of(spec, options, None if out is None else Path(out))
         result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
     if result.errors:
         name, error = next(iter(result.errors.items()))
@@ -144,10 +144,11 @@ def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tupl
     return tuple(given)
 
 
-def plan_of(spec: StudySpec, options: Options) -> Plan:
-    """The plan, with the threads that the number of runs gives."""
+def plan_of(spec: StudySpec, options: Options, out: Path | None = None) -> Plan:
+    """The plan, with the threads that the number of runs gives; called after its directory, if nothing else."""
     plan = make_plan(spec, device=options.device)
-    return replace(plan, threads=options.threads(len(plan)))
+    name = plan.name if spec.name or out is None else shown(out.resolve().name, 100) or plan.name
+    return replace(plan, threads=options.threads(len(plan)), name=name)
 
 
 def start_in(

@@ -26,7 +26,8 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.files import write_text
 from wirelessdl.trace.lock import LockedError, RunLock
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study_index import MANIFEST, RUNS, STOP, task_lock
+from wirelessdl.trace.study import MANIFEST
+from wirelessdl.trace.study_index import RUNS, STOP, task_lock
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress

@@ -6,6 +6,7 @@ that never had a directory comes from elsewhere. Numbers are numbers here: the t
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,9 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.files import open_regular, read_regular, write_whole
 from wirelessdl.trace.lock import is_locked
+from wirelessdl.trace.study import INDEX, MANIFEST
 
-MANIFEST, INDEX, SCENARIO, RUNS, STOP = "study.json", "index.parquet", "scenario.toml", "runs", "stop"
+SCENARIO, RUNS, STOP = "scenario.toml", "runs", "stop"
 Status = Literal["planned", "running", "interrupted", "finished", "failed"]
 STATUSES: tuple[Status, ...] = ("finished", "running", "interrupted", "failed", "planned")
 _OWN = {"cell", "name", "baseline", "seed", "run", "status", "error", "path"}  # not overwritten by a summary
@@ -115,7 +117,12 @@ def figures_of(study: Path, planned: PlannedRun) -> dict[str, Any]:
     """Every scalar of a run's summary; empty while there is none."""
     summary = _content(study / planned.path / "summary.json")
     scalars = {key: _number(value) for key, value in summary.items() if not isinstance(value, dict | list)}
-    return {key: value for key, value in scalars.items() if key not in _OWN}
+    # one copy of texts that all runs share: a driver keeps the figures of many
+    return {sys.intern(key): _shared(value) for key, value in scalars.items() if key not in _OWN}
+
+
+def _shared(value: Any) -> Any:
+    return sys.intern(value) if isinstance(value, str) else value
 
 
 def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:
