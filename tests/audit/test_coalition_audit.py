@@ -15,6 +15,8 @@ from wirelessdl.audit.trials import Job, make_trial, run_trials, trial_streams
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.pair_noise import GroupNoise
 from wirelessdl.learning.wiretap import CanaryTrial
+from wirelessdl.privacy.coalition import group_variance
+from wirelessdl.round.pairing import Roster
 from wirelessdl.run.build import build
 
 SAMPLES = 64
@@ -152,6 +154,21 @@ def test_more_colluding_nodes_than_promised_exceed_the_proof(tmp_path, wirelessd
     assert "of the proof" in own
     assert "exceeds the proof" in coalition
     assert "coalition: any one node that hears every transmission; in the attack: 1, 2, 3\n" in shown.out
+
+
+@pytest.mark.slow
+def test_an_engine_that_counts_on_fewer_colluding_nodes_is_caught(monkeypatch):
+    """Noise made, and charged, as if nobody colluded, where three do: the attack is the one that is promised."""
+
+    def nobody(roster):
+        return group_variance(1.0, roster.terms.ratio, roster.partners + 1, 0) * roster.own_share
+
+    monkeypatch.setattr(Roster, "coalition_share", property(nobody))
+    report = audit_scenario(pairwise(3, privacy={"epsilon_max": 8.0}), AuditOptions(trials=150, rounds=3, workers=1))
+    own, coalition = report.views
+    assert own.attack < own.proven
+    assert coalition.attack > 1.2 * coalition.proven
+    assert not report.sound
 
 
 def test_half_of_the_own_noise_is_caught_in_both_views(monkeypatch):
