@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
+from scipy.special import stdtrit  # Student's quantile; scipy.stats takes half a second to load
 
 from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.arrays import FloatArray
@@ -128,7 +128,7 @@ def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     if count < 2:
         return values[0], np.zeros_like(values[0])
     error = values.std(axis=0, ddof=1) / np.sqrt(count)
-    return values.mean(axis=0), scipy.stats.t.ppf(0.975, count - 1) * error
+    return values.mean(axis=0), stdtrit(count - 1, 0.975) * error
 
 
 def final_figures(run: Run) -> dict[str, float | int | None]:

@@ -11,6 +11,7 @@ from wirelessdl.analysis.families.curves import Curve, Family, family_of, unfini
 from wirelessdl.analysis.families.roles import Request, curve_roles, finished_rows
 from wirelessdl.analysis.families.words import CURVE_COLUMNS
 from wirelessdl.analysis.runs import mean_band, require_sound
+from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
@@ -56,18 +57,24 @@ def _cells(
 
 def run_curve(run: Run, x: str, y: str) -> tuple[pd.DataFrame, bool]:
     """Evaluated rounds of a run with columns round, x and y; whether x is exact (an epsilon may be a bound)."""
-    rounds = run.rounds
-    frame = pd.DataFrame({"round": rounds["round"], "y": rounds[y].astype(float)})
-    exact = True
-    evaluated = rounds["accuracy_mean"].notna()
-    if x == "epsilon":  # composed at evaluations, unless that takes long
-        total = rounds["epsilon_promised_total"].astype(float)
-        exact = bool(total[evaluated].notna().all())
-        frame["x"] = total if exact else rounds["epsilon_promised_bound"].astype(float)
-    else:
-        column = rounds[x]
-        frame["x"] = (column.cumsum() if x in _SUMS else column).astype(float)
-    return frame[evaluated].dropna(subset="y"), exact
+    axes, exact = axes_of(run)
+    frame = pd.DataFrame({"round": axes["round"], "x": axes[x], "y": at_evaluations(run, y)})
+    return frame.dropna(subset="y"), exact or x != "epsilon"
+
+
+def axes_of(run: Run) -> tuple[dict[str, FloatArray], bool]:
+    """What curves go along, at the evaluated rounds of a run; whether its epsilon is composed, not the bound."""
+    found = {column: at_evaluations(run, column) for column in ("round", "time_s", *_SUMS)}
+    total = at_evaluations(run, "epsilon_promised_total")  # null where composing takes long
+    exact = not bool(np.isnan(total).any())
+    return {**found, "epsilon": total if exact else at_evaluations(run, "epsilon_promised_bound")}, exact
+
+
+def at_evaluations(run: Run, column: str) -> FloatArray:
+    """A column of the rounds table at evaluated rounds; energy and airtime are those used by then."""
+    values: FloatArray = run.rounds[column].to_numpy(dtype=float)
+    values = values.cumsum() if column in _SUMS else values
+    return values[run.rounds["accuracy_mean"].notna().to_numpy()]
 
 
 def _curve(

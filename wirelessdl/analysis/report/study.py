@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from wirelessdl.analysis.families.curves import adversary_of_rows
-from wirelessdl.analysis.families.learning import run_curve
+from wirelessdl.analysis.families.learning import at_evaluations, axes_of
 from wirelessdl.analysis.families.words import COLUMNS, CURVE_COLUMNS, spelled
 from wirelessdl.analysis.paired import cell_name, study_differences
 from wirelessdl.analysis.report.packing import numbers, thinned
@@ -192,11 +192,9 @@ def _curves(study: Study, notes: list[str]) -> dict[str, Any]:
 def _run_frame(study: Study, path: str) -> tuple[pd.DataFrame, bool]:
     """Evaluated rounds of a run with all axes, accuracy and loss; whether its epsilon is exact."""
     run = require_sound(study.run(path))
-    frame, exact = run_curve(run, "round", "accuracy_mean")
-    for name, column in CURVE_COLUMNS.items():
-        one, sure = run_curve(run, column, "accuracy_mean")
-        frame[name], exact = one["x"], exact and sure
-    return frame.assign(loss=run_curve(run, "round", "loss_mean")[0]["y"]), exact
+    axes, exact = axes_of(run)
+    frame = pd.DataFrame({name: axes[column] for name, column in CURVE_COLUMNS.items()})
+    return frame.assign(y=at_evaluations(run, "accuracy_mean"), loss=at_evaluations(run, "loss_mean")), exact
 
 
 def _curve(frames: list[pd.DataFrame], points: int) -> dict[str, Any]:
