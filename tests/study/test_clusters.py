@@ -134,6 +134,32 @@ def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_
     assert_same_study(tmp_path / "out", one_by_one)
 
 
+def test_a_run_that_kills_its_worker_twice_has_failed_and_the_others_have_not(tmp_path):
+    write_study(tmp_path)
+    (tmp_path / "die.py").write_text("import os\ndef die(event):\n    os._exit(9)\n")
+    (tmp_path / "deadly.toml").write_text(
+        """
+        [study]
+        scenario = "tiny.toml"
+        local = false
+        runs = 4
+        [[study.cells]]
+        name = "deadly"
+        set = { "trace.connect" = { "learning.update" = "die.py:die" } }
+        [[study.cells]]
+        name = "harmless"
+        """
+    )
+    driver = sweep(tmp_path, "deadly.toml", "--jobs", "2", "--out", "out", "--runs", "1", "--quiet")
+    out, error = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, out + error
+    assert error.splitlines() == [
+        "c000-s3-r1: its worker died, and the next one, too: out of memory, or killed",
+        "1 of 2 runs failed; the others are kept; try again with: wirelessdl sweep --resume out",
+    ]
+    assert study_status(tmp_path / "out").counts() == {"finished": 1, "failed": 1}
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -118,8 +118,9 @@ def test_the_manifest_says_what_decides_results(study):
 
 
 def test_what_the_terminal_says(study):
-    first, *lines, last = (study.parent / "said.txt").read_text().splitlines()
+    first, note, *lines, last = (study.parent / "said.txt").read_text().splitlines()
     assert first.startswith("out  6 cells, 12 runs, in out; 1 worker of ")
+    assert note == "note  1 workers have several threads, of which one is used: start with --nthreads 1"
     assert len(lines) == 12
     assert lines[0].startswith(" 1/12  c000-s3-r1 epsilon_max=0.5 nodes=3  accuracy ")
     assert last.startswith("12 runs in out, ")

@@ -38,11 +38,15 @@ class SchedulerLost(StudyError):
 
 @dataclass(frozen=True)
 class Done:
-    """A task that is over: what it returned, or one line on what became of it. key: as submitted."""
+    """A task that is over: what it returned, or one line on what became of it. key: as submitted.
+
+    final: it was tried again already.
+    """
 
     key: str
     value: Any = None
     error: str | None = None
+    final: bool = False
 
 
 def cores() -> int:
@@ -143,7 +147,7 @@ class Cluster:
             return Done(key, error="the scheduler dropped it")
         error = future.exception(timeout=_CONNECT_S)
         if isinstance(error, KilledWorker):
-            return Done(key, error="its worker died, and the next one, too: out of memory, or killed")
+            return Done(key, error="its worker died, and the next one, too: out of memory, or killed", final=True)
         return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
 
     def _require_scheduler(self) -> None:

@@ -36,6 +36,9 @@ class Listener:
     def waiting(self) -> None:
         """There is no worker."""
 
+    def note(self, text: str) -> None:
+        """Something that the user may want to change."""
+
     def progress(self, said: Mapping[str, Any]) -> None:
         """A run told of a round; called from another thread."""
 
@@ -211,6 +214,11 @@ class _Driver:
         started = time.perf_counter()
         self.write(last=True)
         self._listener.started(self._path, self._plan, self._rows, self._cluster.workers())
+        crowded = self._cluster.crowded_workers()
+        if crowded:
+            self._listener.note(
+                f"{crowded} workers have several threads, of which one is used: start with --nthreads 1"
+            )
         self._cluster.listen(self._listener.progress)
         try:
             self._loop(should_stop)
@@ -234,6 +242,8 @@ class _Driver:
             for done in self._cluster.finished():
                 name = done.key.partition(".")[0]
                 self._flying.discard(name)
+                if done.final:
+                    self._attempts[name] = _ATTEMPTS
                 self._over(name, done.value or Outcome("failed", done.error))
             self._read_late()
             if not self._cluster.workers():

@@ -61,7 +61,7 @@ def study_status(folder: Path) -> StudyStatus:
 
 def _state(folder: Path, planned: PlannedRun, error: str | None) -> RunState:
     status, said = status_of(folder, planned)
-    if status == "planned" and error:
+    if error and status in ("planned", "interrupted"):  # as its driver saw it last
         status = "failed"
     if status == "failed":
         return RunState(planned, status, error=error or said)
