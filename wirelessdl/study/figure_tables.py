@@ -35,6 +35,7 @@ class FigureTable(Section):
     """A figure of the study, with the options of `wirelessdl plot` by name."""
 
     name: str = Field(pattern=_NAME, json_schema_extra=_NAME_RULE)
+    kind: Literal["plot", "regret", "minima", "leakage"] = "plot"  # others: of a theorem, without further options
     x: str | None = None
     y: str = "accuracy"
     series: str | None = None

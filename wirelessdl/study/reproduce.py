@@ -23,7 +23,7 @@ from wirelessdl.study.plan import Plan, make_plan, read_plan
 from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
 from wirelessdl.trace.study_index import MANIFEST
 
-PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6")  # what `all` stands for
+PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2", "bias")  # what `all` stands for
 THREADS = 1
 SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
 
