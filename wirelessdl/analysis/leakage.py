@@ -35,7 +35,7 @@ _EARLY = 3  # the first whose gradient has a multiplier near theta; noise falls 
 
 
 def leakage_tables(study: Study) -> dict[str, pd.DataFrame]:
-    """`slots`: every link of round 3 and of the last, of every run; `totals`: means over runs of audit, claim and proven by cell."""
+    """`slots`: links of round 3 and of the last, of every run; `totals`: means of audit, claim and proven by cell."""
     slots: list[dict[str, Any]] = []
     totals: list[dict[str, Any]] = []
     for cell, part in study.finished.groupby("cell", sort=True):

@@ -19,11 +19,12 @@ from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.engine import Listener, Result, resume_study, start_study
 from wirelessdl.study.figure_tables import FigureTable, VariantTable
-from wirelessdl.study.plan import Plan, make_plan, read_plan
+from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
 from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
 from wirelessdl.trace.study_index import MANIFEST
 
-PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2", "bias")  # what `all` stands for
+# what `all` stands for
+PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2", "bias", "ablation", "others")
 THREADS = 1
 SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
 
@@ -102,6 +103,7 @@ def run_in(
     if not (folder / MANIFEST).is_file():
         return start_study(folder, plan, cluster, listener, should_stop)
     manifest = require_same(folder, plan)
+    refuse_changes(folder, plan, manifest, force=force)
     return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=force)
 
 
