@@ -222,7 +222,7 @@ def _number(value: Any) -> float | str | None:
     """A number for JSON; infinities as text, which the script reads."""
     if value is None or pd.isna(value):
         return None
-    return spelled(value) if math.isinf(float(value)) else float(f"{float(value):.6g}")
+    return spelled(value) if math.isinf(float(value)) else float(f"{float(value):.10g}")
 
 
 def _finite(value: Any) -> float | None:
