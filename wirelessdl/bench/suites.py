@@ -89,6 +89,7 @@ SUITES = {
     "channel": "wirelessdl.bench.channel:contests",
     "network": "wirelessdl.bench.network:contests",
     "engine": "wirelessdl.bench.engine:contests",
+    "limit": "wirelessdl.bench.limit:contests",
     "noise": "wirelessdl.bench.noise:contests",
     "power": "wirelessdl.bench.power:contests",
     "privacy": "wirelessdl.bench.privacy:contests",
