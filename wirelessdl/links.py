@@ -45,7 +45,7 @@ class Pairs:
 
 
 # what depends on the links only, not on where the nodes are
-_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component")
+_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component", "_repeats")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +176,11 @@ class Links:
         return np.bincount(self.rx, weights=values, minlength=self.nodes).astype(np.float64, copy=False)
 
     @cached_property
+    def _repeats(self) -> "dict[int, tuple[IntArray, IntArray, Pairs, IntArray]]":
+        """By number of instants: what `Instants.stacked` needs of the links alone."""
+        return {}
+
+    @cached_property
     def component(self) -> IntArray:
         """Number of the strongly connected component of each node, `[K]`."""
         graph = scipy.sparse.csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
@@ -185,3 +190,53 @@ class Links:
     def strongly_connected(self) -> bool:
         """Whether every node's model reaches every other."""
         return bool(self.component.max() == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Instants:
+    """The same links at several instants, in the order of time. time_s: of each."""
+
+    links: tuple[Links, ...]
+    time_s: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    @cached_property
+    def stacked(self) -> Links:
+        """All instants as one vector of links, instant by instant: formulas per link then take one call for all.
+
+        Nodes are counted on from instant to instant; numbers of links and pairs, which select random draws, are not.
+        """
+        first, count = self.links[0], len(self.links)
+        if count == 1:
+            return first
+        if count not in first._repeats:
+            first._repeats[count] = _repeated(first, count)
+        rx, tx, pairs, number = first._repeats[count]
+        every = Links(
+            rx,
+            tx,
+            Geometry(
+                np.concatenate([links.geometry.position_m for links in self.links]),
+                np.concatenate([links.geometry.velocity_mps for links in self.links]),
+            ),
+        )
+        every.__dict__.update(pairs=pairs, number=number, pair=pairs.number[pairs.of_link])
+        return every
+
+
+def _repeated(links: Links, count: int) -> "tuple[IntArray, IntArray, Pairs, IntArray]":
+    """Receivers, senders, pairs and numbers of links that are repeated, each time between nodes of their own."""
+    pairs = links.pairs
+
+    def counted_on(values: IntArray, step: int) -> IntArray:
+        return np.asarray((values + step * np.arange(count)[:, None]).reshape(-1))
+
+    again = Pairs(
+        np.tile(pairs.number, count),
+        counted_on(pairs.low, links.nodes),
+        counted_on(pairs.high, links.nodes),
+        counted_on(pairs.of_link, len(pairs)),
+    )
+    return counted_on(links.rx, links.nodes), counted_on(links.tx, links.nodes), again, np.tile(links.number, count)

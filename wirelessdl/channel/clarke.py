@@ -17,6 +17,7 @@ their fraction before they become float32 for sine and cosine: an hour at 1 kHz 
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import scipy
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.links import Links
+from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
 _CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
@@ -52,13 +53,18 @@ class Clarke:
 
     def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
         """h of every link at this instant, `[links]` complex; time_s must not decrease between calls."""
+        return np.asarray(self.scatters(Instants((links,), (time_s,)), lambda: rng)[0])
+
+    def scatters(self, instants: Instants, rng: Callable[[], np.random.Generator]) -> NDArray[np.complex128]:
+        """h of every link at several instants, `[instants, links]` complex."""
         if self._word is None:
-            self._word = counter_rng.key(rng)
-        self._advance(links, time_s)
+            self._word = counter_rng.key(rng())
+        cycles = np.stack([self._advance(links, time_s) for links, time_s in zip(instants.links, instants.time_s)])
+        links = instants.links[0]
         if self.reciprocal:
             pairs = links.pairs
-            return np.asarray(self._sum(pairs.number, pairs.low, pairs.high)[pairs.of_link])
-        return self._sum(links.number, links.tx, links.rx)
+            return np.asarray(self._sum(cycles, pairs.number, pairs.low, pairs.high)[:, pairs.of_link])
+        return self._sum(cycles, links.number, links.tx, links.rx)
 
     def speeds(self, links: Links) -> FloatArray:
         """Speed of each node from which its Doppler follows, `[K]` m/s."""
@@ -66,25 +72,37 @@ class Clarke:
             return np.full(links.nodes, self.speed_mps)
         return np.asarray(np.linalg.norm(links.geometry.velocity_mps, axis=1))
 
-    def _advance(self, links: Links, time_s: float) -> None:
+    def _advance(self, links: Links, time_s: float) -> FloatArray:
+        """F of every node at this instant, `[K]`."""
         speed = self.speeds(links)
         if not len(self._cycles):
             self._cycles, self._speed, self._time_s = np.zeros(links.nodes), speed, time_s
         way_m = 0.5 * (self._speed + speed) * (time_s - self._time_s)
         self._cycles = self._cycles + way_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
         self._speed, self._time_s = speed, time_s
+        return self._cycles
 
-    def _sum(self, number: IntArray, one: IntArray, other: IntArray) -> NDArray[np.complex128]:
+    def _sum(self, node_cycles: FloatArray, number: IntArray, one: IntArray, other: IntArray) -> NDArray[np.complex128]:
+        """h of every process, `[instants, processes]`. node_cycles: [instants, K] F; one, other: ends of each."""
         if self._of is None or not (self._of is number or np.array_equal(self._of, number)):
             self._of, self._rings = number, self._draw(number)
+        rows = min(self.paths, max(1, _CHUNK // max(1, len(number))))
+        at_once = max(1, _CHUNK // max(1, rows * len(number)))  # instants; what is summed in which order stays the same
+        parts = [
+            self._sum_some(node_cycles[n : n + at_once], one, other, rows) for n in range(0, len(node_cycles), at_once)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _sum_some(self, node_cycles: FloatArray, one: IntArray, other: IntArray, rows: int) -> NDArray[np.complex128]:
+        """The same of a few instants; rows: paths at a time."""
         cos_a, cos_b, start = self._rings
-        turn_a, turn_b = self._cycles[one], self._cycles[other]
-        real, imaginary = np.zeros(len(number), np.float32), np.zeros(len(number), np.float32)
-        rows = max(1, _CHUNK // max(1, len(number)))
-        cycles, second = np.empty((rows, len(number))), np.empty((rows, len(number)))
+        shape = (len(node_cycles), len(one))
+        turn_a, turn_b = node_cycles[:, None, one], node_cycles[:, None, other]
+        real, imaginary = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        cycles, second = (np.empty((shape[0], rows, shape[1])) for _ in range(2))
         for first in range(0, self.paths, rows):
             chunk = slice(first, min(first + rows, self.paths))
-            here, there = cycles[: chunk.stop - first], second[: chunk.stop - first]
+            here, there = cycles[:, : chunk.stop - first], second[:, : chunk.stop - first]
             np.multiply(cos_a[chunk], turn_a, out=here)
             np.multiply(cos_b[chunk], turn_b, out=there)
             here += there
@@ -93,8 +111,8 @@ class Clarke:
             here -= there
             here *= 2.0 * np.pi
             angle = here.astype(np.float32)
-            real += np.cos(angle).sum(axis=0)
-            imaginary += np.sin(angle).sum(axis=0)
+            real += np.cos(angle).sum(axis=1)
+            imaginary += np.sin(angle).sum(axis=1)
         return np.asarray((real + 1j * imaginary.astype(np.float64)) / math.sqrt(self.paths))
 
     def _draw(self, number: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -26,8 +26,8 @@ from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.clarke import Clarke, correlation
 from wirelessdl.channel.los import ChannelCondition, always_in_sight
-from wirelessdl.channel.model import Composable
-from wirelessdl.links import Links
+from wirelessdl.channel.model import Composable, RngOf
+from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, from_db
 
 ComplexArray: TypeAlias = NDArray[np.complex128]
@@ -87,11 +87,25 @@ class _Scattered(Composable):
         return None if self.clarke is None else self.clarke.speed_mps
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+        return self._gain(links, self._scatter(links, time_s, rng))
+
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+        """|h| at several instants, `[instants, links]`; None where the line of sight follows a field over places."""
+        if self.clarke is None or (len(instants) > 1 and not self.sight_stacks):
+            return None
+        scatter = self.clarke.scatters(instants, lambda: rng_of(0))
+        return self._gain(instants.stacked, scatter.reshape(-1)).reshape(len(instants), -1)
+
+    def _gain(self, links: Links, scatter: ComplexArray) -> FloatArray:
         share = self.sight_share(links)
-        scatter = self._scatter(links, time_s, rng)
         if not share.any():
             return np.abs(scatter)
         return np.abs(np.sqrt(share) * self._sight(links) + np.sqrt(1.0 - share) * scatter)
+
+    @property
+    def sight_stacks(self) -> bool:
+        """Whether the line of sight of several instants can be asked for at once."""
+        return True
 
     def sight_share(self, links: Links) -> FloatArray:
         """Share of the power in line of sight, per link: K / (K + 1)."""
@@ -183,6 +197,10 @@ class Rician(_Scattered):
         k = from_db(k_db)
         self._share = k / (k + 1.0)
         self._condition = (condition or always_in_sight()) if by_condition else None
+
+    @property
+    def sight_stacks(self) -> bool:
+        return self._condition is None or self._condition.stacks
 
     def sight_share(self, links: Links) -> FloatArray:
         sight = np.ones(len(links), dtype=bool) if self._condition is None else self._condition.los(links)

@@ -8,12 +8,16 @@ Loss models add in dB and fading multiplies; amplitudes do both by multiplicatio
 adds small-scale fading of unit mean power declares `small_scale = True`, so that mean gains can leave it
 out. What else a model may declare is in `wirelessdl.contract`. Each call gets a random stream of its own, keyed by
 (model, call): whether a model draws from it changes no other model's draws.
+
+The slots of a frame are several instants in a row. Built-in models work them out together where that gives the same
+numbers as one call after another, which is what `gain` defines (`gains`, `[instants, links]`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Protocol, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -21,7 +25,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
-from wirelessdl.links import Links
+from wirelessdl.links import Instants, Links
 from wirelessdl.streams import Streams
 
 
@@ -29,6 +33,10 @@ class ChannelModel(Protocol):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         """|h| of every link at time_s, `[links]`, finite and >= 0; time_s never decreases between calls."""
         ...
+
+
+# the stream of each instant, by its place in the row; made when it is asked for
+RngOf: TypeAlias = Callable[[int], np.random.Generator]
 
 
 class Composable:
@@ -96,10 +104,25 @@ class Named:
     stream: str
     model: ChannelModel
 
+    @cached_property
+    def small_scale(self) -> bool:
+        return bool(capability(self.model, "small_scale"))
+
+    @cached_property
+    def gains(self) -> Callable[[Instants, RngOf], FloatArray | None] | None:
+        """Of built-in models: several instants at once, None where they cannot. Never of a class derived from one."""
+        built_in = type(self.model).__module__.startswith("wirelessdl.")
+        return getattr(self.model, "gains", None) if built_in else None
+
+    @cached_property
+    def guard(self) -> Guard:
+        # a built-in's ValueError: out of the model's range, and the message says which value
+        return Guard(f"{self.name}.gain", is_user_class=":" in self.name, built_in=f"channel model {self.name}: ")
+
 
 @dataclass(frozen=True, eq=False)
 class Air:
-    """|h| per link, `[links]` each: `now`, and `mean`, its root mean square over small-scale fading."""
+    """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading."""
 
     now: FloatArray
     mean: FloatArray
@@ -122,33 +145,54 @@ class Chain:
 
     def gain(self, links: Links, time_s: float) -> Air:
         """|h| of every link at one instant. Every model is called exactly once."""
-        self._calls += 1
-        now, mean = np.ones(len(links)), np.ones(len(links))
-        loudest: list[tuple[float, str]] = []
+        air = self.gains(Instants((links,), (time_s,)))
+        return Air(air.now[0], air.mean[0])
+
+    def gains(self, instants: Instants) -> Air:
+        """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other."""
+        shape = (len(instants), len(instants.links[0]))
+        now, mean = np.ones(shape), np.ones(shape)
+        loudest: list[tuple[FloatArray, str]] = []
         for named in self.models:
-            rng = self._streams.draws(named.stream, self._calls)
-            factor = _checked(named, _asked(named, links, time_s, rng), links)
+            factor = self._factors(named, instants)
             self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
             now = now * factor
-            if not capability(named.model, "small_scale"):
+            if not named.small_scale:
                 mean = mean * factor
-                loudest.append((float(factor.max(initial=0.0)), named.name))
+                loudest.append((factor, named.name))
         if not self.warnings and mean.max(initial=0.0) > 1.0:
+            place = int(np.argmax(mean.max(axis=1) > 1.0))
+            amplitude, name = max((float(factor[place].max()), name) for factor, name in loudest)
             self.warnings.append(
-                f"channel.models: {max(loudest)[1]} gives an amplitude of {max(loudest)[0]:g}; more is received than "
+                f"channel.models: {name} gives an amplitude of {amplitude:g}; more is received than "
                 "was sent: is it in dB? return 10 ** (-loss_db / 20)"
             )
+        self._calls += len(instants)
         return Air(now, mean)
+
+    def _factors(self, named: Named, instants: Instants) -> FloatArray:
+        """What one model makes of every instant, `[instants, links]`, checked."""
+
+        def rng(place: int) -> np.random.Generator:
+            return self._streams.draws(named.stream, self._calls + 1 + place)
+
+        if named.gains is not None:
+            with named.guard:
+                found = named.gains(instants, rng)
+            if found is not None:
+                for row, links in zip(found, instants.links) if not (found < np.inf).all() or found.min() < 0 else ():
+                    _checked(named, row, links)
+                return found
+        rows = []
+        for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
+            with named.guard:
+                row = named.model.gain(links, time_s, rng(place))
+            rows.append(_checked(named, row, links))
+        return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
     def loss_db(self, links: Links) -> FloatArray:
         """Sum of the losses of the loss models on candidate links, `[links]` dB."""
         return _summed_loss_db((named.model for named in self.models), links)
-
-
-def _asked(named: Named, links: Links, time_s: float, rng: np.random.Generator) -> object:
-    # a built-in's ValueError: out of the model's range, and the message says which value
-    with Guard(f"{named.name}.gain", is_user_class=":" in named.name, built_in=f"channel model {named.name}: "):
-        return named.model.gain(links, time_s, rng)
 
 
 def _checked(named: Named, gain: object, links: Links) -> FloatArray:

@@ -22,7 +22,7 @@ channel.spatial_consistency S is a field over the places of both ends (field.py)
 agree, with the same correlation along a motion.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -32,9 +32,9 @@ from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.field import Field
 from wirelessdl.channel.los import ChannelCondition, always_in_sight
-from wirelessdl.channel.model import Composable
+from wirelessdl.channel.model import Composable, RngOf
 from wirelessdl.channel.pathloss.tr38901 import rural_breakpoint_m
-from wirelessdl.links import Links
+from wirelessdl.links import Instants, Links
 from wirelessdl.units import loss_db_to_gain
 
 # (sigma LOS, sigma NLOS) in dB, (d_corr LOS, d_corr NLOS) in metres
@@ -76,9 +76,19 @@ class Shadowing(Composable):
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        los = self._condition.los(links)
-        level = self._placed(links, los, rng) if self._condition.spatial else self._advance(links, los, rng)
-        return loss_db_to_gain(self._deviation_db(links, ~self._condition.nlos(links)) * level[links.pairs.of_link])
+        if self._condition.spatial:
+            level = self._placed(links, self._condition.los(links), rng)
+            return loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
+        return np.asarray(self.gains(Instants((links,), (time_s,)), lambda _: rng))[0]
+
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+        """|h| at several instants, `[instants, links]`; None where it follows places rather than paths."""
+        if self._condition.spatial:
+            return None
+        links = instants.stacked
+        level = self._advance(instants, self._condition.los(links), rng_of).reshape(-1)
+        gain = loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
+        return np.asarray(gain).reshape(len(instants), -1)
 
     def _placed(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
         """S of every pair by the places of its ends, `[pairs]`."""
@@ -91,35 +101,54 @@ class Shadowing(Composable):
         behind[links.pairs.of_link[los]] = False
         return np.where(behind, self._field.pairs(links, far), self._field.pairs(links, near))
 
-    def _deviation_db(self, links: Links, los: BoolArray) -> FloatArray:
+    def _deviation_db(self, links: Links) -> FloatArray:
+        los = ~self._condition.nlos(links)
         sigma = np.where(los, *self._sigma_db)
         if self._grows:
             edge = rural_breakpoint_m(links.tx_height_m, links.rx_height_m, self._frequency_hz)
             sigma = np.where(los & (links.distance_2d_m > edge), _RURAL_FAR_DB, sigma)
         return np.asarray(sigma)
 
-    def _advance(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """S of every pair, `[pairs]`, updated by the way its ends have moved since its last update."""
-        position, pairs = links.geometry.position_m, links.pairs
+    def _advance(self, instants: Instants, los: BoolArray, rng_of: RngOf) -> FloatArray:
+        """S of every pair, `[instants, pairs]`, updated by the way its ends have moved. los: [instants * links]."""
+        pairs = instants.links[0].pairs
         if self._word is None:
-            self._word = counter_rng.key(rng)
-            self._position, self._path_m = position, np.zeros(links.nodes)
-        if position is not self._position:
-            self._path_m = self._path_m + np.linalg.norm(position - self._position, axis=1)
-            self._position = position
-        path_m = self._path_m[pairs.low] + self._path_m[pairs.high]
-        if self._known.number is not pairs.number:
-            self._known = self._known.joined(pairs.number, path_m, self._word)
-        slot = self._known.slot(pairs.number)
-        level, moved = self._known.level[slot], path_m - self._known.path_m[slot]
-        if moved.any():
-            reach = np.full(len(pairs), self._correlation_m[1])
-            reach[pairs.of_link[los]] = self._correlation_m[0]
-            keep = np.exp(-moved / reach)
-            fresh = counter_rng.normal(counter_rng.key(rng), pairs.number)
-            level = np.where(moved > 0, keep * level + np.sqrt(1.0 - keep**2) * fresh, level)
-            self._known.level[slot], self._known.path_m[slot] = level, path_m
+            self._word = counter_rng.key(rng_of(0))
+            self._position = instants.links[0].geometry.position_m
+            self._path_m = np.zeros(len(self._position))
+        path_m = self._moved(instants)
+        way_m = path_m[:, pairs.low] + path_m[:, pairs.high]
+        known = self._known.of(pairs.number, way_m[0], self._word)
+        before = known.level[known.slot], known.path_m[known.slot]
+        level, last_m = np.empty_like(way_m), np.concatenate([before[1][None], way_m[:-1]])
+        moved = way_m - last_m
+        moves = moved.any(axis=1)
+        if moves.any():
+            reach = np.full(way_m.size, self._correlation_m[1])
+            reach[instants.stacked.pairs.of_link[los]] = self._correlation_m[0]
+            keep = np.exp(-moved / reach.reshape(way_m.shape))
+            spread = np.sqrt(1.0 - keep**2)
+        here = before[0]
+        for place, any_moved in enumerate(moves.tolist()):
+            if any_moved:
+                fresh = counter_rng.normal(counter_rng.key(rng_of(place)), pairs.number)
+                here = np.where(moved[place] > 0, keep[place] * here + spread[place] * fresh, here)
+            level[place] = here
+        if moves.any():
+            known.level[known.slot], known.path_m[known.slot] = here, way_m[-1]
+        self._known = known
         return level
+
+    def _moved(self, instants: Instants) -> FloatArray:
+        """Way that each node has moved until every instant, `[instants, K]` m."""
+        way = np.empty((len(instants), len(self._path_m)))
+        for place, links in enumerate(instants.links):
+            position = links.geometry.position_m
+            if position is not self._position:
+                self._path_m = self._path_m + np.linalg.norm(position - self._position, axis=1)
+                self._position = position
+            way[place] = self._path_m
+        return way
 
 
 @dataclass
@@ -129,11 +158,18 @@ class _Levels:
     number: IntArray
     level: FloatArray
     path_m: FloatArray
+    asked: IntArray | None = None  # numbers that were asked about last, and where they are
+    slot: IntArray | slice = field(default_factory=lambda: slice(None))
 
-    def slot(self, number: IntArray) -> IntArray | slice:
-        return slice(None) if number is self.number else np.searchsorted(self.number, number)
+    def of(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
+        """These levels with `slot` at the pairs of these numbers; new pairs are added."""
+        if self.asked is number:
+            return self
+        levels = self._joined(number, path_m, word)
+        same = levels.number is number
+        return replace(levels, asked=number, slot=slice(None) if same else np.searchsorted(levels.number, number))
 
-    def joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
+    def _joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
         """With new pairs added; their first S depends only on the pair and the seed `word`."""
         if not len(self.number):
             return _Levels(number, counter_rng.normal(word, number), path_m.copy())

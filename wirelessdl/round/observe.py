@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.channel.csi import Csi
+from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
-from wirelessdl.links import Geometry, Links
+from wirelessdl.links import Geometry, Instants, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
@@ -103,22 +103,19 @@ class Observer:
         self._require_apart(heard, time_s)
         jammer_w = self._jammer_w(geometry, time_s)
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
-        slots: list[SlotChannel] = []
-        mean, aligned = np.zeros(0), neighbour
-        blocked: BoolArray | None = None
         frame = self._frame.in_round(round, self._rounds)
-        for slot in range(frame.all_slots):
-            when_s = time_s + to_s(frame.opens_ns(slot))
-            here = heard if slot == 0 else heard.at(self._geometry(when_s))
-            air = channel.gain(here, when_s)
-            if slot == 0:
-                mean, blocked = air.mean, self._blocked(heard, time_s, air.now, jammer_w)
-                if neighbour is not None and blocked is not None:
-                    aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
+        times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
+        instants = Instants((heard, *(heard.at(self._geometry(when_s)) for when_s in times_s[1:])), tuple(times_s))
+        air = channel.gains(instants)
+        mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, air.now[0], jammer_w)
+        if neighbour is not None and blocked is not None:
+            aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
+        slots: list[SlotChannel] = []
+        for slot, (here, gain) in enumerate(zip(instants.links, air.now)):
             key = (round,) if slot == 0 else (round, slot)
-            estimate = self._estimate(here, air.now, noise_w, self._streams.draws("radio.csi", *key))
+            estimate = self._estimate(here, gain, noise_w, key)
             self._note("radio.csi", estimate)
-            slots.append(SlotChannel(air.now, estimate, self._phase_rad(here, aligned, key)))
+            slots.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, key)))
         each = frame.slots
         payload, passes = tuple(slots[:each]), tuple(tuple(slots[n : n + each]) for n in range(each, len(slots), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes)
@@ -177,8 +174,11 @@ class Observer:
         return self._everyone, neighbour
 
     def _estimate(
-        self, links: Links, gain: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
+        self, links: Links, gain: FloatArray, noise_w: float | FloatArray, key: tuple[int, ...]
     ) -> FloatArray:
+        if type(self._parts.csi) is Perfect:
+            return gain
+        rng = self._streams.draws("radio.csi", *key)
         part = self._parts.labels["radio.csi"]
         with Guard(f"radio.csi: {part.name}", is_user_class=part.is_user_class):
             estimate = self._parts.csi.estimate(links, gain, self._radio.power_w, noise_w, rng)

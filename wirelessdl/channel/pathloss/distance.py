@@ -24,8 +24,8 @@ import numpy as np
 from annotated_types import Gt
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.channel.model import Composable
-from wirelessdl.links import Links
+from wirelessdl.channel.model import Composable, RngOf
+from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, loss_db_to_gain
 
 Positive = Annotated[float, Gt(0)]
@@ -56,6 +56,10 @@ class PathLoss(Composable):
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         return loss_db_to_gain(self.loss_db(links))
+
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+        """|h| at several instants, `[instants, links]`: a loss depends on where nodes are and on nothing else."""
+        return np.asarray(loss_db_to_gain(self.loss_db(instants.stacked))).reshape(len(instants), -1)
 
 
 class Friis(PathLoss):

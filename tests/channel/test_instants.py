@@ -1,0 +1,87 @@
+"""Several instants at once give what one instant after the other gives, bit for bit; `gain` is the slow twin."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
+from wirelessdl.channel.los import ChannelCondition
+from wirelessdl.channel.model import Chain
+from wirelessdl.channel.pathloss.distance import Friis
+from wirelessdl.channel.pathloss.standard import SidelinkUrban
+from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.links import Geometry, Instants, Links
+from wirelessdl.streams import Streams
+
+TIMES_S = (0.0, 0.01, 0.02, 0.5, 0.5, 2.0)
+
+
+def condition(spatial=False):
+    return ChannelCondition("auto", "sidelink-urban", Streams(3), spatial=spatial)
+
+
+def urban(spatial=False):
+    where = condition(spatial)
+    return [
+        ("sidelink-urban", SidelinkUrban(3.5e9, where)),
+        ("shadowing", Shadowing(where)),
+        ("rician", Rician(where, process="clarke", by_condition=True)),
+    ]
+
+
+class FromRayleigh(Rayleigh):
+    """A class of the user's that changes `gain` and nothing else."""
+
+    def gain(self, links, time_s, rng):
+        return 0.5 * super().gain(links, time_s, rng)
+
+
+MODELS = {
+    "urban": urban,
+    "urban, spatial": partial(urban, spatial=True),
+    "one way": lambda: [("rayleigh", Rayleigh(process="clarke", reciprocal=False))],
+    "block": lambda: [("rayleigh", Rayleigh()), ("nakagami", Nakagami(coherence_s=0.015)), ("rician", Rician())],
+    "static": lambda: [("friis", Friis(3.5e9)), ("uniform", Uniform())],
+    "derived": lambda: [("derived", FromRayleigh(process="clarke"))],
+}
+
+
+def moving_links(nodes=7):
+    rng = np.random.default_rng(5)
+    start = np.column_stack([rng.uniform(0, 200, (nodes, 2)), np.full(nodes, 1.5)])
+    velocity = np.column_stack([rng.normal(0, 10, (nodes, 2)), np.zeros(nodes)])
+    velocity[0] = 0.0
+    links = Links.from_mask(rng.random((nodes, nodes)) < 0.6, Geometry(start, velocity))
+    return [links.at(Geometry(start + time_s * velocity, velocity)) for time_s in TIMES_S]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_instants_together_equal_one_after_the_other(name):
+    together, alone = (Chain(MODELS[name](), Streams(1)) for _ in range(2))
+    links = moving_links()
+    for part in (slice(0, 4), slice(4, 6)):  # two frames: state goes on from one to the next
+        found = together.gains(Instants(tuple(links[part]), TIMES_S[part]))
+        expected = [alone.gain(here, time_s) for here, time_s in zip(links[part], TIMES_S[part])]
+        np.testing.assert_array_equal(found.now, [air.now for air in expected])
+        np.testing.assert_array_equal(found.mean, [air.mean for air in expected])
+    assert together.checksums == alone.checksums
+
+
+def test_many_links_are_summed_in_the_same_order_at_once():
+    """Beyond what the cache holds paths are summed in pieces, and single precision shows in which."""
+    nodes = 80
+    place = Geometry.at_rest(np.column_stack([np.random.default_rng(0).uniform(0, 99, (nodes, 2)), np.ones(nodes)]))
+    links = Links.from_mask(np.ones((nodes, nodes), bool), Geometry(place.position_m, np.ones((nodes, 3))))
+    together, alone = (Chain([("rayleigh", Rayleigh(process="clarke"))], Streams(1)) for _ in range(2))
+    found = together.gains(Instants((links, links, links), (0.0, 0.01, 0.02))).now
+    np.testing.assert_array_equal(found, [alone.gain(links, time_s).now for time_s in (0.0, 0.01, 0.02)])
+
+
+def test_stacked_links_have_the_lengths_and_numbers_of_each_instant():
+    links = moving_links()
+    stacked = Instants(tuple(links), TIMES_S).stacked
+    np.testing.assert_array_equal(stacked.distance_m, np.concatenate([here.distance_m for here in links]))
+    np.testing.assert_array_equal(stacked.growth_mps, np.concatenate([here.growth_mps for here in links]))
+    np.testing.assert_array_equal(stacked.number, np.tile(links[0].number, len(links)))
+    np.testing.assert_array_equal(stacked.pair, np.tile(links[0].pair, len(links)))
