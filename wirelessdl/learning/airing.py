@@ -9,6 +9,7 @@ is: by then it is a function of what was sent with its noise, and of receiver no
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ class Airing:
     def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
         self.nodes, self._size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
         self._rows = max(1, _NOISE_PIECE // size)
+        self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self._pass_air = Air(device, dtype), Air(device, dtype)
 
     def payload(
@@ -94,9 +96,10 @@ class Airing:
         noise = any(segment.receiver_noise for segment in segments)
         interferes = any(segment.self_interference_scale.any() for segment in segments)
         power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
-        scales = [
-            (self.column(segment.thermal_scale), self.column(segment.self_interference_scale)) for segment in segments
-        ]
+        thermal, interference = (
+            self._tensor(np.stack([getattr(segment, name) for segment in segments], axis=1))
+            for name in ("thermal_scale", "self_interference_scale")
+        )
 
         def work(worker: int, piece: int) -> None:
             nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
@@ -107,10 +110,10 @@ class Airing:
                 power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self._size)
             if noise:
                 draws[worker].fill_normal(out[part], round, purpose, nodes)
-                for segment, (thermal, interference) in zip(segments, scales):
-                    own = None if power is None else power[part]
-                    deviation = receiver_deviation(thermal[part], interference[part], own)
-                    out[part, segment.coordinates].mul_(deviation)
+                own = None if power is None else power[part]
+                deviation = receiver_deviation(thermal[part], interference[part], own)
+                for slot, segment in enumerate(segments):
+                    out[part, segment.coordinates].mul_(deviation[:, slot : slot + 1])
 
         if noise or send is not None or power is not None:
             self._workers.each(-(-self.nodes // self._rows), work)
@@ -138,4 +141,8 @@ class Airing:
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""
-        return torch.as_tensor(values).to(device=self._device, dtype=self._dtype, non_blocking=True).unsqueeze(1)
+        return self._tensor(values).unsqueeze(1)
+
+    def _tensor(self, values: FloatArray) -> Tensor:
+        """On the device; converted before it becomes a tensor, which takes a third of the time."""
+        return torch.from_numpy(values.astype(self._numbers)).to(device=self._device, non_blocking=True)

@@ -14,6 +14,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,8 @@ from torch import Tensor
 
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.data import Dataset
+
+_NORMS = 1024  # samples whose norms are worked out at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,7 @@ class Batch:
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
     nodes: whose they are
     counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
+    norm: norm of each sample's features, `[k, B]`, where it is kept
     """
 
     features: Tensor
@@ -41,6 +45,7 @@ class Batch:
     weight: Tensor | None = None
     nodes: range = range(0)
     counts: tuple[int, ...] | None = None
+    norm: Tensor | None = None
 
     def real(self, node: int) -> slice:
         """Where the real samples of a node are."""
@@ -68,7 +73,8 @@ class Batch:
         """Some of the nodes."""
         weight = None if self.weight is None else self.weight[nodes]
         counts = None if self.counts is None else self.counts[nodes]
-        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts)
+        norm = None if self.norm is None else self.norm[nodes]
+        return Batch(self.features[nodes], self.labels[nodes], weight, self.nodes[nodes], counts, norm)
 
 
 def finite_mean(mean: Tensor, values: Tensor, weight: Tensor | None) -> Tensor:
@@ -118,8 +124,11 @@ def shared_tensor(stored: NDArray[Any]) -> Tensor:
 class Store:
     """Samples on the device, as stored, and how they become numbers."""
 
-    def __init__(self, data: Dataset, device: torch.device, dtype: torch.dtype, *, bias_column: bool):
-        self.device, self.dtype, self.bias_column = device, dtype, bias_column
+    def __init__(
+        self, data: Dataset, device: torch.device, dtype: torch.dtype, *, bias_column: bool, keeps_norms: bool = False
+    ):
+        """keeps_norms: batches come with the norms of their features, worked out once for all samples."""
+        self.device, self.dtype, self.bias_column, self._keeps_norms = device, dtype, bias_column, keeps_norms
         self.shape = sample_shape(data)
         self.width = math.prod(self.shape)
         self.train_x, self.train_y = self._keep(data.train_x), self._labels(data.train_y)
@@ -150,6 +159,16 @@ class Store:
             return torch.as_tensor(spread.copy(), dtype=self.dtype, device=self.device)
 
         return per_feature(slope), per_feature(shift)
+
+    @cached_property
+    def norms(self) -> Tensor | None:
+        """Norm of the features of every sample for training, bias column included; None where they are not kept."""
+        if not self._keeps_norms:
+            return None
+        buffer, kept = Buffer(self), torch.empty(len(self.train_x), dtype=self.dtype, device=self.device)
+        for some in (slice(start, start + _NORMS) for start in range(0, len(kept), _NORMS)):
+            torch.linalg.vector_norm(buffer.normalise(self.train_x[some]), dim=1, out=kept[some])
+        return kept
 
     def normalise_(self, values: Tensor) -> None:
         """Shift and scale rows in place."""
@@ -193,11 +212,15 @@ class Buffer:
         picked = torch.index_select(store.train_x, 0, place, out=self._raw[: len(place)])
         features = self.normalise(picked)
         labels = store.train_y.index_select(0, place)
+        norm = None if store.norms is None else store.norms.index_select(0, place).view(nodes, width)
         if padding is not None:
             (features[:, :-1] if store.bias_column else features).index_fill_(0, padding, 0.0)
             labels.index_fill_(0, padding, 0)
+            if norm is not None:
+                norm.view(-1).index_fill_(0, padding, 1.0)
         shaped = features.view(nodes, width, *features.shape[1:])
-        return Batch(shaped, labels.view(nodes, width), weight, counts=None if padding is None else tuple(counts))
+        known = None if padding is None else tuple(counts)
+        return Batch(shaped, labels.view(nodes, width), weight, counts=known, norm=norm)
 
     def normalise(self, stored: Tensor) -> Tensor:
         """Stored rows as features; what is returned is overwritten by the next call."""

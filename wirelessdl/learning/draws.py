@@ -64,10 +64,10 @@ class NodeDraws:
         purpose: "noise", "thermal" or the number of a mixing pass, from 0.
         """
         index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
-        for row, node in enumerate(range(len(out)) if nodes is None else nodes):
-            key = (round * self._nodes + node) * self._purposes + index
-            self._torch.manual_seed(_scramble(self._base + key))
-            out[row].normal_(generator=self._torch)
+        first = self._base + round * self._nodes * self._purposes + index
+        for row, node in zip(out.unbind(), range(len(out)) if nodes is None else nodes):
+            self._torch.manual_seed(_scramble(first + node * self._purposes))
+            row.normal_(generator=self._torch)
 
     def fill_pair(self, out: torch.Tensor, round: int, low: int, high: int) -> None:
         """Fill `out`, one row, with the standard normal numbers that two nodes share; low < high."""

@@ -26,6 +26,7 @@ from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients.batched import ClosedForm
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
@@ -99,7 +100,9 @@ class LearningEngine:
         self._draws = [NodeDraws(streams, self.nodes, self.device, settings.passes) for _ in range(count)]
         self.draws = self._draws[0]
         bias_column = capability(learner, "bias_column")
-        self._store = Store(data, self.device, self.dtype, bias_column=bias_column)
+        clips_samples = isinstance(self.strategy, ClosedForm) and settings.clipping == "per-sample"
+        keeps_norms = clips_samples and bias_column and settings.augment == "none"
+        self._store = Store(data, self.device, self.dtype, bias_column=bias_column, keeps_norms=keeps_norms)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)

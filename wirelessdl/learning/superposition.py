@@ -73,8 +73,11 @@ class Air:
         """s = A w, added to `out`, which may hold receiver noise already."""
         for number, segment in enumerate(segments):
             part = segment.coordinates
-            whole = len(segments) == 1
-            here, heard = (out, sent) if whole else (out[:, part].contiguous(), sent[:, part].contiguous())
+            # dense products take columns of a larger matrix as they lie
+            whole = len(segments) == 1 or (segment.offsets is None and not isinstance(segment.weights, csr_array))
+            here, heard = out[:, part], sent[:, part]
+            if not whole:
+                here, heard = here.contiguous(), heard.contiguous()
             if segment.offsets is None:
                 self._add(number, "", segment.weights, segment.crosstalk, heard, here)
             else:
@@ -91,9 +94,9 @@ class Air:
         heard: Tensor,
         out: Tensor,
     ) -> None:
-        torch.addmm(out, self._weights((number, path), weights), heard, out=out)
+        out.addmm_(self._weights((number, path), weights), heard)
         if crosstalk is not None:
-            torch.addmm(out, self._weights((number, f"{path} crosstalk"), crosstalk), quadrature(heard), out=out)
+            out.addmm_(self._weights((number, f"{path} crosstalk"), crosstalk), quadrature(heard))
 
     def _add_under_offsets(
         self, number: int, segment: Segment, offsets: SymbolOffsets, sent: Tensor, out: Tensor
@@ -155,6 +158,8 @@ def receiver_deviation(thermal: Tensor, interference: Tensor, power: Tensor | No
 def project_(x: Tensor, radius: float) -> Tensor:
     """Each row onto the ball of a radius about 0, in place."""
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    if norm.device.type == "cpu" and bool((norm <= radius).all()):  # nothing to do, where asking is free
+        return x
     return x.mul_(clip_factor(norm, radius))
 
 

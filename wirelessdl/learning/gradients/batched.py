@@ -38,7 +38,7 @@ class ClosedForm:
         job = self._job
         nonfinite = x.new_empty(len(x))
         _, loss = job.learner.gradient(
-            x, batch.features, batch.labels, job.clipping, job.clip_norm, batch.weight, out, nonfinite
+            x, batch.features, batch.labels, job.clipping, job.clip_norm, batch.weight, out, nonfinite, batch.norm
         )
         return loss, nonfinite
 

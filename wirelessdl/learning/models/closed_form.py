@@ -56,10 +56,12 @@ class ClosedForm(Learner, Protocol):
         weight: Tensor | None = None,
         out: Tensor | None = None,
         nonfinite: Tensor | None = None,
+        feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`.
 
         nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
+        feature_norm: `[K, B]` norm of every sample's features, where it is known
         """
         ...
 
@@ -87,11 +89,12 @@ class Softmax:
         weight: Tensor | None = None,
         out: Tensor | None = None,
         nonfinite: Tensor | None = None,
+        feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         weights = x.view(len(x), *self.shapes[0])
         error, loss = _softmax_error(torch.bmm(weights, features.mT), labels, weight)
         if clipping == "per-sample":
-            norm = product_norm(torch.linalg.vector_norm(error, dim=1), torch.linalg.vector_norm(features, dim=2))
+            norm = product_norm(torch.linalg.vector_norm(error, dim=1), norms_of(features, feature_norm))
             error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(1))
             bad = not_finite(norm)
             if may_hold(bad):
@@ -153,6 +156,7 @@ class Mlp:
         weight: Tensor | None = None,
         out: Tensor | None = None,
         nonfinite: Tensor | None = None,
+        feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         layers = self.layers(x)
         inputs = [features.mT]
@@ -164,7 +168,7 @@ class Mlp:
             errors.append(self._back(torch.bmm(layer[:, :, :-1].mT, errors[-1]), after[:, :-1]))
         errors.reverse()
         if clipping == "per-sample":
-            given_norms = [torch.linalg.vector_norm(features, dim=2).square_(), *map(_square_norm, inputs[1:])]
+            given_norms = [norms_of(features, feature_norm).square(), *map(_square_norm, inputs[1:])]
             squares = [product_norm(_square_norm(error), norm) for error, norm in zip(errors, given_norms)]
             norm = torch.stack(squares).sum(dim=0).sqrt_()
             factor = _sample_factor(norm, clip_norm, weight).unsqueeze(1)
@@ -234,6 +238,11 @@ def _softmax_error(scores: Tensor, labels: Tensor, weight: Tensor | None) -> tup
     error = log_p.exp_()
     error.scatter_(1, chosen, -1.0, reduce="add")
     return error, Batch(scores, labels, weight).mean(losses)
+
+
+def norms_of(features: Tensor, known: Tensor | None) -> Tensor:
+    """Norm of every sample's features, `[k, B]`: known from the start, or worked out."""
+    return torch.linalg.vector_norm(features, dim=2) if known is None else known
 
 
 def _square_norm(values: Tensor) -> Tensor:

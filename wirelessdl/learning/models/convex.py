@@ -19,7 +19,7 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.batch import finite_mean
 from wirelessdl.learning.clipping import Clipping, clear_, clip_factor, clip_rows_, may_hold, not_finite, product_norm
-from wirelessdl.learning.models.closed_form import Softmax, counted
+from wirelessdl.learning.models.closed_form import Softmax, counted, norms_of
 
 Penalty = Annotated[float, Gt(0)]
 
@@ -58,6 +58,7 @@ class Ridge:
         weight: Tensor | None = None,
         out: Tensor | None = None,
         nonfinite: Tensor | None = None,
+        feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         error = torch.bmm(features, x.unsqueeze(2)).squeeze(2).sub_(labels)
         each = torch.full_like(error, 1.0 / error.shape[1]) if weight is None else weight
@@ -65,7 +66,7 @@ class Ridge:
         loss = finite_mean((error.square() * each).sum(dim=1) / (2.0 * total), 0.5 * error.square(), each)
         loss = loss + self._penalised(x)
         if clipping == "per-sample":
-            norm = product_norm(error.abs(), torch.linalg.vector_norm(features, dim=2))
+            norm = product_norm(error.abs(), norms_of(features, feature_norm))
             bad = not_finite(norm)
             error = error * clip_factor(norm, clip_norm)
             if may_hold(bad):
@@ -129,8 +130,11 @@ class Logistic:
         weight: Tensor | None = None,
         out: Tensor | None = None,
         nonfinite: Tensor | None = None,
+        feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        gradient, loss = self._softmax.gradient(x, features, labels, clipping, clip_norm, weight, out, nonfinite)
+        gradient, loss = self._softmax.gradient(
+            x, features, labels, clipping, clip_norm, weight, out, nonfinite, feature_norm
+        )
         return gradient.add_(x, alpha=self.penalty), loss + 0.5 * self.penalty * x.square().sum(dim=1)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
