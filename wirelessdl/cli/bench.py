@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -16,25 +16,43 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 @click.option(
     "--suite",
     default="survival",
-    help="channel, network, engine, noise, power, privacy, report, study, survival or time; see docs/performance.md.",
+    help="channel, network, engine, limit, noise, power, privacy, report, study, survival or time; "
+    "see docs/performance.md.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result.")
-def command(suite: str, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result and append it to the history.")
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path),
+    default=Path("outputs") / "bench.jsonl",
+    show_default=True,
+    help="File that --json appends to.",
+)
+@click.option(
+    "--compare",
+    "old",
+    type=click.Path(path_type=Path),
+    help="A history: print how each ratio changed since its last entry there.",
+)
+def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
     """Measure performance ratios and compare them with targets. Takes minutes; needs an otherwise idle machine."""
+    from wirelessdl.bench.history import append, change, line, read
     from wirelessdl.bench.suites import SUITES, run_suite
     from wirelessdl.errors import WirelessdlError, nearest
-    from wirelessdl.trace.files import plain
 
     if suite not in SUITES:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
+    before = None if old is None else read(old)
     console = Console(highlight=False, stderr=as_json)
     table = Table(box=None, pad_edge=False)
-    for name in ("what", "ours", "other", "ratio", "target", ""):
-        table.add_column(name, justify="left" if name in ("what", "target", "") else "right")
+    for name in ("what", "ours", "other", "ratio", "target", "", *(() if before is None else ("before", "change"))):
+        table.add_column(name, justify="right" if name in ("ours", "other", "ratio", "before") else "left")
     with console.status("measuring"):
         for result in run_suite(suite):
             if as_json:
-                click.echo(json.dumps(plain(asdict(result))))
+                measured = line(suite, result)
+                append(history, measured)
+                click.echo(json.dumps(measured))
+            since = None if before is None else change(before.get((suite, result.name)), result)
             table.add_row(
                 result.name,
                 _number(result.ours, result.unit),
@@ -42,8 +60,9 @@ def command(suite: str, as_json: bool) -> None:
                 "" if math.isnan(result.ratio) else f"{result.ratio:.3f} ({1 / result.ratio:.3g}x the speed)",
                 result.target,
                 _VERDICTS[result.met] if result.met is not None else f"[yellow]{escape(result.note)}[/]",
+                *(() if since is None else ("" if math.isnan(since.before) else f"{since.before:.3f}", since.words)),
             )
-    if not as_json:
+    if not as_json or before is not None:
         console.print(table)
 
 

@@ -29,7 +29,7 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
         "threads": threads,
         "strategy": strategy,
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
-        "git": _git(),
+        "git": git_commit(),
         "command": sys.argv,
         "user_files": user_files,
         "folder": str(Path(folder).resolve()) if folder else "",
@@ -54,7 +54,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _git() -> str | None:
+def git_commit() -> str | None:
     """Commit of the checkout wirelessdl runs from, with '+' when it has changes."""
     root = Path(wirelessdl.__file__).resolve().parent.parent
     if not (root / ".git").exists():
