@@ -28,17 +28,18 @@ def link_mu(
 ) -> FloatArray:
     """mu, sensitivity over noise deviation, of every link, `[links]`; inf where nothing masks it.
 
-    gain: [links] |h|. model_w: [K] alpha_j P_j, W. noise_w: [K] beta_j P_j sigma_j^2, W. step_sensitivity: [K] how far
-    one sample can move x_j, sens gamma_j mult_j; 0 where x_j holds no gradient. thermal_w: receiver noise that counts
-    as masking, W. masks_others: [links] share of a sender's noise that masks other senders, by default all of it; its
-    own signal goes the same way as its noise, which masks it in full.
+    gain: [links] |h|, or [slots, links] for as many rows of mu. model_w: [K] alpha_j P_j, W. noise_w: [K] beta_j P_j
+    sigma_j^2, W. step_sensitivity: [K] how far one sample can move x_j, sens gamma_j mult_j; 0 where x_j holds no
+    gradient. thermal_w: receiver noise that counts as masking, W. masks_others: [links] share of a sender's noise that
+    masks other senders, by default all of it; its own signal goes the same way as its noise, which masks it in full.
     """
     shift = step_sensitivity[links.tx] * gain * np.sqrt(model_w[links.tx])
     heard_w = gain**2 * noise_w[links.tx]
     if masks_others is None:
-        masking = (links.sum_per_receiver(heard_w) + thermal_w)[links.rx]
+        masking = (links.sum_per_receiver(heard_w) + thermal_w)[..., links.rx]
     else:
-        masking = (links.sum_per_receiver(masks_others * heard_w) + thermal_w)[links.rx] + (1 - masks_others) * heard_w
+        others = (links.sum_per_receiver(masks_others * heard_w) + thermal_w)[..., links.rx]
+        masking = others + (1 - masks_others) * heard_w
     with np.errstate(divide="ignore", invalid="ignore"):
         mu = shift / np.sqrt(masking)
     return np.where(shift == 0.0, 0.0, mu)

@@ -45,7 +45,7 @@ class Pairs:
 
 
 # what depends on the links only, not on where the nodes are
-_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component", "_repeats")
+_TIMELESS = ("number", "reverse_number", "pair", "pairs", "degree", "component", "_repeats", "_receivers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +172,19 @@ class Links:
         return np.asarray(matrix[self.rx, self.tx], dtype=np.float64)
 
     def sum_per_receiver(self, values: FloatArray) -> FloatArray:
-        """Sum over the senders each node hears, `[K]`."""
-        return np.bincount(self.rx, weights=values, minlength=self.nodes).astype(np.float64, copy=False)
+        """Sum over the senders each node hears, `[K]`; of several slots `[slots, links]`, `[slots, K]`."""
+        if values.ndim == 1:
+            return np.bincount(self.rx, weights=values, minlength=self.nodes).astype(np.float64, copy=False)
+        slots = len(values)
+        if slots not in self._receivers:
+            self._receivers[slots] = (self.rx + self.nodes * np.arange(slots)[:, None]).reshape(-1)
+        total = np.bincount(self._receivers[slots], weights=values.reshape(-1), minlength=slots * self.nodes)
+        return total.astype(np.float64, copy=False).reshape(slots, self.nodes)
+
+    @cached_property
+    def _receivers(self) -> dict[int, IntArray]:
+        """By number of slots: the receiver of every link, counted on from slot to slot."""
+        return {}
 
     @cached_property
     def _repeats(self) -> "dict[int, tuple[IntArray, IntArray, Pairs, IntArray]]":

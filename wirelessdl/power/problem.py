@@ -100,7 +100,7 @@ class PowerProblem:
     def masking(self, noise_w: FloatArray) -> FloatArray:
         """Noise power at each receiver, `[N, K]` W. noise_w: [K] noise power that each sender radiates."""
         heard = self.gains**2 * noise_w[self.audible.tx]
-        return np.stack([self.audible.sum_per_receiver(row) for row in heard])
+        return self.audible.sum_per_receiver(heard)
 
     @cached_property
     def _most_masking(self) -> FloatArray:
@@ -123,7 +123,7 @@ class PowerProblem:
         """Left-hand side of every scaled constraint, `[N, audible links]`; the target holds where it is at most 1."""
         own, share = self.rows(theta)
         sent = alpha[self.audible.tx]
-        heard = np.stack([self.audible.sum_per_receiver(row * sent) for row in share])
+        heard = self.audible.sum_per_receiver(share * sent)
         return own * sent + heard[:, self.audible.rx]
 
     def mu(self, alpha: FloatArray, power_w: FloatArray, theta: float) -> FloatArray:
@@ -133,7 +133,7 @@ class PowerProblem:
             tx, heard = self.audible.tx, self.gains**2
             return own_mu(heard * model_w[tx], heard * noise_w[tx] + self.thermal_w, step[tx])
         parts = {"model_w": model_w, "noise_w": noise_w, "step_sensitivity": step}
-        return np.stack([link_mu(self.audible, gain, thermal_w=self.thermal_w, **parts) for gain in self.gains])
+        return link_mu(self.audible, self.gains, thermal_w=self.thermal_w, **parts)
 
     def mixing(self, alpha: FloatArray, power_w: FloatArray) -> Mixing:
         """Mixing weights of this split of power. alpha, power_w: [K]."""

@@ -100,10 +100,10 @@ class Releases:
             for name, share in (("own", plan.own_share), ("coalition", plan.coalition_share))
         }
         printed = terms.sensitivity * gamma * plan.theta
-        on_links = [
-            self._on_links(channel, slot.gain, model_w, noise_w, shift if terms.hardened else printed)
-            for slot in (channel.slots if terms.counts_links else ())
-        ] or [np.full(len(channel.heard), np.nan)]
+        on_links = np.full((1, len(channel.heard)), np.nan)
+        if terms.counts_links:
+            gains = np.stack([slot.gain for slot in channel.slots])
+            on_links = self._on_links(channel, gains, model_w, noise_w, shift if terms.hardened else printed)
         return FrameRelease(
             round=round,
             on_air=on_air,
@@ -125,6 +125,7 @@ class Releases:
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
+        """mu of every link in every slot, `[slots, links]`. gain: likewise."""
         thermal_w, offsets = self._terms.credited_thermal_w, self._terms.offsets
         if self._terms.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx

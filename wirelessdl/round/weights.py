@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing, balanced_air, metropolis, mix, uniform_air
+from wirelessdl.mixing import Mixing, balanced_air, balanced_air_slots, metropolis, mix_slots, uniform_air
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
@@ -53,6 +53,8 @@ class FrameWeights:
 
     @cached_property
     def actual(self) -> Mixing:
+        if all(slot.actual is slot.known for slot in self.slots):
+            return self.known
         return _mean([slot.actual for slot in self.slots])
 
     @property
@@ -94,35 +96,41 @@ class Weigher:
         )
         if self._last is not None and _same(basis, self._last[0]):
             return self._last[1]
+        known = self._known(channel, plan, amplitude, listening)
         weights = FrameWeights(
-            tuple(self._slot(channel, slot, plan, amplitude, listening, turn) for slot in channel.slots)
+            tuple(self._slot(channel, slot, mixing, amplitude, turn) for slot, mixing in zip(channel.slots, known))
         )
         self._last = (basis, weights)
         return weights
 
+    def _known(
+        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+    ) -> tuple[Mixing, ...]:
+        """Weights of every slot as receivers know them, on the graph's links."""
+        links, slots = channel.links, channel.slots
+        if self._orthogonal:
+            return tuple(metropolis(links, channel.of_links(s.gain_est), amplitude, listening) for s in slots)
+        gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
+        if plan.balance != "receiver":
+            air = uniform_air(links)
+        elif self._from_block:
+            air = balanced_air_slots(links, gain_est, amplitude)
+        else:
+            air = balanced_air(links, channel.mean_gain, amplitude)
+        air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
+        return mix_slots(links, gain_est, amplitude, air=air)
+
     def _slot(
-        self,
-        channel: FrameChannel,
-        slot: SlotChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        listening: BoolArray,
-        turn: IntArray,
+        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
     ) -> SlotWeights:
         links, heard = channel.links, channel.heard
-        gain_est = channel.of_links(slot.gain_est)
-        perfect = slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None
-        if self._orthogonal:
-            known = metropolis(links, gain_est, amplitude, listening)
-            reaching = known.link if perfect else _one_at_a_time(known, gain_est, amplitude, turn, heard, slot.gain)
-        else:
-            air = uniform_air(links)
-            if plan.balance == "receiver":
-                air = balanced_air(links, gain_est if self._from_block else channel.mean_gain, amplitude)
-            known = mix(links, gain_est, amplitude, air=np.where(listening, 1.0, air))
-            reaching = known.link if perfect else known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
-        if perfect:
+        if slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None:
             return SlotWeights(known, known, None)
+        if self._orthogonal:
+            gain_est = channel.of_links(slot.gain_est)
+            reaching = _one_at_a_time(known, gain_est, amplitude, turn, heard, slot.gain)
+        else:
+            reaching = known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
         if self._offsets is not None:
             return _under_offsets(known, heard, reaching, slot.phase_rad, self._offsets)
         if slot.phase_rad is None:
