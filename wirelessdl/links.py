@@ -91,6 +91,12 @@ class Links:
         moved.__dict__.update({name: self.__dict__[name] for name in _TIMELESS if name in self.__dict__})
         return moved
 
+    def settled(self) -> "Links":
+        """The same links, with all that does not depend on places worked out: `at` then takes it along."""
+        for name in _TIMELESS:
+            getattr(self, name)
+        return self
+
     def where(self, keep: BoolArray) -> "Links":
         """Only the links where `keep`, `[links]`, is true."""
         return Links(self.rx[keep], self.tx[keep], self.geometry)

@@ -107,7 +107,7 @@ def _dense(links: Links, link: FloatArray) -> FloatArray:
 
 def balanced_air_slots(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
     """`balanced_air` of several slots at once, `[slots, K]`: gain `[slots, links]`; the same numbers as one by one."""
-    if links.nodes == 1 or links.nodes > _LARGE or links.degree.min(initial=0) == 0 or links.component.max() > 0:
+    if links.nodes == 1 or links.nodes > _LARGE or not links.degree.all() or links.component.max() > 0:
         return np.stack([balanced_air(links, row, amplitude) for row in gain])
     first = np.concatenate([[0], np.cumsum(links.degree)[:-1]])
     loudest = np.maximum.reduceat(gain, first, axis=1)

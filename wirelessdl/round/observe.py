@@ -72,12 +72,12 @@ class Observer:
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
         self._rounds = rounds
         self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
-        links = surroundings.links
+        links = surroundings.links.settled()
         self._nodes = links.nodes
         self._follows = capability(surroundings.topology, "follows_motion")
         self._everyone = links
         if radio.physical:
-            self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry)
+            self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).settled()
         self._last_geometry: Geometry | None = None
         self._links = links
         self._apart: Links | None = None  # links whose ends were last found apart
