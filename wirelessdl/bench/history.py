@@ -55,7 +55,7 @@ def read(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     try:
         text = read_regular(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not text"
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
         raise WirelessdlError(f"--compare is {shown(path)}; cannot be read: {reason}") from None
     return {(entry["suite"], entry["name"]): entry for entry in _entries(path, text)}
 

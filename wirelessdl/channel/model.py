@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 from zlib import crc32
 
 import numpy as np
@@ -37,6 +37,13 @@ class ChannelModel(Protocol):
 
 # the stream of each instant, by its place in the row; made when it is asked for
 RngOf: TypeAlias = Callable[[int], np.random.Generator]
+
+
+@runtime_checkable
+class TakesInstants(Protocol):
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+        """|h| at several instants, `[instants, links]`, as `gain` at one after the other; None: ask `gain`."""
+        ...
 
 
 class Composable:
@@ -112,7 +119,7 @@ class Named:
     def gains(self) -> Callable[[Instants, RngOf], FloatArray | None] | None:
         """Of built-in models: several instants at once, None where they cannot. Never of a class derived from one."""
         built_in = type(self.model).__module__.startswith("wirelessdl.")
-        return getattr(self.model, "gains", None) if built_in else None
+        return self.model.gains if built_in and isinstance(self.model, TakesInstants) else None
 
     @cached_property
     def guard(self) -> Guard:
@@ -180,7 +187,9 @@ class Chain:
             with named.guard:
                 found = named.gains(instants, rng)
             if found is not None:
-                for row, links in zip(found, instants.links) if not (found < np.inf).all() or found.min() < 0 else ():
+                for row, links in (
+                    zip(found, instants.links) if not (found < np.inf).all() or found.min(initial=0.0) < 0 else ()
+                ):
                     _checked(named, row, links)
                 return found
         rows = []
