@@ -56,7 +56,7 @@ def command(
     """
     from wirelessdl.cli.reproduce_output import write_outputs
     from wirelessdl.cli.sweep_progress import shown_progress
-    from wirelessdl.study.reproduce import PAPER, reproductions, require_same, run_in
+    from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
 
@@ -67,14 +67,17 @@ def command(
     for one in wanted:  # all that can be refused is refused before anything runs
         if is_study(folder / one.name):
             require_same(folder / one.name, one.plan)
-    options = Options(jobs, threads=1, device=device, force=force)
-    most = max(len(one.plan) for one in wanted)
+    options = Options(jobs, threads=THREADS, device=device, force=force)
     failed = 0
-    with stopper_installed() as stop, options.open(most, 1) as cluster:
+    with stopper_installed() as stop, Runner(options, max(len(one.plan) for one in wanted), stop.asked) as runner:
         for one in wanted:
-            with shown_progress(console, as_json=False) as listener:
-                result = run_in(folder / one.name, one.plan, cluster, listener, stop.asked, force=force)
-            if result.stopped:
+            try:
+                with shown_progress(console, as_json=False) as listener:
+                    result = runner.run(folder / one.name, one.plan, listener)
+                stopped = result.stopped
+            except KeyboardInterrupt:  # while cells were checked
+                stopped = True
+            if stopped:
                 again = shlex.join(["wirelessdl", *sys.argv[1:]])
                 click.echo(f"stopped; what is finished is kept, go on with: {again}", err=True)
                 sys.exit(128 + (stop.signal or 2))

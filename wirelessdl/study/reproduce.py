@@ -9,18 +9,20 @@ one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from wirelessdl.errors import StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.engine import Listener, Result, resume_study, start_study
+from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
 from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
 from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
+from wirelessdl.study.sweep import Options
 from wirelessdl.trace.study_index import MANIFEST
 
 # what `all` stands for
@@ -96,15 +98,35 @@ def _changed(spec: StudySpec, change: VariantTable, title: str) -> StudySpec:
     )
 
 
-def run_in(
-    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
-) -> Result:
-    """Start the study in a folder, or go on with it where it is there already."""
-    if not (folder / MANIFEST).is_file():
-        return start_study(folder, plan, cluster, listener, should_stop)
-    manifest = require_same(folder, plan)
-    refuse_changes(folder, plan, manifest, force=force)
-    return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=force)
+class Runner:
+    """Runs studies one after another on one set of workers, which are started when the first of them needs some."""
+
+    def __init__(self, options: Options, most: int, should_stop: Callable[[], bool] = never):
+        self._options, self._most, self._should_stop = options, most, should_stop
+        self._stack = ExitStack()
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def run(self, folder: Path, plan: Plan, listener: Listener) -> Result:
+        """Start the study in a folder, or go on with it where it is there already."""
+        if not (folder / MANIFEST).is_file():
+            return start_study(folder, plan, self._workers(), listener, self._should_stop)
+        manifest = require_same(folder, plan)
+        if not unfinished(folder, plan):
+            return settle_study(folder, plan)
+        force = self._options.force
+        refuse_changes(folder, plan, manifest, force=force)
+        return resume_study(folder, plan, manifest, self._workers(), listener, self._should_stop, force=force)
+
+    def _workers(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._stack.enter_context(self._options.open(self._most, THREADS))
+        return self._cluster
 
 
 def require_same(folder: Path, plan: Plan) -> dict[str, Any]:

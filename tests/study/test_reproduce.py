@@ -1,0 +1,182 @@
+"""Studies with protocols, scales and figures: what they plan, what they write, and that it comes out the same."""
+
+import math
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import command_line
+from in_process import in_process, write_quick
+
+from wirelessdl.errors import StudyError
+from wirelessdl.study import cluster as cluster_module
+from wirelessdl.study import sweep
+from wirelessdl.study.reproduce import PAPER, Runner, bundled_studies, reproductions
+from wirelessdl.study.sweep import Options
+
+STUDY = """
+[study]
+scenario = "tiny.toml"
+seeds = 3
+differences = ["local", "half"]
+
+[[study.cells]]
+name = "one"
+[[study.cells]]
+name = "half"
+set = { "privacy.epsilon_max" = 0.5 }
+
+[study.protocols.hardened]
+[study.protocols.paper]
+set = { "privacy.protocol" = "paper", "privacy.clipping" = "batch", "power.balance" = false }
+
+[study.scales.smoke]
+seeds = 2
+set = { "scenario.rounds" = 3 }
+
+[[study.figures]]
+name = "tradeoff"
+x = "epsilon"
+protocols = ["hardened"]
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cluster():
+    """All studies of this file share one cluster within this process."""
+    with in_process() as cluster, pytest.MonkeyPatch.context() as patch:
+
+        class Opened:
+            def __init__(self, **asked):
+                pass
+
+            def __enter__(self):
+                return cluster.renewed()
+
+            def __exit__(self, *_):
+                pass
+
+        patch.setattr(sweep, "open_cluster", Opened)
+        patch.setattr(cluster_module, "_POLL_S", 0.02)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A study of one's own, reproduced; in it, what the command line said."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    write_quick(folder)
+    (folder / "mine.toml").write_text(STUDY)
+    with chdir(folder):
+        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    return folder
+
+
+def csvs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.csv"))}
+
+
+def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protocol(folder):
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert {"mine-hardened", "mine-paper", "mine-hardened.csv", "mine-paper-differences.csv"} <= names
+    assert "mine-hardened-tradeoff.pdf" in names
+    assert "mine-paper-tradeoff.pdf" not in names
+    means = pd.read_csv(folder / "out" / "mine-hardened.csv")
+    assert set(means["n"]) == {2}
+    index = pd.read_parquet(folder / "out" / "mine-hardened" / "index.parquet")
+    for row in means.itertuples():
+        values = index[index["cell"] == row.cell]["accuracy_mean"]
+        assert row.accuracy_mean == pytest.approx(values.mean(), rel=1e-9)
+        half = 12.706204736 * values.std(ddof=1) / math.sqrt(2)  # Student's t, one degree of freedom
+        assert row.accuracy_mean_high - row.accuracy_mean == pytest.approx(half, rel=1e-6, abs=1e-9)
+    differences = pd.read_csv(folder / "out" / "mine-hardened-differences.csv")
+    assert {name.partition(",")[0] for name in differences["reference"]} == {"local", "half"}
+    assert np.allclose(differences["difference"], differences["mean"] - differences["reference_mean"], atol=1e-9)
+
+
+def test_repeated_elsewhere_every_csv_has_the_same_bytes(folder):
+    with chdir(folder):
+        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "again", "--jobs", "1")
+    assert said.code == 0, said.err
+    assert csvs(folder / "again") == csvs(folder / "out")
+
+
+def test_interrupted_and_resumed_every_csv_has_the_same_bytes(folder):
+    with chdir(folder):
+        one = reproductions("mine.toml", "smoke", "hardened")[0]
+        study = folder / "cut" / one.name
+        with Runner(Options(jobs=1, threads=1), 1, lambda: any(study.rglob("summary.json"))) as runner:
+            result = runner.run(study, one.plan, sweep.Listener())
+        assert result.stopped
+        assert result.counts["finished"] < len(one.plan)
+        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "cut")
+    assert said.code == 0, said.err
+    assert csvs(folder / "cut") == csvs(folder / "out")
+
+
+def test_called_again_nothing_runs_and_another_study_is_refused(folder):
+    with chdir(folder):
+        before = {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("summary.json")}
+        assert command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "out").code == 0
+        assert before == {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("summary.json")}
+        refused = command_line("reproduce", "mine.toml", "--scale", "smoke", "--seeds", "1", "--out", "out")
+    assert refused.code == 2
+    assert "holds a study with other seeds; choose another --out" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("seeds = 2", 'grid = { "network.nodes" = [3] }'), "network.nodes is no key of its grid"),
+        (("seeds = 2", 'only = ["ones"]'), "only names ones, no cell of it; did you mean one?"),
+        (("[study.scales.smoke]", "[study.scales.tiny]"), "study.scales.tiny"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_in_one_line(tmp_path, change, complaint):
+    write_quick(tmp_path)
+    (tmp_path / "mine.toml").write_text(STUDY.replace(*change))
+    with pytest.raises(StudyError) as caught:
+        reproductions(str(tmp_path / "mine.toml"), "smoke")
+    assert complaint in str(caught.value)
+
+
+def test_scales_and_protocols_that_a_file_has_not_are_refused(tmp_path):
+    write_quick(tmp_path)
+    (tmp_path / "mine.toml").write_text(STUDY.replace("protocols.paper", "protocols.other"))
+    with pytest.raises(StudyError, match=r"no table \[study.scales.paper\]"):
+        reproductions(str(tmp_path / "mine.toml"), "paper")
+    with pytest.raises(StudyError, match="--protocol is paper; mine has hardened, other"):
+        reproductions(str(tmp_path / "mine.toml"), "smoke", "paper")
+    with pytest.raises(StudyError, match="fig44: no figure or study file of this name; did you mean fig4"):
+        reproductions("fig44", "smoke")
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
+    small, usual = (reproductions(name, scale) for scale in ("smoke", "cpu"))
+    assert name in bundled_studies()
+    for one in small:
+        assert len(one.plan.seeds) == 1
+        rounds = [one.plan.scenario(cell, 1, 1).scenario.rounds for cell in one.plan.cells]
+        assert max(rounds) <= 20
+        assert {one.plan.scenario(cell, 1, 1).network.nodes for cell in one.plan.cells} == {4}
+    if name in ("fig2", "fig3"):
+        assert [len(one.plan.seeds) for one in usual] == [8, 8]
+    if name.startswith("fig"):
+        assert [one.name for one in usual] == [f"{name}-paper", f"{name}-hardened"]
+        assert len(reproductions(name, "paper", "paper")) == 1
+    if name not in ("theorem1", "theorem2", "bias"):  # figures of accuracy
+        assert all(any(cell.baseline == "local" for cell in one.plan.cells) for one in (*small, *usual))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAPER)
+def test_every_figure_of_the_paper_runs_small(name, tmp_path):
+    with chdir(tmp_path):
+        said = command_line("reproduce", name, "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    assert list((tmp_path / "out").glob("*.csv"))
+    assert list((tmp_path / "out").glob("*.pdf"))
