@@ -67,26 +67,25 @@ def slot_tests(run: Run, round: int, seed: int) -> list[dict[str, Any]]:
     step = nodes["sent_learning_rate"].to_numpy(float) * nodes["sent_multiplier"].to_numpy(float)
     shift = clients["sensitivity"].to_numpy(float) * step * np.sqrt(alpha * power)
     found = []
-    for receiver, heard in links.groupby("rx", sort=True):
-        gain = dict(zip(heard["tx"], heard["gain"]))
-        rng = np.random.default_rng([seed, round, int(receiver)])
-        noise = [sum(g * math.sqrt(beta[k] * power[k]) * sigma * rng.standard_normal(_DRAWS) for k, g in gain.items())]
-        noise += [sum(g * math.sqrt(beta[k] * power[k]) * sigma * rng.standard_normal(_DRAWS) for k, g in gain.items())]
-        for row in heard.itertuples():
-            moved = row.gain * shift[row.tx]
-            hits = float(np.mean(noise[0] + moved > moved / 2))
-            alarms = float(np.mean(noise[1] > moved / 2))
+    amplitude = np.sqrt(beta * power) * sigma
+    for receiver in sorted({int(rx) for rx in links["rx"]}):
+        heard = links[links["rx"] == receiver]
+        senders, gain = heard["tx"].to_numpy(int), heard["gain"].to_numpy(float)
+        rng = np.random.default_rng([seed, round, receiver])
+        noise = [(gain * amplitude[senders]) @ rng.standard_normal((len(senders), _DRAWS)) for _ in range(2)]
+        masking = float(np.linalg.norm(gain * amplitude[senders]))
+        for sender, h, claimed in zip(senders.tolist(), gain.tolist(), heard["epsilon"].to_numpy(float).tolist()):
+            moved = h * float(shift[sender])
+            hits, alarms = float(np.mean(noise[0] + moved > moved / 2)), float(np.mean(noise[1] > moved / 2))
             error = 1.96 * math.sqrt(sum(p * (1 - p) / norm.pdf(norm.ppf(p)) ** 2 for p in (hits, alarms)) / _DRAWS)
             mu = float(norm.ppf(hits) - norm.ppf(alarms))
-            masking = math.sqrt(sum((g * math.sqrt(beta[k] * power[k]) * sigma) ** 2 for k, g in gain.items()))
-            exact = moved / masking
             found.append(
                 {
-                    "tx": int(row.tx),
-                    "rx": int(receiver),
-                    "formula": exact * math.sqrt(2 * math.log(1.25 / delta)),
-                    "exact": float(analytic_epsilon(exact, delta)),
-                    "claimed": float(row.epsilon),
+                    "tx": sender,
+                    "rx": receiver,
+                    "claimed": claimed,
+                    "formula": moved / masking * math.sqrt(2 * math.log(1.25 / delta)),
+                    "exact": float(analytic_epsilon(moved / masking, delta)),
                     "test": float(analytic_epsilon(mu, delta)),
                     "test_low": float(analytic_epsilon(max(mu - error, 0.0), delta)),
                     "test_high": float(analytic_epsilon(mu + error, delta)),

@@ -18,7 +18,7 @@ def ridge_minima(scenario: Scenario, weights: FloatArray) -> FloatArray:
     if scenario.learning.model.name != "ridge":
         raise ScenarioError(f'{scenario.origin}: learning.model is not "ridge"; closed-form minima are known for it')
     world = build(scenario, device="cpu")
-    data, penalty = world.data, float(world.learning.learner.penalty)  # type: ignore[attr-defined]
+    data, penalty = world.data, float(world.learning.learner.penalty)
     matrices, vectors = [], []
     for client in world.client_indices:
         a = np.hstack([data.normalised(data.train_x[client]), np.ones((len(client), 1))]).astype(float)

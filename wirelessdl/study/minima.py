@@ -5,7 +5,7 @@ models are those of round T. Distance: root mean square over nodes of |x_i - min
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,11 @@ def minima_table(folder: Path, plan: Plan) -> "pd.DataFrame":
     import pandas as pd
 
     study, rows = open_study(folder), []
+    finished = set(study.finished["path"])
     for cell in plan.cells:
         found = []
         for planned in plan.planned():
-            if planned.cell != cell.cell:
+            if planned.cell != cell.cell or planned.path not in finished:
                 continue
             run = study.run(planned.path)
             last = int(run.rounds["round"].iloc[-1])
@@ -43,7 +44,11 @@ def minima_table(folder: Path, plan: Plan) -> "pd.DataFrame":
             models = checkpoint.arrays["x"]
             away = [float(np.sqrt(np.mean(np.sum((models - place) ** 2, axis=1)))) for place in (optimum, biased)]
             found.append((*away, float(np.linalg.norm(optimum - biased))))
-        row = {"cell": cell.cell, "name": cell.name, "rounds": plan.scenario(cell, 0, 1).scenario.rounds}
+        row: dict[str, Any] = {
+            "cell": cell.cell,
+            "name": cell.name,
+            "rounds": plan.scenario(cell, 0, 1).scenario.rounds,
+        }
         for number, what in enumerate(("to_optimum", "to_weighted", "apart")):
             mean, low, high, n = mean_interval([one[number] for one in found])
             row |= {what: mean, f"{what}_low": low, f"{what}_high": high, "n": n}

@@ -23,7 +23,7 @@ from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
 from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
 from wirelessdl.study.sweep import Options
-from wirelessdl.trace.study_index import MANIFEST
+from wirelessdl.trace.study import is_study
 
 # what `all` stands for
 PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2", "bias", "ablation", "others")
@@ -114,7 +114,7 @@ class Runner:
 
     def run(self, folder: Path, plan: Plan, listener: Listener) -> Result:
         """Start the study in a folder, or go on with it where it is there already."""
-        if not (folder / MANIFEST).is_file():
+        if not is_study(folder):
             return start_study(folder, plan, self._workers(), listener, self._should_stop)
         manifest = require_same(folder, plan)
         if not unfinished(folder, plan):
