@@ -8,6 +8,8 @@ Beyond the final figures of runs, from their traces:
                        rho sqrt(m sum_k pi_k^2 beta_k / alpha_k) / (C sum_k pi_k mult_k) in the last round, pi the
                        left Perron vector of its mixing matrix, m the coordinates sent (two per symbol). Empty where
                        pairs share noise.
+    power_over_budget  largest power that a node radiated in a round, over its budget
+    z_minus_pi         largest |1 / mult_i - pi_i| over nodes in the last round: how well 1/z_ii estimates 1/pi_i
 
 Numbers are written with ten digits: the same runs give the same bytes.
 """
@@ -33,6 +35,8 @@ FIGURES = (
     "sum_alpha",
     "multiplier_max",
     "noise_over_update",
+    "power_over_budget",
+    "z_minus_pi",
 )
 _DIGITS = "%.10g"
 
@@ -92,11 +96,14 @@ def _from_traces(run: Run) -> dict[str, float]:
     nodes = run.frame("nodes", rounds=(int(last["round"]),) * 2).sort_values("node")
     links = run.frame("links", rounds=(int(last["round"]),) * 2)
     multiplier = nodes["multiplier"].to_numpy(float)
-    found = {"sum_alpha": math.nan, "multiplier_max": float(multiplier.max()), "noise_over_update": math.nan}
+    found = dict.fromkeys(FIGURES[-5:], math.nan) | {"multiplier_max": float(multiplier.max())}
     if links.empty:  # nothing is sent
         return found
     alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))
     found["sum_alpha"] = float(alpha.sum())
+    radiated = run.frame("nodes", ["node", "power_w"]).groupby("node")["power_w"].max().to_numpy(float)
+    budget = run.clients.sort_values("node")["budget_w"].to_numpy(float)
+    found["power_over_budget"] = float(np.max(radiated / budget))
     privacy, radio = run.scenario["privacy"], run.scenario["radio"]
     if privacy["noise"] != "independent":
         return found
@@ -105,6 +112,7 @@ def _from_traces(run: Run) -> dict[str, float]:
     mixing[links["rx"], links["tx"]] = links["weight"]
     np.fill_diagonal(mixing, nodes["row_sum"].to_numpy(float) - mixing.sum(axis=1))
     pi = perron_vector(mixing)
+    found["z_minus_pi"] = float(np.max(np.abs(1.0 / multiplier - pi)))
     parameters = 2 * round(float(last["payload_s"]) * int(last["payload_slots"]) * radio["bandwidth_hz"])
     noise = privacy["rho"] * math.sqrt(parameters * float(np.sum(pi**2 * beta / alpha)))
     found["noise_over_update"] = noise / (privacy["clip_norm"] * float(np.sum(pi * multiplier)))
