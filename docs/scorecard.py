@@ -7,6 +7,7 @@ FOLDER holds the CSV files of one scale. A row whose files are not there says "n
 come from the files; the words of the paper, and why, stand here.
 """
 
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -225,7 +226,7 @@ def order_of_epsilon(tables: Tables) -> Found:
                 + ", ".join(f"{epsilon:g}: {mean(row)}" for epsilon, row in part.iterrows())
             )
             small = [part.loc[value] for value in (0.5, 1.0, math.inf)]
-            fine.append(all(a["accuracy_mean_high"] < b["accuracy_mean_low"] for a, b in zip(small, small[1:])))
+            fine.append(all(a["accuracy_mean_high"] < b["accuracy_mean_low"] for a, b in itertools.pairwise(small)))
     verdict = "holds" if all(fine) else "holds for inf; 0.5 and 1 are not resolved in every case"
     return Found("full, IID, accuracy by epsilon_max. " + "; ".join(said), verdict)
 

@@ -12,7 +12,8 @@ from wirelessdl.contract import CAPABILITIES, Guard, capability
 from wirelessdl.errors import ContractError, ScenarioError
 
 PACKAGE = ROOT / "wirelessdl"
-# attributes looked up by name of things that are no parts: arrays, exceptions, torchvision's classes, mappings, modules, processes
+# attributes looked up by name of things that are no parts: arrays, exceptions, torchvision's classes, mappings,
+# modules, processes
 NOT_PARTS = {"mask", "lineno", "reason", "tgz_md5", "homes", "sched_getaffinity", "_inheriting"}
 
 

@@ -79,12 +79,13 @@ class Shadowing(Composable):
         if self._condition.spatial:
             level = self._placed(links, self._condition.los(links), rng)
             return loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
-        return np.asarray(self.gains(Instants((links,), (time_s,)), lambda _: rng))[0]
+        return self._along_paths(Instants((links,), (time_s,)), lambda _: rng).reshape(-1)
 
     def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
         """|h| at several instants, `[instants, links]`; None where it follows places rather than paths."""
-        if self._condition.spatial:
-            return None
+        return None if self._condition.spatial else self._along_paths(instants, rng_of)
+
+    def _along_paths(self, instants: Instants, rng_of: RngOf) -> FloatArray:
         links = instants.stacked
         level = self._advance(instants, self._condition.los(links), rng_of).reshape(-1)
         gain = loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
