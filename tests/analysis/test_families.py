@@ -260,3 +260,12 @@ def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
     assert done.code == 0, done.err
     lines = (tmp_path / "x.sh").read_text().splitlines()
     assert [line[0] for line in lines] == ["#", "w"]
+
+
+def test_the_legend_has_only_the_dashes_that_are_drawn(folder):
+    asked = Request(series="network.nodes", style="privacy.epsilon_max")
+    with styled():
+        figure = draw_family(end_points(open_study(folder), asked), Look())
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "epsilon_max 2" in texts
+    assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"

@@ -201,7 +201,10 @@ def _legend(figure: Any, curves: list[Curve], family: Family, chosen: Look) -> N
             handle = Line2D([], [], color=colour, marker=marker, markersize=3.6, linewidth=1.2)
             entries.append((handle, chosen.labels.series(value, family)))
     if family.roles.style:
+        dashed_ones = {curve.style for curve in curves if curve.kind == "curve"}  # levels have a dash of their own
         for number, value in enumerate(family.styles):
+            if value not in dashed_ones:
+                continue
             handle = Line2D([], [], color=GREY, linestyle=DASHES[number % len(DASHES)], linewidth=1.2)
             entries.append((handle, chosen.labels.value(family.roles.style, value)))
     own_levels = [curve for curve in curves if curve.kind == "level" and curve.baseline is None]
