@@ -113,13 +113,16 @@ def test_report_writes_into_the_run_or_where_out_says(run, other, wirelessdl_com
         assert words in done.err
 
 
-def test_runs_of_different_size_share_a_page(run, tmp_path, wirelessdl_command):
+def test_runs_of_different_size_share_a_page_but_not_a_figure_of_nodes(run, tmp_path, wirelessdl_command):
     four = simulate(tiny(), out=tmp_path)
-    done = wirelessdl_command("report", str(run.path), str(four.path), "--out", "both.html")
+    done = wirelessdl_command("report", str(run.path), str(four.path))
     assert done.code == 0, done.err
-    page = (tmp_path / "both.html").read_text()
-    assert run.path.name in page
-    assert four.path.name in page
+    first, second = embedded(tmp_path / "report.html")
+    assert (first["nodes"], second["nodes"]) == (5, 4)
+    assert [len(one["power"]["alpha"]) for one in (first, second)] == [5, 4]
+    done = wirelessdl_command("plot", str(run.path), str(four.path), "--figure", "power")
+    assert done.code == 2
+    assert "network.nodes differs: 4 in" in done.err
 
 
 def test_tables_are_exported_as_csv_and_events(run, tmp_path, wirelessdl_command):
