@@ -132,7 +132,7 @@ class SlowPlan:
         K, P, rho = self.K, self.world.power_w, self.privacy.rho
         sens = [sensitivity(self.world, j) for j in range(K)]
         nu = math.sqrt(2 * math.log(1.25 / self.privacy.delta)) / self.privacy.epsilon_max
-        low, high = self.power.alpha_min, 1 - self.power.beta_min
+        low, high = self.power.least_alpha(self.K), 1 - self.power.beta_min
         if self.power.objective == "own-noise":
             return np.array([min(1 / (1 + (sens[j] * theta * nu / rho) ** 2), high) for j in range(K)])
         assert self.power.objective == "sum"

@@ -6,12 +6,14 @@ from conftest import paper_gain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wirelessdl import mixing
 from wirelessdl.leakage import link_mu
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import (
     balanced_air,
     balanced_air_slots,
     balanced_mixing,
+    expected_spectrum,
     mix,
     mix_slots,
     mixing_matrix,
@@ -20,6 +22,7 @@ from wirelessdl.mixing import (
     spectral_gap,
     uniform_air,
 )
+from wirelessdl.network.topology.physical import links_within
 
 
 def graphs():
@@ -196,3 +199,60 @@ def test_slots_together_equal_one_by_one(seed, lost):
             link_mu(links, gain, **parts, masks_others=masks_others),
             [link_mu(links, alone, **parts, masks_others=masks_others) for alone in gain],
         )
+
+
+def geometric(nodes, reach, rng):
+    """A network on a plane, on which a walk mixes slowly; links both ways, gains in pairs."""
+    place = np.column_stack([rng.random((nodes, 2)) * np.sqrt(nodes), np.ones(nodes)])
+    links = links_within(Geometry.at_rest(place), reach)
+    return links, rng.uniform(0.2, 1.0, len(links.pairs))[links.pairs.of_link]
+
+
+def columns(links, gain, amplitude):
+    A = mix(links, gain, amplitude, air=balanced_air(links, gain, amplitude))
+    return np.bincount(links.tx, weights=A.link, minlength=links.nodes) + A.own
+
+
+@pytest.mark.parametrize("reciprocal", [True, False])
+def test_large_networks_balance_whether_a_walk_settles_or_not(reciprocal, monkeypatch):
+    rng = np.random.default_rng(3)
+    links, gain = geometric(700, 2.6, rng)
+    assert links.strongly_connected()
+    gain = gain if reciprocal else gain * rng.uniform(0.8, 1.2, len(links))
+    solved = []
+    eliminate = mixing.scipy.sparse.linalg.splu
+    monkeypatch.setattr(mixing.scipy.sparse.linalg, "splu", lambda system: solved.append(1) or eliminate(system))
+    np.testing.assert_allclose(columns(links, gain, rng.uniform(0.5, 1.0, 700)), 1.0, atol=1e-11)
+    assert bool(solved) is not reciprocal  # where gains agree both ways, the walk begins at its end
+
+
+def test_a_walk_on_random_neighbours_needs_no_elimination(monkeypatch):
+    rng = np.random.default_rng(4)
+    pair = rng.integers(0, 500, (3000, 2))
+    links = Links.from_pairs(pair[:, 0], pair[:, 1], Geometry.at_rest(np.zeros((500, 3))), both_ways=True)
+    gain, amplitude = rng.uniform(0.3, 1.0, len(links)), rng.uniform(0.5, 1.0, 500)
+    air = mix(links, gain, amplitude, air=np.ones(500))
+    rest = np.linalg.solve(np.eye(499) - air.dense.T[1:, 1:], air.dense.T[1:, 0])
+    expected = np.concatenate([[1.0], rest]) / (1.0 + rest.sum())
+    monkeypatch.setattr(mixing.scipy.sparse.linalg, "splu", None)
+    np.testing.assert_allclose(perron_vector(air), expected, rtol=1e-9)
+
+
+def test_a_gap_too_narrow_to_be_found_is_not_a_number(monkeypatch):
+    rng = np.random.default_rng(5)
+    links, gain = geometric(700, 2.6, rng)
+    A = mix(links, gain, np.ones(700), air=balanced_air(links, gain, np.ones(700)))
+    full = np.sort(np.abs(np.linalg.eigvals(A.dense)))
+    assert spectral_gap(A) == pytest.approx(1 - full[-2], rel=1e-6)
+    monkeypatch.setattr(mixing, "_PRODUCTS", 1.0)
+    assert np.isnan(spectral_gap(A))
+
+
+def test_the_spectrum_of_a_large_network_is_covered():
+    rng = np.random.default_rng(6)
+    links, gain = geometric(700, 2.6, rng)
+    A = mix(links, gain, np.ones(700), air=balanced_air(links, gain, np.ones(700)))
+    true, found = np.sort(np.linalg.eigvals(A.dense).real), np.sort(expected_spectrum(A))
+    assert found[-1] == 1.0
+    assert found[0] <= true[0] + 1e-12
+    assert true[-2] - 5e-3 < found[-2] <= true[-2] + 1e-12

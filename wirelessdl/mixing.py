@@ -33,6 +33,16 @@ from wirelessdl.links import Geometry, Links
 _NOTHING = 1e-12
 _LARGE = 200  # nodes from which sparse solvers and products win
 _FULL = 16  # possible links to one that is there, from which sparse products win
+_EIGENVALUES = 500  # nodes up to which all eigenvalues are computed
+_TRANSIENT = 300  # nodes up to which products of A are followed; each costs K^3
+_STATIONARY = 1e-12  # relative, of pi A - pi: a balanced A then has columns that sum to one within as much
+_STEPS = 400  # of a walk that mixes: on a graph on which it does not, a solver takes over
+_VECTORS, _PRODUCTS = 40, 3e8  # of the search for the second eigenvalue: vectors, and weights times products with A
+
+
+def is_sparse(nodes: int, links: int) -> bool:
+    """Whether weights of so many links multiply faster, and take less memory, in sparse form."""
+    return nodes >= _LARGE and links <= nodes**2 / _FULL
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +64,7 @@ class Mixing:
     @cached_property
     def compact(self) -> "FloatArray | scipy.sparse.csr_array":
         """A[rx, tx] in the form that multiplies fastest: sparse in large networks with few links."""
-        nodes = self.links.nodes
-        return _sparse(self) if nodes >= _LARGE and len(self.links) <= nodes**2 / _FULL else self.dense
+        return sparse(self) if is_sparse(self.links.nodes, len(self.links)) else self.dense
 
     @property
     def row_sum(self) -> FloatArray:
@@ -156,7 +165,10 @@ def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> Float
 
 def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
     """kappa p of a strongly connected group."""
-    weight = perron_vector(mix(links, gain, amplitude, air=np.ones(links.nodes)))
+    air = mix(links, gain, amplitude, air=np.ones(links.nodes))
+    # where |h_ij| = |h_ji| the walk is reversible and this is its solution; elsewhere the search begins near it
+    start = amplitude * links.sum_per_receiver(gain * amplitude[links.tx]) if links.nodes > _LARGE else None
+    weight = perron_vector(air, start)
     return np.asarray(np.min(uniform_air(links) / weight) * weight)
 
 
@@ -179,39 +191,95 @@ def balanced_mixing(
     return mix(links, vector, amplitude, air=balanced_air(links, vector, amplitude)).dense
 
 
-def perron_vector(matrix: FloatArray | Mixing) -> FloatArray:
-    """Left Perron vector pi of a row-stochastic matrix [rx, tx], `[K]`: pi A = pi, sum 1, by one linear solve."""
-    nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
+def perron_vector(
+    matrix: "FloatArray | Mixing | scipy.sparse.csr_array", start: FloatArray | None = None
+) -> FloatArray:
+    """Left Perron vector pi of a row-stochastic matrix [rx, tx], `[K]`: pi A = pi, sum 1.
+
+    One linear solve; from 200 nodes on a walk first, which is linear in the links: pi <- (pi + pi A) / 2 until
+    |pi A - pi| <= 1e-12 pi. It is quick on graphs that mix fast, where elimination fills in and takes K^3; on others
+    (a line, a plane) elimination is the quick one. start: [K] where the walk begins, by default all nodes alike; it
+    never depends on frames before, so that a resumed run has the same bits.
+    """
+    nodes = matrix.links.nodes if isinstance(matrix, Mixing) else matrix.shape[0]
     if nodes == 1:
         return np.ones(1)
     # (A' - I) pi = 0 with pi_0 = 1 drops the redundant row; the rest is nonsingular when irreducible
-    if nodes <= _LARGE:
+    if nodes <= _LARGE and not scipy.sparse.issparse(matrix):
         dense = matrix.dense if isinstance(matrix, Mixing) else matrix
         rest = np.linalg.solve(np.eye(nodes - 1) - dense.T[1:, 1:], dense.T[1:, 0])
     else:
-        system = (scipy.sparse.eye_array(nodes, format="csr") - _sparse(matrix)).T.tocsc()
+        weights = matrix if scipy.sparse.issparse(matrix) else sparse(matrix)
+        walked = _walked(weights, np.ones(nodes) if start is None else start)
+        if walked is not None:
+            return walked
+        system = (scipy.sparse.eye_array(nodes, format="csr") - weights).T.tocsc()
         rest = scipy.sparse.linalg.splu(system[1:, 1:]).solve(-system[1:, [0]].toarray()[:, 0])
     pi = np.concatenate([[1.0], rest])
     return np.asarray(pi / pi.sum())
 
 
+def _walked(weights: "scipy.sparse.csr_array", start: FloatArray) -> FloatArray | None:
+    """pi by a lazy walk, `[K]`; None where it does not settle in time."""
+    if not (start > 0).all():
+        return None
+    onward = weights.T.tocsr()
+    pi, before = start / start.sum(), np.nan
+    for step in range(_STEPS):
+        moved = onward @ pi
+        off = float(np.max(np.abs(moved - pi) / pi))
+        if off <= _STATIONARY:
+            return np.asarray(pi / pi.sum())
+        if step % 20 == 0:
+            if step and np.log(off / before) * (_STEPS - step) / 20 > np.log(_STATIONARY / off):
+                return None  # at this pace it is not there in time
+            before = off
+        pi = 0.5 * (pi + moved)
+    return None
+
+
 def spectral_gap(matrix: FloatArray | Mixing) -> float:
-    """1 - |second largest eigenvalue| of A: the rate at which models reach consensus; 0: never."""
+    """1 - |second largest eigenvalue| of A: the rate at which models reach consensus; 0: never.
+
+    NaN where 3e8 multiplications by weights of a large A do not tell: its gap is too narrow to be found by them.
+    """
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
     values: NDArray[Any]
     if isinstance(matrix, Mixing) and nodes > 1 and not len(matrix.links):
         return 0.0
-    try:
-        if nodes <= _LARGE:
-            values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)
-        else:  # a fixed start, so that the figure is the same every time
-            values = scipy.sparse.linalg.eigs(
-                _sparse(matrix), k=2, v0=np.arange(1.0, nodes + 1), return_eigenvectors=False
-            )
-    except scipy.sparse.linalg.ArpackNoConvergence:
-        values = np.linalg.eigvals(_sparse(matrix).toarray())
+    if nodes <= _LARGE:
+        values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)
+    else:
+        weights = sparse(matrix)
+        restarts = int(np.clip(_PRODUCTS / (_VECTORS * weights.nnz), 8, 10 * nodes))
+        # a fixed start, so that the figure is the same every time
+        given: dict[str, Any] = {"k": 2, "v0": np.arange(1.0, nodes + 1), "return_eigenvectors": False}
+        try:
+            values = scipy.sparse.linalg.eigs(weights, ncv=_VECTORS, maxiter=restarts, **given)
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            return float("nan")
     modulus = np.sort(np.abs(values))
     return float(np.clip(1.0 - modulus[-2], 0.0, 1.0)) if len(modulus) > 1 else 1.0
+
+
+def expected_spectrum(mixing: Mixing) -> NDArray[Any]:
+    """Eigenvalues of A; of more than 500 nodes, numbers that cover those of a symmetric A, 1 among them.
+
+    They lie between the lowest that diagonals of A allow (Gershgorin) and the second largest, which a walk finds from
+    below. A is symmetric where gains are the same in both directions and receivers balance; elsewhere it is close.
+    """
+    nodes = mixing.links.nodes
+    if nodes <= _EIGENVALUES:
+        return np.linalg.eigvals(mixing.dense)
+    weights, vector = sparse(mixing), np.sin(np.arange(nodes) + 1.0)
+    for _ in range(_STEPS):
+        vector = vector - vector.mean()
+        vector = vector / np.linalg.norm(vector)
+        vector = 0.5 * (vector + weights @ vector)
+    vector = vector - vector.mean()
+    second = float(vector @ (weights @ vector) / (vector @ vector))
+    low = max(-1.0, 2.0 * float(mixing.own.min()) - 1.0)
+    return np.concatenate([[1.0], np.linspace(low, min(max(second, low), 1.0 - 1e-6), 500)])
 
 
 def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listening: BoolArray) -> Mixing:
@@ -238,9 +306,10 @@ def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listen
 def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
     """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. steps and in the limit."""
     settled = float(np.max(1.0 / perron_vector(matrix)))
-    dense = matrix.dense if isinstance(matrix, Mixing) else matrix
-    if len(dense) > 300:  # the transient costs K^3 a step; the multiplier is capped at theta anyway
+    nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
+    if nodes > _TRANSIENT:  # the multiplier is capped at theta anyway
         return settled
+    dense = matrix.dense if isinstance(matrix, Mixing) else matrix
     peak, power = settled, dense
     for _ in range(steps):
         diagonal = np.diagonal(power)
@@ -251,7 +320,8 @@ def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
     return peak
 
 
-def _sparse(matrix: FloatArray | Mixing) -> "scipy.sparse.csr_array":
+def sparse(matrix: FloatArray | Mixing) -> "scipy.sparse.csr_array":
+    """A[rx, tx] with its links and diagonal only."""
     if not isinstance(matrix, Mixing):
         return scipy.sparse.csr_array(matrix)
     links, diagonal = matrix.links, np.arange(matrix.links.nodes)

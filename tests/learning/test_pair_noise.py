@@ -179,12 +179,33 @@ def test_draws_of_nodes_and_pairs_are_all_different():
 
 
 def test_keys_of_nodes_and_pairs_fill_the_seeds_without_meeting():
-    for nodes in (2, 20, 1000, 3000):
+    for nodes in (2, 20, 1000, 2000):
         rounds, pairs = most_rounds(nodes, pairs=True), nodes * (nodes - 1) // 2
         highest = ((rounds * nodes + nodes - 1) * 2) + 1
         lowest = -1 - (rounds * pairs + pairs - 1)
         assert highest - lowest < 2**32
         assert highest - lowest + 2 * nodes + pairs >= 2**32  # one more round would not fit
+
+
+def test_pairs_of_large_networks_need_no_seeds_of_their_own():
+    assert most_rounds(100_000, pairs=True) == most_rounds(100_000)
+    draws = NodeDraws(Streams(3), 5000, CPU)
+    rows = torch.zeros(4, 20_000)
+    for row, (round, low, high) in zip(rows, ((1, 0, 1), (1, 0, 2), (2, 0, 1), (1, 4998, 4999))):
+        draws.fill_pair(row, round, low, high)
+    again = torch.zeros(20_000)
+    NodeDraws(Streams(3), 5000, CPU).fill_pair(again, 2, 0, 1)
+    assert torch.equal(again, rows[2])
+    # correlations and deviations of 20,000 draws: five standard errors of 1 / sqrt(20,000)
+    np.testing.assert_allclose(np.cov(rows.numpy()), np.eye(4), atol=5 * np.sqrt(2 / 20_000))
+
+
+def test_many_groups_are_the_map_of_few(monkeypatch):
+    for own, pair, group, on_air in ((EQUAL, np.full(6, 0.3), TWO, ALL), (UNEQUAL, np.full(6, 0.5), TWO, SOME)):
+        dense = group_map(own, pair, group, on_air)
+        monkeypatch.setattr("wirelessdl.learning.pair_noise._DENSE", 0)
+        np.testing.assert_allclose(group_map(own, pair, group, on_air), dense, atol=1e-14)
+        monkeypatch.undo()
 
 
 def test_a_pair_named_twice_is_refused():

@@ -348,3 +348,26 @@ def test_connectivity_watched_as_rounds_pass_equals_that_of_the_whole_run(seed, 
         watched.add(links)
     assert (watched.frames, watched.apart) == (alone.windows, alone.windows - alone.connected)
     assert (watched.windows, watched.gaps) == (report.windows, report.windows - report.connected)
+
+
+def test_large_random_graphs_are_drawn_by_gaps_with_the_same_law(monkeypatch):
+    """Every pair of 40 nodes as often as p says, and the number of links as binomial as it should be."""
+    monkeypatch.setattr("wirelessdl.network.topology.graphs._ALL_DRAWN", 0)
+    rng, p, draws = np.random.default_rng(1), 0.3, 400
+    count, links = np.zeros((40, 40)), []
+    for _ in range(draws):
+        graph = ErdosRenyi(p).links(at_origin(40), None, rng)
+        assert_sorted(graph)
+        count += mask_of(graph)
+        links.append(len(graph) // 2)
+    assert (count == count.T).all()
+    upper = count[np.triu_indices(40, 1)] / draws
+    assert np.abs(upper - p).max() < 4.5 * math.sqrt(p * (1 - p) / draws)  # 780 pairs
+    assert np.mean(links) == pytest.approx(780 * p, abs=4 * math.sqrt(780 * p * (1 - p) / draws))
+    assert np.var(links) == pytest.approx(780 * p * (1 - p), rel=4 * math.sqrt(2 / draws))
+
+
+def test_a_large_random_graph_takes_memory_of_its_links():
+    graph = ErdosRenyi(12 / 20_000, tries=50).links(at_origin(20_000), None, np.random.default_rng(0))
+    assert graph.strongly_connected()
+    assert len(graph) == pytest.approx(20_000 * 12, rel=0.01)

@@ -10,7 +10,7 @@ import wirelessdl
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_air, mix, uniform_air
 from wirelessdl.preview.plan import preview_plan
-from wirelessdl.round.multiplier import make_multiplier
+from wirelessdl.round.multiplier import Mean, SparseMean, make_multiplier
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import load_scenario
 
@@ -150,6 +150,22 @@ def test_multipliers_resume_where_they_were(rule):
     second.restore(first.state())
     for n in range(47, 80):
         np.testing.assert_array_equal(second.advance(frame(n)), values[n])
+
+
+def test_the_mean_of_a_large_network_is_that_of_a_small_one_in_less_memory():
+    rng = np.random.default_rng(0)
+    gain = rng.uniform(0.1, 1.0, (6, 6)) * (1 - np.eye(6))
+    gain[2, 3] = gain[4, 0] = 0.0
+    links = Links.from_gain(gain)
+    dense, sparse, second = Mean(6), SparseMean(6), SparseMean(6)
+    for n in range(30):
+        fading = np.random.default_rng(n).rayleigh(size=len(links))
+        here = links if n % 3 else links.where(np.arange(len(links)) != 5)
+        frame = mix(here, links.vector(gain)[: len(here)] * fading[: len(here)], np.ones(6), air=uniform_air(here))
+        lost = np.arange(6) == (0 if n else 9)  # every row is heard in the first round, one not any more
+        np.testing.assert_allclose(sparse.advance(frame, lost=lost), dense.advance(frame, lost=lost), rtol=1e-9)
+    second.restore(sparse.state())
+    np.testing.assert_array_equal(second.advance(frame), sparse.advance(frame))
 
 
 # --- the verdict

@@ -94,6 +94,7 @@ SUITES = {
     "power": "wirelessdl.bench.power:contests",
     "privacy": "wirelessdl.bench.privacy:contests",
     "report": "wirelessdl.bench.traces:reports",
+    "scale": "wirelessdl.bench.scale:contests",
     "study": "wirelessdl.bench.study:contests",
     "survival": "wirelessdl.bench.traces:checkpoints",
     "time": "wirelessdl.bench.time:contests",

@@ -16,7 +16,7 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 @click.option(
     "--suite",
     default="survival",
-    help="channel, network, engine, limit, noise, power, privacy, report, study, survival or time; "
+    help="channel, network, engine, limit, noise, power, privacy, report, scale, study, survival or time; "
     "see docs/performance.md.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result and append it to the history.")

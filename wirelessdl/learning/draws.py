@@ -4,6 +4,8 @@ Batches come from a counter-based generator whose counter is (node, round). Nois
 one generator reseeded per node and round: three times as fast. Torch's CPU generator takes 32 seed
 bits, so seeds are a bijection of (round, node, purpose), never a hash that could collide. What two nodes share is keyed
 by (round, pair); its keys count down from where those of the nodes count up, so the two never meet (`most_rounds`).
+Above 2,000 nodes there are too many pairs for 32 bits: theirs come from the counter-based generator, whose counter is
+(low, high, round) under a key of their own.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
 _PURPOSES = ("noise", "thermal")
+_SEEDED_PAIRS = 2000  # nodes up to which what a pair shares has a 32-bit seed
 
 
 def most_rounds(nodes: int, *, pairs: bool = False, passes: int = 0) -> int:
@@ -24,7 +27,8 @@ def most_rounds(nodes: int, *, pairs: bool = False, passes: int = 0) -> int:
 
     pairs: any two nodes may share noise; passes: mixing passes of a round, at most.
     """
-    return 2**32 // ((len(_PURPOSES) + passes) * nodes + (nodes * (nodes - 1) // 2 if pairs else 0)) - 1
+    counted = pairs and nodes <= _SEEDED_PAIRS
+    return 2**32 // ((len(_PURPOSES) + passes) * nodes + (nodes * (nodes - 1) // 2 if counted else 0)) - 1
 
 
 class NodeDraws:
@@ -38,6 +42,9 @@ class NodeDraws:
         self._state = self._bits.state
         self._torch = torch.Generator(device=device)
         self._base = streams.word("learning.noise")
+        self._pair_bits = np.random.Philox(key=streams.word("learning.pair_noise"))
+        self._pair_numpy = np.random.Generator(self._pair_bits)
+        self._pair_state = self._pair_bits.state
         self._images = torch.Generator()
         self._augment = streams.word("learning.augment")
 
@@ -71,6 +78,11 @@ class NodeDraws:
 
     def fill_pair(self, out: torch.Tensor, round: int, low: int, high: int) -> None:
         """Fill `out`, one row, with the standard normal numbers that two nodes share; low < high."""
+        if self._nodes > _SEEDED_PAIRS:
+            self._pair_state["state"]["counter"][:] = (0, low, high, round)
+            self._pair_bits.state = self._pair_state
+            out.copy_(torch.from_numpy(self._pair_numpy.standard_normal(len(out), dtype=np.float32)))
+            return
         pairs = self._nodes * (self._nodes - 1) // 2
         key = round * pairs + high * (high - 1) // 2 + low
         self._torch.manual_seed(_scramble(self._base - 1 - key))

@@ -36,6 +36,7 @@ from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, on
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import Air, consensus_distance, project_
 from wirelessdl.memory import format_size
+from wirelessdl.mixing import is_sparse
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -273,8 +274,15 @@ class LearningEngine:
             layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
             evaluation=(min(nodes, self._evaluated()) * strategy.workers * tests * self._classes * 2 + evaluated)
             * width,
-            mixing=2 * nodes * nodes * 8,
+            mixing=self._mixing_need(nodes),
         )
+
+    def _mixing_need(self, nodes: int) -> int:
+        """Weights of a slot, as they come and as they are multiplied: all pairs, or links and where they are."""
+        links = None if self.settings.links is None else math.ceil(self.settings.links / self.nodes * nodes)
+        if links is None or not is_sparse(nodes, links):
+            return 2 * nodes * nodes * 8
+        return 2 * (links + nodes) * 16
 
     def _require_room(self) -> None:
         need, free = self.need(), available(self.device)

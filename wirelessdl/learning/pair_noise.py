@@ -26,16 +26,23 @@ from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
+_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 DrawPair = Callable[[Tensor, int, int], None]  # fills a row with what (low, high) share in this round
 
 
 @dataclass(frozen=True, eq=False)
 class GroupNoise:
-    """The map from one draw per node to noise of groups of pairs. deviation: [K, 1] d; onto, back: [G, K], [K, G]."""
+    """The map from one draw per node to noise of groups of pairs. deviation: [K, 1] d; onto, back: [G, K], [K, G].
+
+    Many groups: direction [K, 1] q, label [K] and kappa [G, 1] instead, in as much memory as there are nodes.
+    """
 
     deviation: Tensor
     onto: Tensor
     back: Tensor
+    direction: Tensor | None = None
+    label: Tensor | None = None
+    kappa: Tensor | None = None
 
     @staticmethod
     def make(
@@ -72,6 +79,13 @@ class GroupNoise:
         left = np.bincount(label, weights=spare * inverse / heads, minlength=groups + 1)
         kappa = 1.0 - np.sqrt(left)
         direction = np.sqrt(inverse / np.where(total > 0, total, 1.0)[label])
+        if groups * len(own) > _DENSE:
+            given = np.sqrt(np.where(on_air, square, 0.0)), np.where(counted, direction, 0.0), kappa[: max(groups, 1)]
+            columns = [torch.as_tensor(part).to(device=device, dtype=dtype).unsqueeze(1) for part in given]
+            nothing = torch.zeros(0, 0, device=device, dtype=dtype)
+            return GroupNoise(
+                columns[0], nothing, nothing, columns[1], torch.as_tensor(label).to(device=device), columns[2]
+            )
         onto = np.zeros((groups, len(own)))
         onto[label[counted], np.flatnonzero(counted)] = direction[counted]
         deviation = np.where(on_air, np.sqrt(square), 0.0)
@@ -80,7 +94,11 @@ class GroupNoise:
 
     def apply(self, draws: Tensor) -> None:
         """Turn standard normal numbers, `[K, m]`, one row per node, into noise, in place."""
-        if len(self.onto):
+        if self.direction is not None and self.label is not None and self.kappa is not None:
+            sums = torch.zeros(len(self.kappa), draws.shape[1], dtype=draws.dtype, device=draws.device)
+            sums.index_add_(0, self.label, draws * self.direction)
+            draws.addcmul_(sums.mul_(self.kappa).index_select(0, self.label), self.direction, value=-1.0)
+        elif len(self.onto):
             draws.addmm_(self.back, self.onto @ draws, alpha=-1.0)
         draws.mul_(self.deviation)
 

@@ -111,3 +111,4 @@ class Settings:
     augment: Literal["none", "flip-crop"] = "none"
     regret: bool = False
     passes: int = 0  # most mixing passes of a round
+    links: int | None = None  # that are heard in a slot; None: all pairs may be

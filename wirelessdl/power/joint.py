@@ -16,22 +16,27 @@ e such that the variance of a node's model at the end, per coordinate, is least:
 
 A(e) comes from the mean gains, amplitudes balanced by power with exponent e, and receiver balancing. Everything here is
 public: powers, gains, sizes and settings. Pairs are taken as complete: S is exact where p = K - 1. Closing passes are
-not counted: they shrink `apart` of whatever is chosen.
+not counted: they shrink `apart` of whatever is chosen. From 200 nodes on traces are estimated with random vectors
+(`power.joint_draws`): time and memory are then those of the links.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.chebyshev import Passes, Response, fitted, plain, response
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing, balanced_air, mix
+from wirelessdl.mixing import Mixing, balanced_air, expected_spectrum, mix, sparse
 from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
+from wirelessdl.power.joint_draws import Traces, traces
 
 RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
+_DENSE = 200  # nodes up to which traces are computed from K x K matrices
 _DOUBLINGS = 12  # 4096 rounds: disagreement has settled
 
 
@@ -66,6 +71,10 @@ class JointProblem:
     def sent(self, ratio: float) -> float:
         """N^2, variance of all noise that a node sends."""
         return self.own(ratio) * (1.0 + self.partners * ratio**2)
+
+    def alpha(self, ratio: float) -> float:
+        """Share of power that is left for the model."""
+        return 1.0 / (1.0 + self.sent(ratio) / self.sigma**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +136,20 @@ def choose(
 
 def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
     """J of these amplitudes at every ratio."""
-    mixed = response(_passes(problem, shape.weights.dense), shape.weights.dense)
+    if problem.links.nodes > _DENSE:
+        passes = _passes(problem, expected_spectrum(shape.weights)) if problem.chebyshev else plain(1 + problem.passes)
+        found = traces(passes, sparse(shape.weights), shape.weights.scale)
+        return [_by_traces(problem, found, ratio, shape.exponent) for ratio in ratios]
+    mixed = response(_passes(problem, np.linalg.eigvals(shape.weights.dense)), shape.weights.dense)
     return [forecast(problem, mixed, shape.weights.scale, ratio, shape.exponent) for ratio in ratios]
 
 
 def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: float, exponent: float) -> Forecast:
     """J of one choice. mixed: what payload and passes do; scale: [K] by which receivers multiply what they hear."""
     nodes = problem.links.nodes
-    own, sent = problem.own(ratio), problem.sent(ratio)
-    alpha = 1.0 / (1.0 + sent / problem.sigma**2)
-    # amplitudes were those of all power on the model: receivers make up for alpha, and for the scale of passes
-    peak = alpha * problem.radius**2 + (1 - alpha) * problem.sigma**2 if problem.full_power else 1.0
-    again = problem.radius**2 + sent
-    again = again if problem.full_power else max(1.0, again)
-    factor = np.array([peak / alpha, *[again] * problem.passes])
+    own, alpha = problem.own(ratio), problem.alpha(ratio)
+    payload, again = _heard_noise(problem, ratio)
+    factor = np.array([payload, *[again] * problem.passes])
     noise = problem.thermal_w * scale**2 * factor[:, None]
     mean = problem.rounds * (own / nodes + mixed.mean_variance(noise))
     middle = np.full((nodes, nodes), 1.0 / nodes)
@@ -154,6 +163,27 @@ def forecast(problem: JointProblem, mixed: Response, scale: FloatArray, ratio: f
     )
 
 
+def _by_traces(problem: JointProblem, found: Traces, ratio: float, exponent: float) -> Forecast:
+    """The same from traces: what each round adds, in size, times what it settles to."""
+    own, (payload, again) = problem.own(ratio), _heard_noise(problem, ratio)
+    payload_w, again_w = problem.thermal_w * payload, problem.thermal_w * again
+    added = own / problem.links.nodes + payload_w * found.payload_mean + again_w * found.passes_mean
+    shared = own * (1.0 + (problem.partners + 1) * ratio**2)  # Q takes the mean away
+    apart = shared * found.sent + payload_w * found.payload + again_w * found.passes
+    return Forecast(ratio, exponent, problem.rounds * added, apart, problem.alpha(ratio))
+
+
+def _heard_noise(problem: JointProblem, ratio: float) -> tuple[float, float]:
+    """Factors of receiver noise in the payload and in a pass.
+
+    Amplitudes were those of all power on the model: receivers make up for alpha, and for the scale of passes.
+    """
+    sent, alpha = problem.sent(ratio), problem.alpha(ratio)
+    peak = alpha * problem.radius**2 + (1 - alpha) * problem.sigma**2 if problem.full_power else 1.0
+    again = problem.radius**2 + sent
+    return peak / alpha, again if problem.full_power else max(1.0, again)
+
+
 def _settled(apart: FloatArray, added: FloatArray) -> FloatArray:
     """sum_t Q^t W Q^t': what is left of what every round adds."""
     total, power = added, apart
@@ -163,6 +193,6 @@ def _settled(apart: FloatArray, added: FloatArray) -> FloatArray:
     return total
 
 
-def _passes(problem: JointProblem, weights: FloatArray) -> Passes:
+def _passes(problem: JointProblem, eigenvalues: NDArray[Any]) -> Passes:
     count = 1 + problem.passes
-    return fitted(count, np.linalg.eigvals(weights)) if problem.chebyshev else plain(count)
+    return fitted(count, eigenvalues) if problem.chebyshev else plain(count)

@@ -8,6 +8,7 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
+from wirelessdl.network.reach import heard_within
 from wirelessdl.preview.words import promise
 from wirelessdl.run.world import World
 from wirelessdl.units import to_s, w_to_dbm
@@ -109,7 +110,9 @@ def _offsets(world: World) -> dict[str, str]:
     if world.offsets is None:
         return {}
     links = world.links
-    if world.scenario.radio.interference == "physical":
+    if world.reach is not None:
+        links, _ = heard_within(links, world.reach.radius_m)
+    elif world.scenario.radio.interference == "physical":
         links = Links.from_mask(np.ones((world.nodes, world.nodes), dtype=bool), links.geometry)
     return {"offsets": world.offsets.in_words(links)}
 
@@ -170,6 +173,10 @@ def _faults(world: World) -> str:
 def _heard(world: World) -> str:
     if world.scenario.silent:
         return "nobody: nothing is sent"
+    if world.reach is not None:
+        return (
+            f"everyone near: what is not a neighbour's adds up as interference, and leaks, without {world.reach.words}"
+        )
     if world.scenario.radio.interference == "physical":
         return "everyone: what is not a neighbour's adds up as interference, and leaks"
     return "neighbours only: the air adds up the graph's links and nothing else (as in the paper)"

@@ -54,7 +54,8 @@ class Ledger:
         # links may appear later: one becomes a stream when it is first heard
         self.link = LinkAccountant()
         self.link_number = np.zeros(0, dtype=np.int64)  # rx * K + tx of each stream
-        self._stream = np.full(self.nodes**2, -1, dtype=np.int32)
+        self._known: tuple[IntArray, IntArray] = (self.link_number, self.link_number)  # numbers that rise, streams
+        self._last: tuple[IntArray, IntArray] = self._known  # numbers of the slot before, and their streams
 
     @property
     def promised(self) -> SenderTotals:
@@ -146,12 +147,19 @@ class Ledger:
         return [own] if self.coalition is None else [own, ("coalition", self.coalition)]
 
     def _streams(self, number: IntArray) -> IntArray:
-        """Stream of each link by its number, new ones added."""
-        new = number[self._stream[number] < 0]
+        """Stream of each link by its number, new ones added. Memory is that of the links, not of all K^2 pairs."""
+        if np.array_equal(number, self._last[0]):
+            return self._last[1]
+        known, stream = self._known
+        place = np.minimum(np.searchsorted(known, number), max(len(known) - 1, 0))
+        new = number[known[place] != number] if len(known) else number
         if len(new):
-            self._stream[new] = len(self.link_number) + np.arange(len(new))
             self.link_number = np.concatenate([self.link_number, new])
-        return self._stream[number].astype(np.int64)
+            order = np.argsort(self.link_number)
+            known, stream = self._known = self.link_number[order], order
+            place = np.searchsorted(known, number)
+        self._last = (number.copy(), stream[place])
+        return self._last[1]
 
 
 def _of_view(state: Mapping[str, NDArray[Any]], view: str) -> dict[str, NDArray[Any]]:

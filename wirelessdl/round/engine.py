@@ -55,7 +55,10 @@ from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
 # of a kept state: arrays that grow with what was met, and sums that may be without bound
-_GROWING = ("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts")
+_GROWING = (
+    *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
+    "multiplier_weights",
+)
 _MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
 

@@ -21,12 +21,15 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.errors import ContractError
 from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
 
+_DENSE_MEAN = 200  # nodes up to which the mean mixing is a matrix
 Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none", "fixed"]
 
 
@@ -120,6 +123,55 @@ class Mean:
         self._sum, self._count = state["sum"], state["count"]
 
 
+class SparseMean:
+    """1/pi of the mean mixing so far, in a large network: of links that ever were, not of all pairs.
+
+    Of a row that nobody has heard yet nothing is known: all its links of this round weigh alike.
+    """
+
+    def __init__(self, nodes: int):
+        self._number = np.zeros(0, dtype=np.int64)  # rx * K + tx of every weight that was ever there, rising
+        self._sum: FloatArray = np.zeros(0)
+        self._count: IntArray = np.zeros(nodes, dtype=np.int64)
+
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
+        nodes, links = mixing.links.nodes, mixing.links
+        diagonal = np.arange(nodes) * (nodes + 1)
+        number = np.concatenate([links.number, diagonal])
+        weight = np.concatenate([mixing.link, mixing.own])
+        row = np.concatenate([links.rx, np.arange(nodes)])
+        if lost is not None:
+            weight = np.where(lost[row], 0.0, weight)
+        every = np.union1d(self._number, number)
+        total = np.zeros(len(every))
+        total[np.searchsorted(every, self._number)] = self._sum
+        total[np.searchsorted(every, number)] += weight
+        self._number, self._sum = every, total
+        self._count = self._count + (1 if lost is None else ~lost)
+        rx, tx = np.divmod(every, nodes)
+        unheard = self._count == 0
+        alike = np.zeros(len(every))
+        alike[np.searchsorted(every, number)] = 1.0 / (links.degree[row] + 1.0)
+        mean = np.where(unheard[rx], alike, total / np.maximum(self._count, 1)[rx])
+        weights = scipy.sparse.csr_array((mean, (rx, tx)), shape=(nodes, nodes))
+        try:
+            pi = perron_vector(weights)
+        except RuntimeError:  # singular: so far the air falls apart
+            return np.full(nodes, np.inf)
+        return np.where(pi > 0, 1.0 / np.where(pi > 0, pi, 1.0), np.inf)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        # one array: numbers up to 2^53 are whole in float64, too
+        return {"weights": np.stack([self._number.astype(np.float64), self._sum]), "count": self._count}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        number, self._sum = state["weights"]
+        self._number, self._count = number.astype(np.int64), state["count"]
+        last = len(self._count) ** 2 - 1
+        if not (np.all(np.diff(self._number) > 0) and np.all((self._number >= 0) & (self._number <= last))):
+            raise ContractError("the checkpoint names weights of links that do not exist; it was changed")
+
+
 class Windowed:
     """1 over the mean diag(Z) of finished windows; the running product until the first one ends."""
 
@@ -154,7 +206,7 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float
         "none": lambda nodes: Fixed(nodes, 1.0),
         "fixed": lambda nodes: Fixed(nodes, value),
         "product": lambda nodes: Product(nodes, lossy=lossy),
-        "mean": Mean,
+        "mean": Mean if nodes <= _DENSE_MEAN else SparseMean,
         "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
     }
     return kinds[rule](nodes)

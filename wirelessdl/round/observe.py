@@ -16,6 +16,7 @@ from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
+from wirelessdl.network.reach import heard_within
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.radio.blockage import Blockage
@@ -53,6 +54,7 @@ class RadioTerms:
     noise_w: float
     phase_error_rad: float
     physical: bool  # whether strangers are heard too
+    reach_m: float | None = None  # how far away they are heard; None: everywhere
 
 
 class Observer:
@@ -76,7 +78,8 @@ class Observer:
         self._nodes = links.nodes
         self._follows = capability(surroundings.topology, "follows_motion")
         self._everyone = links
-        if radio.physical:
+        self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
+        if radio.physical and radio.reach_m is None:
             self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).settled()
         self._last_geometry: Geometry | None = None
         self._links = links
@@ -167,7 +170,12 @@ class Observer:
         self._apart = links
 
     def _all_heard(self, links: Links, geometry: Geometry) -> tuple[Links, BoolArray]:
-        """Every pair, and which of them are the graph's: receiver-major order without the diagonal."""
+        """All that is heard, and which of it is the graph's: every pair, or those within reach."""
+        if self._radio.reach_m is not None:
+            if self._near is None or self._near[0] is not links:
+                self._near = (links, *heard_within(links, self._radio.reach_m))
+            return self._near[1:]
+        # receiver-major order without the diagonal
         self._everyone = self._everyone.at(geometry)
         neighbour = np.zeros(len(self._everyone), dtype=bool)
         neighbour[links.rx * (links.nodes - 1) + links.tx - (links.tx > links.rx)] = True

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.chebyshev import Passes, fitted, plain
-from wirelessdl.mixing import Mixing
+from wirelessdl.mixing import Mixing, expected_spectrum
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.round.weights import FrameWeights, Weigher
@@ -55,7 +55,7 @@ class Passing:
         mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), passes=())
         amplitude = np.sqrt(plan.alpha * plan.power_w)
         weights = self._weigher.weigh(mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
-        self._expected = np.linalg.eigvals(weights.known.dense)
+        self._expected = expected_spectrum(weights.known)
 
     def decide(
         self,

@@ -16,6 +16,8 @@ from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.cancelling import Cancelling
 from wirelessdl.round.pairing import PairTerms, Roster, roster_of, with_pairs
+from wirelessdl.scenario.protection import ALPHA_MIN
+from wirelessdl.units import to_db
 
 Samples = Callable[[Links, FloatArray, int], FloatArray]
 
@@ -83,6 +85,33 @@ class PlanSchedule:
     samples: int  # realisations that a robust plan must hold for
 
 
+@dataclass(frozen=True)
+class Arriving:
+    """What models must be heard against. thermal_w: receiver noise, W; radius: most that a model holds per coordinate.
+
+    Own noise that hides a gradient multiplied by K leaves a share of power for models that falls as K^-2. Where they
+    then arrive below thermal noise, more privacy would cost little and more power would gain much: it is said once.
+    """
+
+    thermal_w: float
+    radius: float
+
+    def note(self, alpha: FloatArray, plan: PowerPlan, links: Links, gain: FloatArray) -> str | None:
+        """In words; None where alpha, `[K]`, is as large as in small networks, or models arrive above thermal noise."""
+        if alpha.min() >= ALPHA_MIN or self.thermal_w == 0 or not len(links):
+            return None
+        model_w = gain**2 * (alpha * plan.power_w)[links.tx] * self.radius**2
+        with np.errstate(divide="ignore"):
+            level_db = float(to_db(np.median(model_w, keepdims=True) / self.thermal_w)[0])
+        if level_db >= 0:
+            return None
+        return (
+            f"power, not privacy, is the limit: theta {plan.theta:.4g} leaves models {np.median(alpha):.2g} of the "
+            f"power, and they arrive {-level_db:.3g} dB below thermal noise on the median link; raise radio.power_dbm, "
+            'use fewer nodes, or privacy.noise = "pairwise"'
+        )
+
+
 class Planner:
     """Plans. The first, for the whole graph, gives theta and serves for good unless plans are adaptive."""
 
@@ -95,12 +124,13 @@ class Planner:
         samples: Samples,
         origin: str,
         cancelling: Cancelling | None = None,
+        arriving: Arriving | None = None,
     ):
         """samples: draws realisations of the gains (`FadingSamples.gains`); origin: the scenario's name in messages.
 
         cancelling: what is left to choose of noise that cancels and of amplitudes; None where nothing is.
         """
-        self._cancelling = cancelling
+        self._cancelling, self._arriving = cancelling, arriving
         self.joint: JointPlan | None = None
         self._terms, self._allocator, self._schedule = terms, allocator, schedule
         self._samples, self._origin = samples, origin
@@ -149,7 +179,18 @@ class Planner:
             if self._cancelling is not None:
                 self.joint = self._cancelling.choose(self._first, channel.links, channel.mean_gain)
                 self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
+            self._first = self._with_limit(self._first, channel)
         return self._first
+
+    def _with_limit(self, plan: PowerPlan, channel: FrameChannel) -> PowerPlan:
+        """The plan, with a note where models arrive below thermal noise."""
+        if self._arriving is None:
+            return plan
+        alpha = (
+            plan.alpha if self.pairs is None or self.joint is None else np.full_like(plan.alpha, self.joint.best.alpha)
+        )
+        note = self._arriving.note(alpha, plan, channel.links, channel.mean_gain)
+        return plan if note is None else replace(plan, notes=(*plan.notes, note))
 
     def _shaped(self, plan: PowerPlan) -> PowerPlan:
         """The plan with the amplitudes of partial balancing."""

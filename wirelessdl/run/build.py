@@ -43,7 +43,7 @@ def build(
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes, radio, faults = scenario.network.nodes, scenario.radio, scenario.faults
     network = build_network(builder, streams)
-    learning = build_learning(builder, streams, device, plant)
+    learning = build_learning(builder, streams, device, network.heard_links, plant)
     csi = builder.part("radio.csi", radio.csi)
     simulation, coherence_s = build_time(builder, network, learning.engine, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
@@ -57,6 +57,8 @@ def build(
         fading=network.fading,
         condition=network.condition,
         snr_db=network.snr_db,
+        reach=network.reach,
+        heard_links=network.heard_links,
         buildings_m=network.buildings_m,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),

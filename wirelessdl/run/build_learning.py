@@ -35,8 +35,10 @@ class BuiltLearning:
     schedule: Schedule
 
 
-def build_learning(builder: Builder, streams: Streams, device: str, plant: Plant | None = None) -> BuiltLearning:
-    """Learning rates, data, partition, learner, engine."""
+def build_learning(
+    builder: Builder, streams: Streams, device: str, links: int, plant: Plant | None = None
+) -> BuiltLearning:
+    """Learning rates, data, partition, learner, engine. links: that are heard in a slot."""
     scenario = builder.scenario
     _check_seeds(builder)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
@@ -45,7 +47,7 @@ def build_learning(builder: Builder, streams: Streams, device: str, plant: Plant
     client_indices = _client_indices(builder, data, streams)
     if plant is not None:
         data, client_indices = plant(data, client_indices)
-    engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device)
+    engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device, links)
     return BuiltLearning(data, client_indices, engine, schedule)
 
 
@@ -53,12 +55,17 @@ def _check_seeds(builder: Builder) -> None:
     """Noise that repeats is no noise: every node and round needs a 32-bit seed of its own."""
     scenario = builder.scenario
     rounds, nodes = scenario.scenario.rounds, scenario.network.nodes
-    most = most_rounds(nodes, pairs=scenario.privacy.noise == "pairwise", passes=_most_passes(scenario))
+    most = most_rounds(nodes, pairs=_draws_pairs(scenario), passes=_most_passes(scenario))
     if rounds > most:
         raise builder.fail(
             f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {most} rounds: lower it, or "
             "network.nodes"
         )
+
+
+def _draws_pairs(scenario: Scenario) -> bool:
+    """Whether what a pair shares is drawn for every pair: within groups one draw per node has the same law."""
+    return scenario.privacy.noise == "pairwise" and scenario.privacy.pairs == "neighbours"
 
 
 def _most_passes(scenario: Scenario) -> int:
@@ -167,7 +174,13 @@ def _learner(builder: Builder, data: Dataset, streams: Streams) -> Any:
 
 
 def _engine(
-    builder: Builder, learner: Any, data: Dataset, client_indices: list[IntArray], streams: Streams, device: str
+    builder: Builder,
+    learner: Any,
+    data: Dataset,
+    client_indices: list[IntArray],
+    streams: Streams,
+    device: str,
+    links: int,
 ) -> LearningEngine:
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
     settings = Settings(
@@ -185,6 +198,7 @@ def _engine(
         augment=learning.augment,
         regret=learning.regret,
         passes=_most_passes(builder.scenario),
+        links=links,
     )
     try:
         return LearningEngine(learner, data, client_indices, streams, settings)

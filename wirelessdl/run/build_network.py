@@ -1,5 +1,6 @@
 """The network of a scenario: places, motion, channel and graph, each asked once and held to its contract."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,17 @@ from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
-from wirelessdl.contract import capability
-from wirelessdl.links import Links
-from wirelessdl.memory import require_free
+from wirelessdl.contract import Guard, capability
+from wirelessdl.errors import ScenarioError
+from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
+from wirelessdl.network.reach import Reach, heard_within, reach_of
 from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
 from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
+from wirelessdl.network.topology.physical import require_pairs_fit
 from wirelessdl.run.registry import Builder
+from wirelessdl.run.room import require_room, require_room_for_links
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
@@ -40,12 +44,14 @@ class BuiltNetwork:
     fading: FadingSamples
     condition: ChannelCondition
     snr_db: SnrDb
+    reach: Reach | None  # how far strangers are heard, where that ends
+    heard_links: int  # at the start, strangers included
     buildings_m: FloatArray
 
 
 def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     """Places, motion, channel, graph."""
-    _check_size(builder)
+    require_room(builder)
     network, nodes = builder.scenario.network, builder.scenario.network.nodes
     find_file = builder.catalog.find_file
     streets = _map(builder, network.map)
@@ -98,17 +104,40 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     links = builder.check("network.topology", lambda: require_links(drawn, nodes))
     if not (builder.scenario.silent or _changes(builder.scenario, topology)):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
-    return BuiltNetwork(dbm_to_w(power_dbm), mobility, topology, links, channel, fading, condition, snr_db, buildings_m)
+    reach = _reach(builder, geometry, links, snr_db)
+    strangers = builder.scenario.radio.interference == "physical" and not builder.scenario.silent
+    heard = nodes * (nodes - 1) if strangers else len(links)
+    if reach is not None:
+        heard = len(heard_within(links, reach.radius_m)[0])
+    require_room_for_links(builder, heard)
+    return BuiltNetwork(
+        power_w=dbm_to_w(power_dbm),
+        mobility=mobility,
+        topology=topology,
+        links=links,
+        channel=channel,
+        fading=fading,
+        condition=condition,
+        snr_db=snr_db,
+        reach=reach,
+        heard_links=heard,
+        buildings_m=buildings_m,
+    )
 
 
-def _check_size(builder: Builder) -> None:
-    """Everything that grows with the square of the nodes, before any of it is allocated."""
-    network, radio, nodes = builder.scenario.network, builder.scenario.radio, builder.scenario.network.nodes
-    pairs = nodes * nodes
-    needed = 12.0 * pairs  # the ledger's streams, and the largest of the graphs that are drawn densely
-    if not builder.scenario.silent and (radio.interference == "physical" or network.topology.name == "full"):
-        needed += 250.0 * pairs  # gains, estimates, weights and traces of every pair
-    builder.check("network", lambda: require_free(f"nodes is {nodes}", needed, "use fewer nodes, or a sparser network"))
+def _reach(builder: Builder, geometry: Geometry, links: Links, snr_db: SnrDb) -> Reach | None:
+    """How far strangers are heard; None where nobody is a stranger, or everyone is heard."""
+    radio = builder.scenario.radio
+    if builder.scenario.silent or radio.interference != "physical" or math.isinf(radio.interference_cutoff_db):
+        return None
+    cutoff_db = radio.interference_cutoff_db
+    origin, is_user_class = builder.scenario.origin, any(part.is_user_class for part in builder.scenario.channel.models)
+    where = f"{origin}: channel.models: "
+    with Guard(f"{where}loss_db", is_user_class=is_user_class, built_in=where, built_in_error=ScenarioError):
+        reach = reach_of(geometry, links, snr_db, cutoff_db)
+    what = f"interference_cutoff_db is {cutoff_db:g}, by which strangers are heard from {reach.radius_m:.4g} m away"
+    builder.check("radio", lambda: require_pairs_fit(geometry, reach.radius_m, what, "lower it, or use fewer nodes"))
+    return reach
 
 
 def channel_condition(scenario: Scenario, streams: Streams, streets: StreetMap | None = None) -> ChannelCondition:

@@ -15,6 +15,7 @@ from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.records import FrameDecision, RoundRecord
+from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.units import to_db, to_s
 
@@ -94,24 +95,26 @@ def node_columns(
 
 
 def link_columns(
-    records: Sequence[RoundRecord], power_w: FloatArray, residual_w: FloatArray, thermal_w: float
+    records: Sequence[RoundRecord], power_w: FloatArray, residual_w: FloatArray, thermal_w: float, sample: LinkSample
 ) -> Columns:
-    """One row per round and link that is heard. power_w, residual_w: [rounds, K] radiated, and heard of its own."""
+    """One row per round and link that is heard and traced. power_w, residual_w: [rounds, K] radiated, and its own."""
     decisions = [record.decision for record in records]
     if not decisions:
         return {name: [] for name in TABLES["links"].names}
 
+    traced = [sample.of(decision.channel.heard) for decision in decisions]
+
     def flat(get: Callable[[FrameDecision], Any]) -> Any:
-        return np.concatenate([get(decision) for decision in decisions])
+        return np.concatenate([get(decision)[keep] for decision, keep in zip(decisions, traced)])
 
     gain = flat(lambda d: root_mean_square([slot.gain for slot in d.channel.slots]))
-    radiated = np.concatenate([power[decision.channel.heard.tx] for power, decision in zip(power_w, decisions)])
-    sinr = np.concatenate([_sinr_db(*row, thermal_w) for row in zip(decisions, power_w, residual_w)])
+    tx = [decision.channel.heard.tx[keep] for decision, keep in zip(decisions, traced)]
+    radiated = np.concatenate([power[senders] for power, senders in zip(power_w, tx)])
+    every = zip(decisions, power_w, residual_w)
+    sinr = np.concatenate([_sinr_db(*row, thermal_w)[keep] for row, keep in zip(every, traced)])
     return {
-        "round": np.repeat(
-            [decision.round for decision in decisions], [len(decision.channel.heard) for decision in decisions]
-        ),
-        "tx": flat(lambda d: d.channel.heard.tx),
+        "round": np.repeat([decision.round for decision in decisions], [len(senders) for senders in tx]),
+        "tx": np.concatenate(tx),
         "rx": flat(lambda d: d.channel.heard.rx),
         "neighbour": flat(lambda d: d.channel.is_neighbour),
         "distance_m": flat(lambda d: d.channel.heard.distance_m),

@@ -15,11 +15,13 @@ from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.columns import event_columns, link_columns, node_columns, privacy_columns, round_columns
+from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.events import Event, TraceEvents
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_s
 
 _FEWEST_ROUNDS = 20
+_MOST_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
 _ROUNDED = 1e-5  # relative, of squared norms in float32
 _PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
@@ -37,9 +39,10 @@ class Recorder:
         self_interference: float = 0.0,
         links: str,
         flush_every: int,
+        sample: LinkSample,
     ):
         self._energy, self._thermal_w, self._self_interference = energy, thermal_w, self_interference
-        self._links, self._flush_every = links, flush_every
+        self._links, self._flush_every, self._sample = links, flush_every, sample
         self._records: list[RoundRecord] = []
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
@@ -58,7 +61,8 @@ class Recorder:
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
         waited = time.monotonic() - self._flushed_at > _PATIENCE_S
-        if len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
+        rows = sum(len(one.decision.channel.heard) + len(one.stepped) for one in self._records)
+        if rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
             self.flush()
 
     def flush(self) -> None:
@@ -78,7 +82,9 @@ class Recorder:
                 np.ma.filled(nodes[name], 0.0).reshape(len(records), -1)[traced]
                 for name in ("power_w", "self_interference_w")
             )
-            parts["links"] = link_columns([records[n] for n in traced], power_w, residual_w, self._thermal_w)
+            parts["links"] = link_columns(
+                [records[n] for n in traced], power_w, residual_w, self._thermal_w, self._sample
+            )
         with ThreadPoolExecutor(len(parts)) as pool:  # a disk syncs three files as fast as one
             written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
         for part in written:
@@ -93,7 +99,7 @@ class Recorder:
         self.writer.snapshot("privacy", privacy_columns(ledger, exact=exact))
 
     def _wants_links(self, record: RoundRecord) -> bool:
-        return self._links == "all" or (self._links == "evaluated" and record.result.accuracy is not None)
+        return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.accuracy is not None)
 
 
 def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:

@@ -180,6 +180,7 @@ class _Session:
         self._saved_round, self._saved_at = 0, time.monotonic()
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
+        self._link_rate = world.link_rate
         self._warnings, self._channel = scenario_warnings(world), world.channel
         self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
@@ -311,6 +312,8 @@ class _Session:
         if state == "done":
             warnings = [*self._warnings, *self._channel.warnings]
             figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, warnings)
+            if self.scenario.trace.links == "auto":
+                figures["link_rate"] = self._link_rate
             if self._plateau.wanted:
                 views: tuple[Proven, ...] = ("own", "coalition") if figures["coalition"] else ("own",)
                 at_most = {view: self._declared(view, figures[f"epsilon_{view}_total"]) for view in views}

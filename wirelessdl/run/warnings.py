@@ -14,7 +14,7 @@ def scenario_warnings(world: World) -> list[str]:
     """One line for each; none where nothing is sent."""
     if world.scenario.silent:
         return []
-    return [*_privacy(world), *_plans(world), *_air(world)]
+    return [*_privacy(world), *_plans(world), *_air(world), *_tables(world)]
 
 
 def _privacy(world: World) -> Iterator[str]:
@@ -80,6 +80,14 @@ def _plans(world: World) -> Iterator[str]:
         )
 
 
+def _tables(world: World) -> Iterator[str]:
+    if world.link_rate < 1.0:
+        yield (
+            f"trace.links samples links at rate {world.link_rate:.4g}, so that the links table stays within "
+            f"{world.scenario.trace.link_rows} rows"
+        )
+
+
 def _air(world: World) -> Iterator[str]:
     radio, topology = world.scenario.radio, world.scenario.network.topology.name
     if radio.interference == "physical" and topology not in _NEAR_ONLY:
@@ -87,6 +95,8 @@ def _air(world: World) -> Iterator[str]:
             f'radio.interference is "physical" on a graph by {topology}; loud nodes that are no neighbours drown what '
             "is meant to be heard: use a range or snr topology"
         )
+    if world.reach is not None:
+        yield f"radio.interference_cutoff_db neglects {world.reach.words}; what they hear is in no link row"
     for key, value, found in (
         ("cfo_hz", radio.cfo_hz, world.offsets and world.offsets.cfo_hz),
         ("timing_offset_s", radio.timing_offset_s, world.offsets and world.offsets.timing_s),

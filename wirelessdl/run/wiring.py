@@ -17,9 +17,10 @@ from wirelessdl.round.pairing import PairTerms
 from wirelessdl.round.participation import BudgetGate
 from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.planning import Planner, PlanSchedule, PowerTerms
+from wirelessdl.round.planning import Arriving, Planner, PlanSchedule, PowerTerms
 from wirelessdl.round.releases import Releases, ReleaseTerms
 from wirelessdl.round.weights import Weigher
+from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PairGroups
@@ -50,6 +51,7 @@ def make_observer(world: World) -> Observer:
         noise_w=world.noise_w,
         phase_error_rad=scenario.radio.phase_error_rad,
         physical=scenario.radio.interference == "physical" and not scenario.silent,
+        reach_m=None if world.reach is None else world.reach.radius_m,
     )
     return Observer(
         surroundings,
@@ -82,7 +84,7 @@ def make_planner(world: World) -> Planner:
         epsilon_max=privacy.epsilon_max,
         balance="receiver" if power.balance == "partial" else power.balance,
         thermal_w=world.thermal_w / world.largest_rate**2 if privacy.credit_thermal else 0.0,
-        alpha_min=power.alpha_min,
+        alpha_min=power.least_alpha(world.nodes),
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
         orthogonal=world.scenario.radio.access == "tdma",
@@ -96,6 +98,7 @@ def make_planner(world: World) -> Planner:
         samples=world.fading.gains,
         origin=world.scenario.origin,
         cancelling=_cancelling(world),
+        arriving=Arriving(world.thermal_w, world.scenario.learning.projection_radius),
     )
 
 
@@ -109,7 +112,7 @@ def _silent_planner(world: World) -> Planner:
         epsilon_max=math.inf,
         balance="receiver",
         thermal_w=0.0,
-        alpha_min=world.scenario.power.alpha_min,
+        alpha_min=world.scenario.power.least_alpha(world.nodes),
         beta_min=world.scenario.power.beta_min,
         margin_db=0.0,
         theta=fixed_multiplier(world.scenario),
@@ -167,6 +170,7 @@ def make_recorder(world: World) -> Recorder:
         self_interference=world.self_interference,
         links=trace.links,
         flush_every=trace.flush_every,
+        sample=LinkSample(world.link_rate, world.streams),
     )
 
 

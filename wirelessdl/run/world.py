@@ -20,6 +20,7 @@ from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.links import Links
 from wirelessdl.network.mobility import Mobility
+from wirelessdl.network.reach import Reach
 from wirelessdl.network.topology import SnrDb, Topology
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.combinations import SAMPLERS
@@ -29,6 +30,7 @@ from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
+from wirelessdl.run.link_sample import sampling_rate
 from wirelessdl.run.target import release_mu
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario
@@ -56,6 +58,8 @@ class World:
     fading: FadingSamples
     condition: ChannelCondition
     snr_db: SnrDb
+    reach: Reach | None  # how far strangers are heard, where that ends
+    heard_links: int  # at the start, strangers included
     buildings_m: FloatArray
     csi: Csi
     allocator: PowerAllocator
@@ -78,6 +82,12 @@ class World:
     @property
     def nodes(self) -> int:
         return self.scenario.network.nodes
+
+    @property
+    def link_rate(self) -> float:
+        """Share of links that are traced."""
+        trace = self.scenario.trace
+        return sampling_rate(trace.links, trace.link_rows, self.scenario.scenario.rounds, self.heard_links)
 
     @property
     def frame(self) -> Frame:

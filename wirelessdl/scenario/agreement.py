@@ -33,10 +33,16 @@ def require_agreement(scenario: "Scenario") -> None:
             "radio.use_full_power is true under privacy.credit_thermal; scaling transmissions up drowns the "
             "thermal noise that is credited: set one of them to false"
         )
-    if scenario.power.alpha_min >= 1.0 - scenario.power.beta_min:
+    alpha_min = scenario.power.least_alpha(scenario.network.nodes)
+    if alpha_min >= 1.0 - scenario.power.beta_min:
         raise ValueError(
-            f"power.alpha_min is {scenario.power.alpha_min:g}; must be below 1 - power.beta_min, which is "
+            f"power.alpha_min is {alpha_min:g}; must be below 1 - power.beta_min, which is "
             f"{1.0 - scenario.power.beta_min:g}: lower either"
+        )
+    if math.isfinite(scenario.radio.interference_cutoff_db) and scenario.radio.interference == "none":
+        raise ValueError(
+            f"radio.interference_cutoff_db is {scenario.radio.interference_cutoff_db:g} with radio.interference "
+            '"none"; there are no strangers to neglect: set interference = "physical", or leave it at inf'
         )
     _require_condition(scenario)
     _require_access(scenario)

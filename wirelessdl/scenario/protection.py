@@ -8,6 +8,9 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.section import Fraction, Positive, Section, rule_text
 
+ALPHA_MIN = 1e-3  # of networks of up to _FEW nodes
+_FEW = 100
+
 
 class PowerSection(Section):
     """Split of transmit power between model and privacy noise."""
@@ -58,14 +61,23 @@ class PowerSection(Section):
     csi_margin_db: Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
         0.0, description="Margin below epsilon_max for gain estimation errors."
     )
-    alpha_min: Fraction = Field(1e-3, description="Smallest alpha: share of power for the model.")
+    alpha_min: Literal["auto"] | Fraction = Field(
+        "auto",
+        json_schema_extra=rule_text('must be "auto" or a number > 0 and < 1'),
+        description="Smallest alpha: share of power for the model. auto: 1e-3, and 1e-3 (100 / K)^2 above 100 nodes, "
+        "since noise must hide a gradient that is multiplied by K.",
+    )
     beta_min: Fraction = Field(1e-6, description="Smallest beta: share of power for noise.")
+
+    def least_alpha(self, nodes: int) -> float:
+        """alpha_min in a network of so many nodes."""
+        return ALPHA_MIN * min(1.0, (_FEW / nodes) ** 2) if self.alpha_min == "auto" else self.alpha_min
 
 
 class PairGroups(Section):
     """Pairs within groups: node k is in group k mod groups."""
 
-    groups: Annotated[int, Field(ge=1, le=20_000)]
+    groups: Annotated[int, Field(ge=1, le=10**9)]
 
 
 class PrivacySection(Section):

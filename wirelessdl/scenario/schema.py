@@ -37,9 +37,9 @@ class ScenarioSection(Section):
 class NetworkSection(Section):
     """Nodes, their positions and the links between them."""
 
-    nodes: Annotated[int, Field(ge=1, le=20_000)] = Field(
-        json_schema_extra=rule_text("must be an integer from 1 to 20000"),
-        description="Number of nodes K; 1: all data at one node, which sends nothing.",
+    nodes: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        json_schema_extra=rule_text("must be an integer from 1 to 1e9"),
+        description="Number of nodes K, as many as memory holds; 1: all data at one node, which sends nothing.",
     )
     topology: Part = Field(Part(kind="full"), description="Rule that decides which links exist.")  # type: ignore[call-arg]
     map: Part = Field(Part(kind="none"), description="Streets and buildings, for placement, motion and sight.")  # type: ignore[call-arg]
@@ -135,6 +135,12 @@ class RadioSection(Section):
         "none",
         description="none: a receiver hears only its neighbours (the paper); physical: every transmitter reaches every "
         "receiver.",
+    )
+    interference_cutoff_db: Annotated[float, Field(ge=0)] = Field(
+        math.inf,
+        json_schema_extra=rule_text("must be >= 0, or inf to neglect nobody"),
+        description="Physical interference: strangers beyond a radius are neglected. It is chosen such that all of "
+        "them together arrive this many dB below thermal noise and the strangers that are heard; inf: nobody is.",
     )
     mixing_passes: Annotated[int, Field(ge=0, le=64)] = Field(
         0,
@@ -258,8 +264,13 @@ class EnergySection(Section):
 class TraceSection(Section):
     """Tables, checkpoints and trace events."""
 
-    links: Literal["all", "evaluated", "none"] = Field(
-        "all", description="Rounds whose links are traced: all, evaluated (those with an evaluation), or none."
+    links: Literal["all", "auto", "evaluated", "none"] = Field(
+        "all",
+        description="Links that are traced: all, in every round; evaluated: all, in rounds with an evaluation; auto: "
+        "all while they stay within link_rows, else a sample of them in every round; none.",
+    )
+    link_rows: Count = Field(
+        20_000_000, description="Rows of the links table up to which links = auto traces every link and round."
     )
     flush_every: Annotated[int, Field(ge=20)] = Field(
         50, description="Rounds buffered before a Parquet part is written."

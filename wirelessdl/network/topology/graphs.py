@@ -4,7 +4,8 @@
     full          every node hears every other node
     ring          the `reach` nearest on either side, in node order
     star          the hub and every other node hear each other
-    erdos-renyi   each pair with probability p
+    erdos-renyi   each pair with probability p. Up to 2,000 nodes one number is drawn for every pair; beyond, the gaps
+                  between pairs that are joined, which takes time and memory of the links and gives other graphs
     k-regular     uniform among graphs in which every node has `degree` neighbours (asymptotically)
     small-world   a ring with k neighbours, the far end of each edge rewired with probability p
 
@@ -22,6 +23,7 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
+_ALL_DRAWN = 2000  # nodes up to which every pair is drawn
 Tries = Annotated[int, Interval(ge=1, le=100_000)]
 
 
@@ -75,7 +77,8 @@ class ErdosRenyi:
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         nodes = geometry.nodes
         for _ in range(self.tries):
-            links = Links.from_mask(self._draw(nodes, rng), geometry)
+            dense = nodes <= _ALL_DRAWN
+            links = Links.from_mask(self._draw(nodes, rng), geometry) if dense else self._by_gaps(geometry, rng)
             if links.strongly_connected():
                 return links
         threshold = math.log(nodes) / nodes
@@ -87,6 +90,23 @@ class ErdosRenyi:
     def _draw(self, nodes: int, rng: np.random.Generator) -> BoolArray:
         upper = np.triu(rng.random((nodes, nodes)) < self.p, k=1)
         return np.asarray(upper | upper.T)
+
+    def _by_gaps(self, geometry: Geometry, rng: np.random.Generator) -> Links:
+        """The same law: from one joined pair to the next it is a geometric number of pairs (Batagelj, Brandes 2005)."""
+        pairs = geometry.nodes * (geometry.nodes - 1) // 2
+        at_once = int(1.05 * self.p * pairs) + 1000
+        found, last = [], -1
+        while last < pairs:
+            place = last + np.cumsum(rng.geometric(self.p, at_once))
+            found.append(place)
+            last = int(place[-1])
+        place = np.concatenate(found)
+        place = place[place < pairs]
+        # pairs in order of their higher end: high (high - 1) / 2 + low
+        high = ((1.0 + np.sqrt(1.0 + 8.0 * place.astype(np.float64))) / 2.0).astype(np.int64)
+        high -= high * (high - 1) // 2 > place  # the root may round up, or down, to a whole number
+        high += high * (high + 1) // 2 <= place
+        return Links.from_pairs(place - high * (high - 1) // 2, high, geometry, both_ways=True)
 
 
 class KRegular:

@@ -19,14 +19,29 @@ from annotated_types import Interval
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links
+from wirelessdl.memory import free_bytes, require_free
 from wirelessdl.network.parameters import Length
 from wirelessdl.network.topology.graphs import SnrDb
 
 ALL_PAIRS = 1500  # nodes up to which the SNR of every pair is evaluated
+_LISTED = 150.0  # bytes of a link while it is listed: pairs, both ways, sorted, their lengths
 
 
-def links_within(geometry: Geometry, range_m: float) -> Links:
-    """All links no longer than a range, both ways."""
+def require_pairs_fit(geometry: Geometry, range_m: float, what: str, remedy: str) -> None:
+    """Raise a ValueError where memory cannot hold all links within a range; they are counted, not listed.
+
+    what: key and value, as messages begin. Not counted where every pair of nodes would fit.
+    """
+    if _LISTED * geometry.nodes**2 <= free_bytes():
+        return
+    tree = scipy.spatial.cKDTree(geometry.position_m)
+    count = int(tree.count_neighbors(tree, range_m)) - geometry.nodes
+    require_free(f"{what}, {count} links", _LISTED * count, remedy)
+
+
+def links_within(geometry: Geometry, range_m: float, key: str = "range_m") -> Links:
+    """All links no longer than a range, both ways. key: of the range, in messages."""
+    require_pairs_fit(geometry, range_m, f"{key} is {range_m:g}", "lower it, or use fewer nodes")
     # the tree compares squares: search slightly further, then compare the link lengths themselves
     pair = scipy.spatial.cKDTree(geometry.position_m).query_pairs(range_m * (1 + 1e-9), output_type="ndarray")
     links = Links.from_pairs(pair[:, 0], pair[:, 1], geometry, both_ways=True)
@@ -54,7 +69,7 @@ class _Within:
     _range_m: float
 
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
-        return links_within(geometry, self._range_m)
+        return links_within(geometry, self._range_m, self._key)
 
     def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
         enough = rounded_up(connecting_range_m(links.geometry))
@@ -94,7 +109,7 @@ class SnrLimited:
 
     def _candidates(self, geometry: Geometry) -> Links:
         if self.max_range_m is not None:
-            return links_within(geometry, self.max_range_m)
+            return links_within(geometry, self.max_range_m, "max_range_m")
         if geometry.nodes > ALL_PAIRS:
             raise ValueError(
                 f"max_range_m is missing; {geometry.nodes} nodes are more than {ALL_PAIRS}, too many to ask every pair "
