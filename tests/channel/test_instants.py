@@ -85,3 +85,9 @@ def test_stacked_links_have_the_lengths_and_numbers_of_each_instant():
     np.testing.assert_array_equal(stacked.growth_mps, np.concatenate([here.growth_mps for here in links]))
     np.testing.assert_array_equal(stacked.number, np.tile(links[0].number, len(links)))
     np.testing.assert_array_equal(stacked.pair, np.tile(links[0].pair, len(links)))
+
+
+def test_frames_without_links_have_no_gains():
+    nobody = Links.from_mask(np.zeros((3, 3), bool), Geometry.at_rest(np.ones((3, 3))))
+    air = Chain(urban(), Streams(1)).gains(Instants((nobody, nobody), (0.0, 1.0)))
+    assert air.now.shape == air.mean.shape == (2, 0)
