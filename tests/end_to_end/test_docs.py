@@ -36,6 +36,15 @@ def test_pages_of_keys_and_columns_are_up_to_date(page):
     assert written == getattr(tables, f"{page}_page")(), "run python docs/tables.py"
 
 
+def test_the_scorecard_is_what_its_csv_files_say():
+    spec = importlib.util.spec_from_file_location("scorecard", ROOT / "docs" / "scorecard.py")
+    scorecard = importlib.util.module_from_spec(spec)
+    sys.modules["scorecard"] = scorecard  # dataclasses look themselves up
+    spec.loader.exec_module(scorecard)
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert scorecard.scorecard(ROOT / "docs" / "reproduction") in page, "run python docs/scorecard.py docs/reproduction"
+
+
 def test_no_file_names_a_place_of_one_machine():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     suspicious = re.compile(r"(?<![\w.])/(?:home|root|Users|work|tmp)/\w")
