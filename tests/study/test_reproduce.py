@@ -27,6 +27,9 @@ name = "one"
 [[study.cells]]
 name = "half"
 set = { "privacy.epsilon_max" = 0.5 }
+[[study.cells]]
+name = "none"  # a number that JSON does not have
+set = { "privacy.epsilon_max" = inf }
 
 [study.protocols.hardened]
 [study.protocols.paper]

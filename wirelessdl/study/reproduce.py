@@ -133,8 +133,15 @@ def require_same(folder: Path, plan: Plan) -> dict[str, Any]:
     """The manifest of a folder's study. Raises where it is another study than the one asked for."""
     there, manifest = read_plan(folder)
     for what in ("cells", "seeds", "runs", "threads"):
-        if getattr(there, what) != getattr(plan, what):
+        if _comparable(there, what) != _comparable(plan, what):
             raise StudyError(f"{shown(folder)}: holds a study with other {what}; choose another --out")
     if there.base.to_table() != plan.base.to_table():
         raise StudyError(f"{shown(folder)}: holds a study of another scenario; choose another --out")
     return manifest
+
+
+def _comparable(plan: Plan, what: str) -> Any:
+    """A part of a plan as far as it decides what runs; values of cells are in their overrides, and JSON has no inf."""
+    if what == "cells":
+        return [(cell.cell, cell.name, cell.baseline, cell.overrides) for cell in plan.cells]
+    return getattr(plan, what)
