@@ -2,6 +2,7 @@
 
 Beyond the final figures of runs, from their traces:
 
+    rounds             rounds run: fewer than asked for where learning.stop_after ended the run
     sum_alpha          sum over nodes of alpha, the paper's objective
     multiplier_max     largest gradient multiplier of the last round, at most theta
     noise_over_update  norm of a round's noise over that of its largest update, both of the network's model:
@@ -27,6 +28,7 @@ from wirelessdl.trace.run import Run
 from wirelessdl.trace.study import Study, mean_interval
 
 FIGURES = (
+    "rounds",
     "accuracy_mean",
     "accuracy_min",
     "epsilon_link_max",
@@ -96,7 +98,10 @@ def _from_traces(run: Run) -> dict[str, float]:
     nodes = run.frame("nodes", rounds=(int(last["round"]),) * 2).sort_values("node")
     links = run.frame("links", rounds=(int(last["round"]),) * 2)
     multiplier = nodes["multiplier"].to_numpy(float)
-    found = dict.fromkeys(FIGURES[-5:], math.nan) | {"multiplier_max": float(multiplier.max())}
+    found = dict.fromkeys(FIGURES[-5:], math.nan) | {
+        "rounds": float(last["round"]),
+        "multiplier_max": float(multiplier.max()),
+    }
     if links.empty:  # nothing is sent
         return found
     alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))

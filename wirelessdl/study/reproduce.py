@@ -26,7 +26,10 @@ from wirelessdl.study.sweep import Options
 from wirelessdl.trace.study import is_study
 
 # what `all` stands for
-PAPER = ("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2", "bias", "alpha", "ablation", "others")
+PAPER = (
+    *("fig2", "fig3", "fig4", "fig5", "fig6", "theorem1", "theorem2"),
+    *("bias", "alpha", "thermal", "stopping", "ablation", "others"),
+)
 THREADS = 1
 SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
 
