@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.learning.ahead import Ahead
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
 from wirelessdl.learning.records import PairInput, PassInput, RoundInput
@@ -26,7 +27,16 @@ _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 class Airing:
     """Noise and superposition of K models of `size` numbers. draws: one for each worker, all alike."""
 
-    def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
+    def __init__(
+        self,
+        nodes: int,
+        size: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        workers: Workers,
+        ahead: Ahead | None = None,
+    ):
+        self._ahead = ahead
         self.nodes, self._size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
         self._rows = max(1, _NOISE_PIECE // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
@@ -42,12 +52,15 @@ class Airing:
             self._shared(given.pairs, draws, given.round, sent)
             sent.add_(x)
         scale = self.column(given.noise_scale)
+        drawn = self._drawn(given.round, "noise") if noisy and given.pairs is None else None
 
         def send(worker: int, nodes: range) -> None:
             part = slice(nodes.start, nodes.stop)
             if noisy and given.pairs is None:
-                draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
-                torch.addcmul(x[part], sent[part], scale[part], out=sent[part])
+                if drawn is None:
+                    draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
+                noise = (sent if drawn is None else drawn)[part]
+                torch.addcmul(x[part], noise, scale[part], out=sent[part])
 
         return sent, self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
 
@@ -94,6 +107,7 @@ class Airing:
     ) -> Tensor | None:
         """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""
         noise = any(segment.receiver_noise for segment in segments)
+        drawn = self._drawn(round, purpose) if noise else None
         interferes = any(segment.self_interference_scale.any() for segment in segments)
         power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
         thermal, interference = (
@@ -109,11 +123,14 @@ class Airing:
             if power is not None:
                 power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self._size)
             if noise:
-                draws[worker].fill_normal(out[part], round, purpose, nodes)
+                if drawn is None:
+                    draws[worker].fill_normal(out[part], round, purpose, nodes)
+                normal = out if drawn is None else drawn
                 own = None if power is None else power[part]
                 deviation = receiver_deviation(thermal[part], interference[part], own)
                 for slot, segment in enumerate(segments):
-                    out[part, segment.coordinates].mul_(deviation[:, slot : slot + 1])
+                    there = (part, segment.coordinates)
+                    torch.mul(normal[there], deviation[:, slot : slot + 1], out=out[there])
 
         if noise or send is not None or power is not None:
             self._workers.each(-(-self.nodes // self._rows), work)
@@ -129,7 +146,11 @@ class Airing:
             nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
             draws[worker].fill_normal(out[nodes.start : nodes.stop], round, "noise", nodes)
 
-        self._workers.each(-(-self.nodes // self._rows), own)
+        drawn = self._drawn(round, "noise")
+        if drawn is None:
+            self._workers.each(-(-self.nodes // self._rows), own)
+        else:
+            out.copy_(drawn)
         if pairs.group is not None:
             group = GroupNoise.make(
                 pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self._device, dtype=self._dtype
@@ -138,6 +159,10 @@ class Airing:
             return
         edges = EdgeNoise.make(pairs.own, pairs.low, pairs.high, pairs.pair, pairs.on_air)
         edges.apply(out, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
+
+    def _drawn(self, round: int, purpose: str | int) -> Tensor | None:
+        """Standard normal numbers of all nodes, where they were drawn ahead; only to be read."""
+        return None if self._ahead is None else self._ahead.normal(round, purpose)
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""

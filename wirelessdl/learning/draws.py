@@ -8,7 +8,9 @@ Above 2,000 nodes there are too many pairs for 32 bits: theirs come from the cou
 (low, high, round) under a key of their own.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -72,9 +74,8 @@ class NodeDraws:
         """
         index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
         first = self._base + round * self._nodes * self._purposes + index
-        for row, node in zip(out.unbind(), range(len(out)) if nodes is None else nodes):
-            self._torch.manual_seed(_scramble(first + node * self._purposes))
-            row.normal_(generator=self._torch)
+        chosen = range(len(out)) if nodes is None else nodes
+        _fill_rows(out, [_scramble(first + node * self._purposes) for node in chosen], self._torch)
 
     def fill_pair(self, out: torch.Tensor, round: int, low: int, high: int) -> None:
         """Fill `out`, one row, with the standard normal numbers that two nodes share; low < high."""
@@ -87,6 +88,32 @@ class NodeDraws:
         key = round * pairs + high * (high - 1) // 2 + low
         self._torch.manual_seed(_scramble(self._base - 1 - key))
         out.normal_(generator=self._torch)
+
+
+def _rows_in_turn(out: torch.Tensor, seeds: list[int], generator: torch.Generator) -> None:
+    for row in range(len(seeds)):
+        generator.manual_seed(seeds[row])
+        out[row].normal_(0.0, 1.0, generator=generator)
+
+
+@cache
+def _without_lock() -> Callable[[torch.Tensor, list[int], torch.Generator], None]:
+    """The same loop, run by torch, which lets go of the interpreter's lock for all of it; Python's own where it cannot.
+
+    A thread that took the lock again for every row would wait for the other thread, milliseconds each time.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated in favour of compilers, which need a C++ compiler
+        try:
+            return torch.jit.script(_rows_in_turn)
+        except Exception:  # whatever a later torch says instead
+            return _rows_in_turn
+
+
+def _fill_rows(out: torch.Tensor, seeds: list[int], generator: torch.Generator) -> None:
+    """Rows of standard normal numbers, each from a seed of its own."""
+    fill = _without_lock() if out.device.type == "cpu" else _rows_in_turn
+    fill(out, seeds, generator)
 
 
 def _scramble(word: int) -> int:

@@ -11,6 +11,7 @@ the mixing looks at all of them. Nothing is allocated that grows with rounds.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import capability
+from wirelessdl.learning.ahead import MOST_NUMBERS, Ahead
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
@@ -111,7 +113,8 @@ class LearningEngine:
         self.x = self._initial(streams)
         self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
         self._third: Tensor | None = None  # where mixing passes need it
-        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
+        self._ahead = self._second_thread(streams)
+        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers, self._ahead)
         self._objective = self._known_optimum() if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
@@ -119,10 +122,19 @@ class LearningEngine:
         # within the ball from the start: power is counted on it
         return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
 
+    def _second_thread(self, streams: Streams) -> Ahead | None:
+        """Where it pays: gradients are short, and a core is free meanwhile."""
+        free = self.device.type == "cpu" and torch.get_num_threads() > 1
+        if not free or not isinstance(self.strategy, ClosedForm) or self.x.numel() > MOST_NUMBERS:
+            return None
+        return Ahead(NodeDraws(streams, self.nodes, self.device, self.settings.passes), self.x)
+
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
         self._draws = [NodeDraws(streams, self.nodes, self.device, self.settings.passes) for _ in self._draws]
         self.draws = self._draws[0]
+        if self._ahead is not None:
+            self._ahead.restart(NodeDraws(streams, self.nodes, self.device, self.settings.passes))
         self.sampler.restart()
         self.x.copy_(self._initial(streams))
         self._mixed.copy_(self.x)
@@ -145,10 +157,16 @@ class LearningEngine:
         """One slot: send, superpose, differentiate, step."""
         with one_thread(self._small):
             result = self._round(given)
+        if self._ahead is not None:
+            self._ahead.expect(given.round + 1)
         if not given.evaluate:
             return result
         evaluated = self._mixed if self.settings.evaluated == "mixed" else self.x
-        return replace(result, accuracy=self.accuracy(evaluated))
+        if self._ahead is not None:
+            return replace(
+                result, evaluation=self._ahead.evaluate(partial(self.accuracy, workers=Workers(1)), evaluated)
+            )
+        return replace(result, evaluation=self.accuracy(evaluated))
 
     def _round(self, given: RoundInput) -> RoundResult:
         update = given.update
@@ -236,7 +254,7 @@ class LearningEngine:
             self._mixed.copy_(torch.as_tensor(mixed))
 
     @torch.no_grad()
-    def accuracy(self, x: Tensor) -> Tensor:
+    def accuracy(self, x: Tensor, workers: Workers | None = None) -> Tensor:
         """Share of the common test set each model gets right; of a regression, the share of variance explained."""
         right = torch.empty(len(x), dtype=self.dtype, device=self.device)
         features, labels = self._store.test_x, self._store.test_y
@@ -251,7 +269,7 @@ class LearningEngine:
             else:
                 right[part] = (scores.argmax(dim=2) == labels).to(self.dtype).mean(dim=1)
 
-        self._gradients.each(-(-len(x) // chunk), evaluate)
+        (workers or self._gradients).each(-(-len(x) // chunk), evaluate)
         return right
 
     def need(self, nodes: int | None = None) -> Need:

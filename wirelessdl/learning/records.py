@@ -1,5 +1,6 @@
 """What goes into a round of learning and what comes out of it: frozen records between the rooms."""
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,7 +79,7 @@ class RoundInput:
 
 @dataclass(frozen=True, eq=False)
 class RoundResult:
-    """What came of it, per node unless said otherwise; accuracy is None without an evaluation."""
+    """What came of it, per node unless said otherwise."""
 
     sent_power: Tensor  # ||x||^2 / m of the model that was sent
     self_interference_power: (
@@ -88,9 +89,23 @@ class RoundResult:
     loss: Tensor
     nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
-    accuracy: Tensor | None
+    evaluation: Tensor | Future[Tensor] | None  # accuracy, perhaps still on its way; None: not evaluated
     pass_power: Tensor | None = None  # ||y||^2 / m of what was sent in mixing passes, summed over them
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
+
+    @property
+    def evaluated(self) -> bool:
+        return self.evaluation is not None
+
+    @property
+    def known(self) -> bool:
+        """Whether `accuracy` can be had without waiting."""
+        return not isinstance(self.evaluation, Future) or self.evaluation.done()
+
+    @property
+    def accuracy(self) -> Tensor | None:
+        """Share of the test set that each node's model gets right; None without an evaluation. Waits for it."""
+        return self.evaluation.result() if isinstance(self.evaluation, Future) else self.evaluation
 
 
 @dataclass(frozen=True)

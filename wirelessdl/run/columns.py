@@ -283,7 +283,7 @@ def _known(values: FloatArray) -> Any:
 def _accuracy(records: Sequence[RoundRecord], count: int) -> Any:
     """Accuracy per node and round, masked where no evaluation took place."""
     values = np.ma.masked_invalid(np.full((len(records), count), np.nan))
-    evaluated = [n for n, record in enumerate(records) if record.result.accuracy is not None]
+    evaluated = [n for n, record in enumerate(records) if record.result.evaluated]
     if evaluated:
         values[evaluated] = fetch([a for n in evaluated if (a := records[n].result.accuracy) is not None])
     return values.ravel()

@@ -99,7 +99,7 @@ class Recorder:
         self.writer.snapshot("privacy", privacy_columns(ledger, exact=exact))
 
     def _wants_links(self, record: RoundRecord) -> bool:
-        return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.accuracy is not None)
+        return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.evaluated)
 
 
 def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:

@@ -47,13 +47,17 @@ from wirelessdl.units import to_s
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log."""
+    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log.
+
+    patient: evaluations may be told of some rounds later, when they are ready.
+    """
 
     on_round: Callable[[int], None] | None = None
     on_evaluation: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
     connect: Mapping[str, Listener] | None = None
     log: str = ""
+    patient: bool = False
 
 
 def simulate(
@@ -67,17 +71,19 @@ def simulate(
     should_stop: Callable[[], bool] | None = None,
     connect: Mapping[str, Listener] | None = None,
     log: str = "",
+    patient: bool = False,
 ) -> Run:
     """Run a scenario into a new directory under `out`, named `name`, else by scenario, seed and run.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When
     should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
     connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
+    patient: on_evaluation may be called some rounds later, so that no round waits for an evaluation.
     """
     world = build(scenario, device=device)
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
     session.run(lambda: create_run_folder(Path(out), name, session.prepare))
     return session.result()
 
@@ -95,6 +101,7 @@ def resume(
     should_stop: Callable[[], bool] | None = None,
     connect: Mapping[str, Listener] | None = None,
     log: str = "",
+    patient: bool = False,
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
 
@@ -110,7 +117,7 @@ def resume(
     with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
         candidates = list(load_checkpoints(folder))
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log))
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
     session.anew = bool(run.summary.get("stopped"))
     session.extended = extensions(run, going.scenario.scenario.rounds)
     kept = _sound(folder, candidates, session.engine)
@@ -172,6 +179,7 @@ class _Session:
         self._plateau = Plateau(learning.stop_after, learning.stop_within, learning.stop_rule)
         self._stopped: int | None = None
         self._evaluated_round = 0
+        self._untold: list[RoundRecord] = []  # evaluated, and not yet told of
         self.anew = False  # whether a run that had come to rest is being extended
         self.extended: list[int] = []  # rounds declared before, where the run was extended
         for source, listener in (callbacks.connect or {}).items():
@@ -261,8 +269,13 @@ class _Session:
 
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""
-        if record.result.accuracy is not None:
-            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
+        if record.result.evaluated:
+            self._untold.append(record)
+            self._tell(
+                wait=self._plateau.wanted or not (self.callbacks.on_evaluation is None or self.callbacks.patient)
+            )
+        elif self._untold:
+            self._tell(wait=False)
         self._after_round(record.decision.round)
 
     def _after_round(self, round: int) -> None:
@@ -282,6 +295,12 @@ class _Session:
         if stop and not last:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
 
+    def _tell(self, *, wait: bool) -> None:
+        """Of evaluations that are there; wait: of all."""
+        while self._untold and (wait or self._untold[0].result.known):
+            record = self._untold.pop(0)
+            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
+
     def _evaluated(self, progress: Progress) -> None:
         self._plateau.add(progress.accuracy_mean)
         self._evaluated_round = progress.round
@@ -292,6 +311,7 @@ class _Session:
         """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
         if round == self._saved_round and not exact:
             return
+        self._tell(wait=True)
         self.recorder.flush()
         exact = exact or round == self.scenario.scenario.rounds
         self.recorder.privacy(self.engine.stages.ledger, exact=exact)
