@@ -12,13 +12,18 @@ from wirelessdl.arrays import FloatArray, IntArray
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_TO_UNIT = 2.0**-53
+_TO_UNIT, _WORD = 2.0**-53, 2**64 - 1
 
 
 def key(rng: np.random.Generator) -> int:
     """A seed of 64 bits, drawn from a generator."""
     word: int = rng.bit_generator.random_raw()  # what integers(0, 2**64) gives, in a third of the time
     return word
+
+
+def word(seed: int, number: int) -> int:
+    """A seed of 64 bits for each number, such as that of a round."""
+    return int(_mixed(np.array([seed ^ (number * int(_STEP)) & _WORD], dtype=np.uint64))[0])
 
 
 def uniform(word: int, number: IntArray, lanes: int = 1) -> FloatArray:

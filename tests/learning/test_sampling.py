@@ -191,3 +191,39 @@ def test_poisson_releases_of_many_kinds_compose():
     assert len(kinds) == 12
     assert ledger.own_total()[0] == pytest.approx(compose(kinds, 1e-4, sampler="poisson"), rel=1e-9)
     assert ledger.own_total()[0] < 0.95 * even.own_total()[0]
+
+
+def many_nodes(size, batch):
+    nodes = 2001
+    return Sampler("without-replacement", batch, [size] * nodes), NodeDraws(Streams(2), nodes, torch.device("cpu"))
+
+
+def test_batches_of_many_nodes_are_drawn_together_and_do_not_depend_on_pieces():
+    sampler, draws = many_nodes(30, 7)
+    whole = np.array(sampler.batches(draws, range(2001), 3))
+    assert whole.min() >= 0
+    assert whole.max() < 30
+    assert (np.sort(whole, axis=1)[:, 1:] > np.sort(whole, axis=1)[:, :-1]).all()  # no sample twice
+    pieces = [sampler.batches(draws, range(start, min(start + 300, 2001)), 3) for start in range(0, 2001, 300)]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    np.testing.assert_array_equal(sampler.batch(draws, 1234, 3), whole[1234])
+    assert (np.array(sampler.batches(draws, range(2001), 4)) != whole).any(axis=1).mean() > 0.99
+
+
+def test_every_subset_is_equally_likely_when_drawn_together():
+    """All 15 pairs of 6 samples, over nodes and rounds: chi-squared with 14 degrees of freedom."""
+    sampler, draws = many_nodes(6, 2)
+    found = np.concatenate([np.sort(sampler.batches(draws, range(2001), r), axis=1) for r in range(1, 31)])
+    _, counts = np.unique(found @ [6, 1], return_counts=True)
+    assert len(counts) == 15
+    expected = len(found) / 15
+    assert ((counts - expected) ** 2 / expected).sum() < 36.1  # one in a thousand
+    for node in range(3):  # each node by itself, over rounds
+        mine = np.array([sampler.batch(draws, node, r) for r in range(1, 601)])
+        share = np.bincount(mine.ravel(), minlength=6) / 600
+        np.testing.assert_allclose(share, 1 / 3, atol=4 * np.sqrt(2 / 9 / 600))
+
+
+def test_a_batch_of_all_samples_is_all_of_them_when_drawn_together():
+    sampler, draws = many_nodes(5, 5)
+    np.testing.assert_array_equal(np.sort(sampler.batches(draws, range(2001), 1), axis=1), [range(5)] * 2001)

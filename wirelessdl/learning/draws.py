@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 import torch
 
-from wirelessdl.arrays import IntArray
+from wirelessdl import counter_rng
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.batch import Changes, draw_changes
 from wirelessdl.streams import Streams
 
@@ -41,6 +42,7 @@ class NodeDraws:
         self._nodes, self._purposes = nodes, len(_PURPOSES) + passes
         self._bits = np.random.Philox(key=streams.word("learning.batch"))
         self._numpy = np.random.Generator(self._bits)
+        self._batches = counter_rng.key(streams.draws("learning.batches"))
         self._state = self._bits.state
         self._torch = torch.Generator(device=device)
         self._base = streams.word("learning.noise")
@@ -59,6 +61,10 @@ class NodeDraws:
     def batch(self, node: int, round: int, samples: int, size: int) -> IntArray:
         """`size` of `samples` without replacement."""
         return self.generator(node, round).choice(samples, size, replace=False, shuffle=False)
+
+    def uniform(self, nodes: IntArray, round: int, lanes: int) -> FloatArray:
+        """Uniform on (0, 1), `[lanes, nodes]`: for batches of many nodes at once."""
+        return counter_rng.uniform(counter_rng.word(self._batches, round), nodes, lanes)
 
     def changes(self, node: int, round: int, samples: int) -> Changes:
         """Flips and shifts of a node's batch."""

@@ -360,8 +360,8 @@ class LearningEngine:
         return replace(batch, features=images.view(batch.features.shape))
 
     def _choose(self, worker: int, nodes: range, round: int) -> list[IntArray]:
-        draws = self._draws[worker]
-        return [self.client_indices[node][self.sampler.batch(draws, node, round)] for node in nodes]
+        drawn = self.sampler.batches(self._draws[worker], nodes, round)
+        return [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]
 
     def _piece(self, piece: int, size: int) -> range:
         return range(piece * size, min((piece + 1) * size, self.nodes))

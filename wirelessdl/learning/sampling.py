@@ -19,6 +19,8 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.draws import NodeDraws
 
+_MANY = 2000  # nodes above which batches are drawn together: the same law, other draws
+
 Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffled"]
 
 
@@ -81,7 +83,28 @@ class Sampler:
 
     def batch(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         """A node's batch of a round; it may be empty under poisson."""
-        return self._draw(draws, node, round)
+        return self.batches(draws, range(node, node + 1), round)[0]
+
+    def batches(self, draws: NodeDraws, nodes: range, round: int) -> list[IntArray]:
+        """Batches of several nodes."""
+        if len(self.sizes) > _MANY and self.sampling == "without-replacement" and not self.uneven:
+            return list(self._together(draws, nodes, round))
+        return [self._draw(draws, node, round) for node in nodes]
+
+    def _together(self, draws: NodeDraws, nodes: range, round: int) -> IntArray:
+        """B of n for each node, `[nodes, B]`, by Floyd's method: every subset equally likely, B steps for all nodes.
+
+        Step s takes one of the first n - B + s + 1; one that is taken already stands for the last of them.
+        """
+        size, batch = np.array(self.sizes[nodes.start : nodes.stop]), int(self.batch_sizes[0])
+        uniform = draws.uniform(np.arange(nodes.start, nodes.stop), round, batch)
+        chosen = np.empty((len(nodes), batch), dtype=np.int64)
+        for step in range(batch):
+            last = size - batch + step
+            picked = (uniform[step] * (last + 1)).astype(np.int64)
+            taken = (chosen[:, :step] == picked[:, None]).any(axis=1)
+            chosen[:, step] = np.where(taken, last, picked)
+        return chosen
 
     def _without_replacement(self, draws: NodeDraws, node: int, round: int) -> IntArray:
         return draws.batch(node, round, self.sizes[node], int(self.batch_sizes[node]))

@@ -73,8 +73,9 @@ class Air:
         """s = A w, added to `out`, which may hold receiver noise already."""
         for number, segment in enumerate(segments):
             part = segment.coordinates
-            # dense products take columns of a larger matrix as they lie
-            whole = len(segments) == 1 or (segment.offsets is None and not isinstance(segment.weights, csr_array))
+            whole = (
+                len(segments) == 1 or segment.offsets is None
+            )  # products take columns of a larger matrix as they lie
             here, heard = out[:, part], sent[:, part]
             if not whole:
                 here, heard = here.contiguous(), heard.contiguous()
