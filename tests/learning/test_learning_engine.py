@@ -8,6 +8,7 @@ import torch
 from conftest import tiny, tiny_table
 from made_engines import bytes_data, make, order
 
+import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
 from wirelessdl.learning.models.closed_form import Softmax
@@ -197,3 +198,30 @@ def test_labels_out_of_range_are_said():
     data.train_y[7] = 3
     with pytest.raises(ValueError, match=r"label of train sample 7 is 3; must be 0 to 2"):
         make(data)
+
+
+# --- evaluation --------------------------------------------------------------------------------------------
+
+
+def test_evaluations_on_the_way_take_some_test_samples_and_the_last_takes_all(tmp_path):
+    """What the tables say of each round is the share of just those samples, drawn once for all runs of a seed."""
+    data = bytes_data()
+    engine = make(data, eval_samples=13)
+    on_the_way, last = (engine.round(order(5, round=r, evaluate=True)) for r in (1, 2))
+    assert engine._tests[1].shape == (13,)
+    np.testing.assert_allclose(np.mod(on_the_way.accuracy.numpy() * 13, 1), 0, atol=1e-9)
+    torch.testing.assert_close(last.accuracy, engine.accuracy(engine.held, whole=False))
+    whole = engine.round(dataclasses.replace(order(5, round=3, evaluate=True), whole=True))
+    torch.testing.assert_close(whole.accuracy, engine.accuracy(engine.held))
+    assert torch.equal(make(data, eval_samples=13)._tests[0], engine._tests[0])
+    runs = [
+        wirelessdl.simulate(
+            tiny(scenario={"rounds": 6}, learning={"eval_samples": count, "eval_every": 2}),
+            out=tmp_path,
+            name=f"of-{count}",
+        )
+        for count in (0, 20)
+    ]
+    accuracy = [run.rounds["accuracy_mean"].dropna().to_numpy() for run in runs]
+    assert accuracy[0][-1] == accuracy[1][-1]
+    assert (accuracy[0][:-1] != accuracy[1][:-1]).any()

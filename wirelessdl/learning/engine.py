@@ -107,6 +107,7 @@ class LearningEngine:
         keeps_norms = clips_samples and bias_column and settings.augment == "none"
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column, keeps_norms=keeps_norms)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
+        self._tests = self._evaluation_samples(streams)
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
@@ -121,6 +122,15 @@ class LearningEngine:
         start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         # within the ball from the start: power is counted on it
         return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
+
+    def _evaluation_samples(self, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Features and labels of evaluations on the way."""
+        features, labels = self._store.test_x, self._store.test_y
+        if not 0 < self.settings.eval_samples < len(labels):
+            return features, labels
+        chosen = streams.world("learning.eval_samples").choice(len(labels), self.settings.eval_samples, replace=False)
+        place = torch.from_numpy(np.sort(chosen)).to(self.device)
+        return features.index_select(0, place), labels.index_select(0, place)
 
     def _second_thread(self, streams: Streams) -> Ahead | None:
         """Where it pays: gradients are short, and a core is free meanwhile."""
@@ -162,11 +172,10 @@ class LearningEngine:
         if not given.evaluate:
             return result
         evaluated = self._mixed if self.settings.evaluated == "mixed" else self.x
-        if self._ahead is not None:
-            return replace(
-                result, evaluation=self._ahead.evaluate(partial(self.accuracy, workers=Workers(1)), evaluated)
-            )
-        return replace(result, evaluation=self.accuracy(evaluated))
+        if self._ahead is None:
+            return replace(result, evaluation=self.accuracy(evaluated, whole=given.whole))
+        alone = partial(self.accuracy, whole=given.whole, workers=Workers(1))
+        return replace(result, evaluation=self._ahead.evaluate(alone, evaluated))
 
     def _round(self, given: RoundInput) -> RoundResult:
         update = given.update
@@ -254,10 +263,13 @@ class LearningEngine:
             self._mixed.copy_(torch.as_tensor(mixed))
 
     @torch.no_grad()
-    def accuracy(self, x: Tensor, workers: Workers | None = None) -> Tensor:
-        """Share of the common test set each model gets right; of a regression, the share of variance explained."""
+    def accuracy(self, x: Tensor, *, whole: bool = True, workers: Workers | None = None) -> Tensor:
+        """Share of the common test set each model gets right; of a regression, the share of variance explained.
+
+        whole: of all test samples, not only those of an evaluation on the way.
+        """
         right = torch.empty(len(x), dtype=self.dtype, device=self.device)
-        features, labels = self._store.test_x, self._store.test_y
+        features, labels = (self._store.test_x, self._store.test_y) if whole else self._tests
         chunk = self._evaluated()
 
         def evaluate(worker: int, piece: int) -> None:

@@ -73,6 +73,7 @@ class RoundInput:
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
     update: ModelUpdate
     evaluate: bool
+    whole: bool = False  # evaluated on all test samples, whatever `Settings.eval_samples` says
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
     passes: tuple[PassInput, ...] = ()  # the payload's own weights first, then the passes after it
 
@@ -126,4 +127,5 @@ class Settings:
     augment: Literal["none", "flip-crop"] = "none"
     regret: bool = False
     passes: int = 0  # most mixing passes of a round
+    eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be

@@ -272,6 +272,7 @@ class Engine:
                 multiplier=decision.multiplier,
             ),
             evaluate=self._evaluated(decision.round),
+            whole=decision.round == self.terms.rounds,
             pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
             passes=self._segments.passes(decision),
         )

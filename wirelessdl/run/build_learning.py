@@ -198,6 +198,7 @@ def _engine(
         augment=learning.augment,
         regret=learning.regret,
         passes=_most_passes(builder.scenario),
+        eval_samples=learning.eval_samples,
         links=links,
     )
     try:

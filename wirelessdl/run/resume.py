@@ -24,7 +24,16 @@ from wirelessdl.trace.sink import RunWriter
 
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
-_HARMLESS = ("scenario.description", "trace.", "learning.eval_every", "device", "threads", "packages.", "wirelessdl")
+_HARMLESS = (
+    "scenario.description",
+    "trace.",
+    "learning.eval_every",
+    "learning.eval_samples",
+    "device",
+    "threads",
+    "packages.",
+    "wirelessdl",
+)
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,11 @@ class LearningSection(Section):
     )
     dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the models.")
     eval_every: Count = Field(10, description="Rounds between evaluations on the common test set.")
+    eval_samples: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="Test samples that an evaluation takes, drawn once; 0: all. The last round is evaluated on all of "
+        "them.",
+    )
 
 
 class TimeSection(Section):
