@@ -36,7 +36,7 @@ class Ahead:
         return self._rows[purpose]
 
     def expect(self, round: int) -> None:
-        """A round is over: draw for the next one what it took."""
+        """What was drawn for a round is not needed any more: draw for the next one what it took."""
         self._coming = {key: one for key, one in self._coming.items() if not one.cancel() and not one.done()}
         for purpose in self._used:
             rows = self._rows.setdefault(purpose, torch.empty_like(self._like))

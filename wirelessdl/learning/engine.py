@@ -167,8 +167,6 @@ class LearningEngine:
         """One slot: send, superpose, differentiate, step."""
         with one_thread(self._small):
             result = self._round(given)
-        if self._ahead is not None:
-            self._ahead.expect(given.round + 1)
         if not given.evaluate:
             return result
         evaluated = self._mixed if self.settings.evaluated == "mixed" else self.x
@@ -189,6 +187,8 @@ class LearningEngine:
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
         mixed, self_interference_power, pass_power = self._on_air(given)
+        if self._ahead is not None:
+            self._ahead.expect(given.round + 1)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         step = -self._airing.column(update.step)
