@@ -39,24 +39,48 @@ def test_rows_filled_without_the_interpreters_lock_are_the_same(dtype):
 
 
 def test_noise_drawn_ahead_is_that_of_the_round():
-    ahead, size = Ahead(draws(), torch.empty(4, 300)), 300
-    for round in (1, 2, 3, 7, 8):  # a gap: what was drawn for 4 is not taken for 7
+    ahead = Ahead(draws(), torch.empty(4, 300))
+    ahead.rounds, taken = 3, 0
+    for round in (1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23, 24):  # with a gap
         for purpose in ("noise", "thermal", 1):
-            found, expected = ahead.normal(round, purpose), torch.empty(4, size)
+            found, expected = ahead.normal(round, purpose), torch.empty(4, 300)
             draws().fill_normal(expected, round, purpose)
-            if round in (1, 7):
+            if round < 3 or 20 <= round < 24:
                 assert found is None
             elif found is not None:
                 assert torch.equal(found, expected)
+                taken += 1
+        wait(ahead)
         ahead.expect(round + 1)
+        wait(ahead)
+    assert taken == 3 * 6
+    assert len(ahead._rooms) == 6  # two for each purpose, whatever the number of rounds
+
+
+def wait(ahead):
+    for one in ahead._blocks.values():
+        one.result(10)
+
+
+def test_what_is_not_used_any_more_is_not_drawn_for_ever():
+    ahead = Ahead(draws(), torch.empty(4, 30))
+    ahead.rounds = 2
+    for round in range(1, 9):
+        ahead.normal(round, "thermal")
+        if round < 3:
+            ahead.normal(round, "noise")
+        ahead.expect(round + 1)
+        wait(ahead)
+    assert {purpose for _, purpose in ahead._blocks} == {"thermal"}
 
 
 def test_work_that_has_not_begun_is_left_to_the_one_who_needs_it():
     ahead, gate = Ahead(draws(), torch.empty(4, 30)), threading.Event()
+    ahead.rounds = 1
     ahead.normal(1, "noise")
     evaluation = ahead.evaluate(lambda models: models + (not gate.wait(10)), torch.ones(1))
     ahead.expect(2)
-    assert ahead.normal(2, "noise") is None  # and does not wait for the evaluation
+    assert ahead.normal(3, "noise") is None  # and does not wait for the evaluation
     assert not evaluation.done()
     gate.set()
     assert evaluation.result(10) == torch.ones(1)

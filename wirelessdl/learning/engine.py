@@ -107,7 +107,6 @@ class LearningEngine:
         keeps_norms = clips_samples and bias_column and settings.augment == "none"
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column, keeps_norms=keeps_norms)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
-        self._next = Buffer(self._store)  # of the round to come
         self._tests = self._evaluation_samples(streams)
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
@@ -209,9 +208,6 @@ class LearningEngine:
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
         self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
-        if self._ahead is not None and self._in_one_piece:
-            everyone, coming = range(self.nodes), given.round + 1
-            self._ahead.prepare(coming, lambda draws: self._gather(draws, self._next, everyone, coming))
         self.x, self._spare = self._spare, self.x
         if kept is not None:
             self.x.index_copy_(0, away, kept[0])
@@ -361,20 +357,12 @@ class LearningEngine:
             objective: Objective = learner.objective(features, store.train_y, weight, self.nodes)
         return objective
 
-    @property
-    def _in_one_piece(self) -> bool:
-        """Whether the batch of all nodes is gathered at once."""
-        return self.strategy.chunk >= self.nodes
-
     def _batch(self, worker: int, nodes: range, round: int) -> Batch:
-        ready = self._ahead.batch(round) if self._ahead is not None and self._in_one_piece else None
-        return ready or self._gather(self._draws[worker], self._buffers[worker], nodes, round)
-
-    def _gather(self, draws: NodeDraws, buffer: Buffer, nodes: range, round: int) -> Batch:
+        draws = self._draws[worker]
         part = slice(nodes.start, nodes.stop)
         drawn = self.sampler.batches(draws, nodes, round)
         chosen = [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]
-        batch = replace(buffer.batch(chosen, self._divisor[part]), nodes=nodes)
+        batch = replace(self._buffers[worker].batch(chosen, self._divisor[part]), nodes=nodes)
         if self.settings.augment == "none":
             return batch
         width = batch.labels.shape[1]
