@@ -171,6 +171,7 @@ def test_an_engine_that_counts_on_fewer_colluding_nodes_is_caught(monkeypatch):
     assert not report.sound
 
 
+@pytest.mark.slow
 def test_half_of_the_own_noise_is_caught_in_both_views(monkeypatch):
     halve_noise(monkeypatch)
     own, coalition = audit_scenario(pairwise(3), AuditOptions(trials=250, rounds=3)).views

@@ -26,6 +26,7 @@ def trials_of(scenario, knowledge, count, rounds=4, samples=64):
     return trials, recording, link
 
 
+@pytest.mark.slow
 def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
     # gradients of a sample with labels +L and -L are C and -C at every model: exactly the worst case
     trials, recording, link = trials_of(attacked(privacy={"epsilon_max": 2.0}, learning=REGRESSION), "batch", 600)

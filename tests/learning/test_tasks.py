@@ -138,6 +138,7 @@ def test_with_the_multiplier_ridge_reaches_the_optimum_of_all(tmp_path):
     assert (run.regret().iloc[0] == first.set_index("node").excess_loss).all()
 
 
+@pytest.mark.slow
 def test_without_the_multiplier_it_ends_where_the_loudest_want_it(tmp_path):
     """D-PSGD on a row-stochastic mixing minimises sum pi_i f_i, pi the Perron vector of the air's weights."""
     scenario = ridge_scenario(
@@ -189,6 +190,7 @@ def test_the_optimum_of_logistic_regression_is_found_and_no_model_is_below_it():
     np.testing.assert_allclose(objective.excess(points), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_regret_grows_like_a_logarithm(tmp_path):
     """Theorem 2 under privacy noise: equal factors of T add about equal amounts."""
     scenario = load_scenario("ridge_regret_k10")

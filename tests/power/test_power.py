@@ -267,6 +267,7 @@ def test_support_of_known_graphs(name, possible):
     assert (support_margin(links) > 1e-9) == possible
 
 
+@pytest.mark.slow
 def test_receiver_balancing_cuts_the_noise_on_the_model():
     """Noise of the network's model per unit of update, at equal one-slot epsilon, on 20 urban instances."""
     ratio = []

@@ -121,6 +121,7 @@ def test_every_multiplier_finds_the_optimum_of_a_fixed_channel():
         assert bias(rule, balance, fading=False) < 0.01
 
 
+@pytest.mark.slow
 def test_under_fading_the_papers_product_stays_biased_and_the_others_do_not():
     biases = {
         "product": bias("product", False, fading=True),

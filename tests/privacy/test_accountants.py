@@ -74,6 +74,7 @@ def test_the_table_of_valid_combinations_is_the_specified_one():
     assert valid_accountants("shuffled", "replace-one", "batch") == ("gdp",)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.005, 0.3), st.floats(1.0, 10.0), st.integers(1, 300))
 def test_tighter_accountants_are_tighter(q, nu, rounds):

@@ -177,6 +177,7 @@ def test_training_works_on_pilots_at_10_db(tmp_path):
     assert run.summary["accuracy_mean"] > 0.5
 
 
+@pytest.mark.slow
 def test_phase_errors_shrink_weights_by_their_mean_cosine(tmp_path):
     """E cos(phi) = exp(-s^2/2) on the air's share of a row; phases have their deviation."""
     scenario = tiny(

@@ -120,6 +120,7 @@ def resumed_equals_whole(scenario, tmp_path, after):
     return whole
 
 
+@pytest.mark.slow
 def test_motion_clarke_slots_and_interference_resume_to_the_same_tables(tmp_path):
     overrides = ["scenario.rounds=60", "trace.checkpoint_every=20", "network.nodes=8", "radio.bandwidth_hz=1e6"]
     scenario = load_scenario(

@@ -100,6 +100,7 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
     assert np.allclose(differences["difference"], differences["mean"] - differences["reference_mean"], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_repeated_elsewhere_every_csv_has_the_same_bytes(folder):
     with chdir(folder):
         said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "again", "--jobs", "1")
