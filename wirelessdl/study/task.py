@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
+from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.files import write_text
@@ -181,6 +182,8 @@ def run_or_resume(task: RunTask) -> Outcome:
         return Outcome("failed", _line(error))
     except Exception as error:
         return Outcome("failed", _kept(study, task.name, error))
+    finally:
+        give_back()
 
 
 def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
