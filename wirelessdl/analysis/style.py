@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from wirelessdl.errors import WirelessdlError
 
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
-HEAT = "cividis"
+HEAT = "cividis_r"  # large values are dark
 COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
 # seven colours that colour-blind readers tell apart (Okabe and Ito, without yellow, which is faint on paper)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#222222", "#56b4e9", "#e69f00")

@@ -31,7 +31,7 @@ def draw_map(run: Run, round: int | None, path: Path) -> None:
     with styled():
         figure, axis = plt.subplots(figsize=(COLUMN, 2.9), layout="constrained")
         lines = np.stack([place[links["tx"]], place[links["rx"]]], axis=1)
-        drawn = LineCollection(list(lines), array=gain_db, cmap=f"{HEAT}_r", linewidths=0.9)
+        drawn = LineCollection(list(lines), array=gain_db, cmap=HEAT, linewidths=0.9)
         axis.add_collection(drawn)
         axis.plot(*place[~silent].T, "o", color="black", markersize=3.5, zorder=3)
         axis.plot(*place[silent].T, "o", color=GREY, markerfacecolor="white", markersize=4.5, zorder=3, label="silent")

@@ -66,9 +66,9 @@ function layout(title, extra) {
 
 // A legend above the figure needs room for its lines, under the title.
 function withLegend(made, entries) {
-  const wide = at("learning").clientWidth > 700, lines = Math.ceil(entries / (wide ? 2 : 1));
+  const wide = at("fig-accuracy").clientWidth > 480, lines = Math.ceil(entries / (wide ? 2 : 1));
   made.showlegend = true;
-  made.margin.t += 6 + 19 * lines;
+  made.margin.t += 12 + 19 * lines;
   return made;
 }
 
@@ -95,8 +95,23 @@ const rampScale = () => [0, 1, 2, 3].map((n) => [n / 3, shadeColour(n / 3)]);
 
 const config = { displayModeBar: false, responsive: true };
 
+// A title that is wider than its figure goes on in the next line.
+function wrap(made, width) {
+  if (!made.title || !made.title.text) return;
+  const most = Math.max(16, Math.floor((width - 24) / 7)), lines = [""];
+  made.title.text.split(" ").forEach((word) => {
+    const last = lines[lines.length - 1];
+    if (last && last.length + 1 + word.length > most) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  });
+  made.title.text = lines.join("<br>");
+  made.margin.t += 17 * (lines.length - 1);
+  made.title.pad = { t: 8 + 10 * (lines.length - 1) };
+}
+
 function draw(id, traces, made) {
   at(id).classList.remove("hidden");
+  wrap(made, at(id).clientWidth);
   return Plotly.react(at(id), traces, made, config);
 }
 
@@ -106,7 +121,12 @@ function leaveOut(ids, note, why) {
   at(note).textContent = why;
 }
 
-const ticks = (count) => ({ tick0: 0, dtick: Math.max(1, Math.ceil(count / 12)), tickformat: "d" });
+// Steps of 1, 2, 5, 10, 20, 50, ... nodes, a dozen ticks at most.
+function ticks(count) {
+  let step = 1;
+  for (let power = 1; count / step > 12; power *= 10) step = [2, 5, 10].map((digit) => digit * power).find((one) => count / one <= 12) || 10 * power;
+  return { tick0: 0, dtick: step, tickformat: "d" };
+}
 const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
 
 // 1, 2, 5, 10, ... : ticks of a logarithmic axis, with plain labels.

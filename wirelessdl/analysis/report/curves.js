@@ -11,6 +11,26 @@ function line(n, x, y, more) {
   }, more);
 }
 
+// Of runs that differ in seed alone: their mean and its 95% interval, where they have the same rounds.
+function bands(curve, x) {
+  return page.families.flatMap(({ runs, t }) => {
+    const all = runs.map((n) => curve(page.runs[n])), rounds = String(all[0].round);
+    if (all.some((one) => String(one.round) !== rounds)) return [];
+    const mean = all[0].mean.map((_, k) => all.reduce((sum, one) => sum + one.mean[k], 0) / all.length);
+    const half = mean.map((m, k) => t * Math.sqrt(all.reduce((sum, one) => sum + (one.mean[k] - m) ** 2, 0) / (all.length - 1) / all.length));
+    const along = all[0][x].map((_, k) => all.reduce((sum, one) => sum + one[x][k], 0) / all.length), n = runs[0];
+    const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    return [
+      line(n, along, mean.map((m, k) => m - half[k]), edge),
+      line(n, along, mean.map((m, k) => m + half[k]), { ...edge, fill: "tonexty", fillcolor: faded(colour("ink"), 0.14) }),
+      line(n, along, mean, {
+        name: `mean of ${runs.length} seeds, 95% interval`, line: { color: colour("ink"), width: 2.4 }, customdata: all[0].round,
+        hovertemplate: "mean, round %{customdata}: %{y:.1%}<extra></extra>",
+      }),
+    ];
+  });
+}
+
 function drawAccuracy() {
   const x = chosen.against, traces = [];
   page.runs.forEach((run, n) => {
@@ -24,9 +44,10 @@ function drawAccuracy() {
       customdata: a.round, hovertemplate: "round %{customdata}: %{y:.1%}<extra></extra>",
     }));
   });
+  traces.push(...bands((run) => run.learning.accuracy, x));
   const made = layout(several ? "Test accuracy, mean of nodes" : "Test accuracy: mean, worst and best node",
     { xaxis: axis(axisOf[x].title), yaxis: axis("", { tickformat: ".0%" }) });
-  draw("fig-accuracy", traces, several ? withLegend(made, page.runs.length) : made);
+  draw("fig-accuracy", traces, several ? withLegend(made, page.runs.length + page.families.length) : made);
 }
 
 function drawLoss() {

@@ -23,7 +23,7 @@ function drawMap() {
   at("round-label").textContent = `round ${map.rounds[mapped.frame]}, ${map.time[mapped.frame].toPrecision(4)} s`;
   const f = mapped.frame, nodes = run.nodes, links = map.tx.length;
   const place = (packed) => { const all = unpack(packed), row = packed.shape[0] > 1 ? f : 0; return all.subarray(row * nodes, (row + 1) * nodes); };
-  const x = place(map.x), y = place(map.y);
+  const x = place(map.x), y = place(map.y), height = map.height ? place(map.height) : null;
   const state = unpack(map.state).subarray(f * nodes, (f + 1) * nodes);
   const what = chosen.colour, values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
   const lines = Array.from({ length: shades }, () => ({ x: [], y: [] })), hover = { x: [], y: [], text: [] };
@@ -51,8 +51,8 @@ function drawMap() {
     traces.push({
       type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
       text: who.map(String), textposition: "top right", textfont: { size: 10, color: colour("soft") }, name: word,
-      hovertemplate: `node %{text}, ${word}<extra></extra>`,
-      marker: { symbol, size: nodes > 60 ? 6 : 9, color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
+      customdata: who.map((k) => (height ? `, ${height[k].toFixed(0)} m high` : "")), hovertemplate: `node %{text}, ${word}%{customdata}<extra></extra>`,
+      marker: { symbol, size: who.map((k) => (nodes > 60 ? 6 : 9) * (height ? 0.75 + 0.9 * aloft(map, height[k]) : 1)), color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
     });
   });
   const unit = what === "gain" ? "gain in dB" : "one-slot epsilon";
@@ -69,8 +69,17 @@ function drawMap() {
   });
   if (narrow()) made.margin.b += 40;
   at("none-map").textContent = links ? "" : "No links were traced.";
+  if (height && map.height.most) at("note-map").textContent = `Higher nodes are drawn larger: ${map.height.most.map((v) => v.toFixed(0)).join(" to ")} m.`;
+  else at("note-map").textContent = "";
   draw("fig-map", traces, made);
   drawLearned(map.rounds[f]);
+}
+
+// Height of a node between the lowest and the highest of the run, 0 to 1: higher nodes are drawn larger.
+function aloft(map, height) {
+  const packed = map.height;
+  if (!packed.most) packed.most = unpack(packed).reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
+  return (height - packed.most[0]) / (packed.most[1] - packed.most[0] || 1);
 }
 
 // Beside the map: test accuracy of each node at the last evaluation up to the round shown.
@@ -153,6 +162,10 @@ function drawMixing() {
       layout("Weight in the network average, K π", { bargap: 0.25, xaxis: nodeAxis(node.length), yaxis: axis("") }));
   } else at("fig-pi").classList.add("hidden");
   if (mixing.gap.round.length) {
+    const none = mixing.gap.value.filter((value) => value < 1e-9).length;
+    at("note-gap").textContent = none < 0.05 * mixing.gap.value.length ? "" : none === mixing.gap.value.length
+      ? "The gap is 0 in every round: in no round can every node be reached from every other, so models approach consensus only over several rounds."
+      : `The gap is 0 in ${Math.round(100 * none / mixing.gap.value.length)}% of the rounds: in them some node is down, silent or out of reach, and keeps its model.`;
     draw("fig-gap", [{ type: "scatter", mode: mixing.gap.round.length > 1 ? "lines" : "markers", x: mixing.gap.round, y: mixing.gap.value, line: { color: colour("payload"), width: 1.2 }, hovertemplate: "round %{x}: %{y:.3g}<extra></extra>" }],
       layout("Spectral gap", { xaxis: axis("round"), yaxis: axis("", { rangemode: "tozero" }) }));
   } else at("fig-gap").classList.add("hidden");

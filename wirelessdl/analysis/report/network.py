@@ -139,11 +139,13 @@ def _centi(values_db: FloatArray) -> FloatArray:
 
 def _places(run: Run, frames: IntArray) -> dict[str, Any]:
     """Positions and states of nodes in the frames: 0 down, 1 silent, 2 transmitting."""
-    nodes = run.frame("nodes", ["round", "x_m", "y_m", "up", "transmitted"])
+    nodes = run.frame("nodes", ["round", "x_m", "y_m", "height_m", "up", "transmitted"])
     nodes = nodes[nodes["round"].isin(frames)]
     shape = (len(frames), -1)
     state = nodes["up"].to_numpy().astype(int) + (nodes["up"] & nodes["transmitted"]).to_numpy().astype(int)
-    place = {name: nodes[f"{name}_m"].to_numpy().reshape(shape) for name in ("x", "y")}
+    place = {name: nodes[f"{name}_m"].to_numpy().reshape(shape) for name in ("x", "y", "height")}
+    if np.ptp(place["height"]) < 1e-9:
+        del place["height"]  # nothing to tell them apart by
     still = all(np.array_equal(values, np.broadcast_to(values[0], values.shape)) for values in place.values())
     return {
         **{name: packed(values[:1] if still else values, "Float32Array") for name, values in place.items()},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from scipy.special import stdtrit
 
 import wirelessdl
 from wirelessdl.analysis.data_split import adversary, coalition_of, promised_view
@@ -77,8 +78,8 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
     sizes = sorted({run.scenario["network"]["nodes"] for run in runs})
     return made_page(
         "page.html",
-        ("base.js", "curves.js", "network.js", "start.js"),
-        {"runs": contents},
+        ("base.js", "save.js", "curves.js", "network.js", "start.js"),
+        {"runs": contents, "families": _families(runs)},
         title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
         several=len(runs) > 1,
         sizes=f"{sizes[0]} nodes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} nodes",
@@ -87,6 +88,17 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
         figures=_figures(runs),
         tiles=_tiles(runs[0]) if len(runs) == 1 else [],
     )
+
+
+def _families(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Runs that differ in seed and run number alone, two at least, and what their standard error is multiplied by."""
+    found: dict[str, list[int]] = {}
+    for number, run in enumerate(runs):
+        table = plain(run.scenario)
+        table["scenario"] = {key: value for key, value in table["scenario"].items() if key not in ("seed", "run")}
+        found.setdefault(json.dumps(table, sort_keys=True, default=str), []).append(number)
+    families = [members for members in found.values() if len(members) > 1]
+    return [{"runs": members, "t": float(stdtrit(len(members) - 1, 0.975))} for members in families]
 
 
 def _text(name: str) -> str:
