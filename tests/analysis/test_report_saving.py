@@ -53,7 +53,7 @@ def test_every_figure_is_offered_as_svg_and_its_numbers_as_csv(browser, page, tm
         time.sleep(0.1)
     assert wanted[0].read_text().startswith("<svg")
     rows = list(csv.DictReader(io.StringIO(wanted[1].read_text())))
-    curve = next(one for one in data(browser, "fig-accuracy") if one["name"].startswith("mean of 3"))
+    curve = next(one for one in data(browser, "fig-accuracy") if one["name"].startswith("mean of 3 runs"))
     said = [(float(row["x"]), float(row["y"])) for row in rows if row["series"] == curve["name"]]
     np.testing.assert_allclose(said, np.transpose([curve["x"], curve["y"]]))
     heat = data(browser, "fig-heat")[0]

@@ -68,6 +68,7 @@ function layout(title, extra) {
 function withLegend(made, entries) {
   const wide = at("fig-accuracy").clientWidth > 480, lines = Math.ceil(entries / (wide ? 2 : 1));
   made.showlegend = true;
+  made.legend.traceorder = "normal";
   made.margin.t += 12 + 19 * lines;
   return made;
 }

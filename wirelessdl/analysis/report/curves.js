@@ -24,7 +24,7 @@ function bands(curve, x) {
       line(n, along, mean.map((m, k) => m - half[k]), edge),
       line(n, along, mean.map((m, k) => m + half[k]), { ...edge, fill: "tonexty", fillcolor: faded(colour("ink"), 0.14) }),
       line(n, along, mean, {
-        name: `mean of ${runs.length} seeds, 95% interval`, line: { color: colour("ink"), width: 2.4 }, customdata: all[0].round,
+        name: `mean of ${runs.length} runs, 95% interval`, line: { color: colour("ink"), width: 2.4 }, customdata: all[0].round,
         hovertemplate: "mean, round %{customdata}: %{y:.1%}<extra></extra>",
       }),
     ];

@@ -93,8 +93,13 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
 def _families(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Runs that differ in seed and run number alone, two at least, and what their standard error is multiplied by."""
     found: dict[str, list[int]] = {}
+    known = set()
     for number, run in enumerate(runs):
         table = plain(run.scenario)
+        drawn = json.dumps(table, sort_keys=True, default=str)
+        if drawn in known:  # a copy, or a repetition: no draw of its own
+            continue
+        known.add(drawn)
         table["scenario"] = {key: value for key, value in table["scenario"].items() if key not in ("seed", "run")}
         found.setdefault(json.dumps(table, sort_keys=True, default=str), []).append(number)
     families = [members for members in found.values() if len(members) > 1]
