@@ -26,6 +26,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Instants, Links
+from wirelessdl.scenario.objects import stream_name
 from wirelessdl.streams import Streams
 
 
@@ -142,8 +143,9 @@ class Chain:
         self.models: list[Named] = []
         for name, model in models:
             # keyed by name and occurrence, not position: adding a model changes no other model's draws
-            nth = sum(named.name == name for named in self.models)
-            self.models.append(Named(name, f"{prefix}.{name}.{nth}", model))
+            key = stream_name(name)
+            nth = sum(stream_name(named.name) == key for named in self.models)
+            self.models.append(Named(name, f"{prefix}.{key}.{nth}", model))
         self._streams = streams
         self._calls = 0
         self.warnings: list[str] = []  # of the first gains that are suspect

@@ -84,6 +84,8 @@ def build(
         listeners=tuple(user_listeners(builder.catalog, scenario.trace.connect)),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
+        objects=dict(builder.catalog.handed),
+        notes=tuple(builder.catalog.notes),
     )
     return _with_target(builder, world)
 
@@ -135,5 +137,5 @@ def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
         else:
             table[section][key] = part.to_table()
     resolved = Scenario.model_validate(table)
-    resolved._origin, resolved._folder = scenario.origin, scenario.folder
+    resolved._origin, resolved._folder, resolved._objects = scenario.origin, scenario.folder, dict(scenario.objects)
     return resolved

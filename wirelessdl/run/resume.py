@@ -1,6 +1,6 @@
 """Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from wirelessdl.analysis.shares import share_problems
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.overrides import apply_override
+from wirelessdl.scenario.objects import Given, part_overrides
+from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
 from wirelessdl.trace.files import leaves, plain
@@ -54,9 +55,18 @@ class Resumption:
 
 
 def resumption(
-    path: str | Path, *, scenario: Scenario | None = None, overrides: Sequence[str] = (), rounds: int | None = None
+    path: str | Path,
+    *,
+    scenario: Scenario | None = None,
+    overrides: Overrides = (),
+    rounds: int | None = None,
+    parts: Mapping[str, Any] | None = None,
+    objects: Mapping[str, Given] | None = None,
 ) -> Resumption:
-    """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named."""
+    """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named.
+
+    parts: objects that the run was started with, by what a part is called; objects: by the names in its scenario.
+    """
     from wirelessdl.trace import soundness  # loads pyarrow.compute, which a new run can do without
 
     run = open_run(path)
@@ -65,16 +75,16 @@ def resumption(
         raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
-    stored = parse_scenario(run.scenario, origin=origin, folder=str(home))
-    table = (scenario or stored).to_table()
-    for override in overrides:
-        apply_override(table, override)
+    stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
+    source = scenario or stored
+    table, handed = source.to_table(), dict(source.objects)
+    apply_overrides(table, overrides, handed)
+    apply_overrides(table, part_overrides(parts or {}), handed)
     if rounds is not None:
         table["scenario"]["rounds"] = rounds
-    elif not any(override.startswith("scenario.rounds=") for override in overrides):
+    elif not any(str(override).partition("=")[0].strip() == "scenario.rounds" for override in overrides):
         table["scenario"]["rounds"] = max(table["scenario"]["rounds"], stored.scenario.rounds)
-    source = scenario or stored
-    wanted = parse_scenario(table, origin=source.origin, folder=source.folder)
+    wanted = parse_scenario(table, origin=source.origin, folder=source.folder, objects=handed)
     done = checkpoint_round(run.path)
     if wanted.scenario.rounds < done and not run.summary:
         raise TraceError(f"{run.path}: round {done} is done; --rounds {wanted.scenario.rounds} lies behind it")

@@ -6,6 +6,7 @@ import numpy as np
 
 from wirelessdl.contract import capability
 from wirelessdl.run.world import World
+from wirelessdl.scenario.objects import keyword_of
 
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
 
@@ -15,6 +16,17 @@ def scenario_warnings(world: World) -> list[str]:
     if world.scenario.silent:
         return []
     return [*_privacy(world), *_plans(world), *_air(world), *_tables(world)]
+
+
+def object_warnings(world: World) -> list[str]:
+    """One line for each part that was handed in and that the run directory alone cannot bring back."""
+    lost = [
+        f"{where}: {given.class_name} was handed in and cannot be made again from the run directory ({given.why}): "
+        f"resume needs it again, {keyword_of(where)}=...; verify and report need nothing"
+        for where, given in world.objects.items()
+        if given.why
+    ]
+    return [*lost, *world.notes]
 
 
 def _privacy(world: World) -> Iterator[str]:

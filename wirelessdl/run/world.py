@@ -4,6 +4,7 @@ Nobody carries a World along: functions of `run` and `preview` take it apart and
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +33,7 @@ from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.link_sample import sampling_rate
 from wirelessdl.run.target import release_mu
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.simulation import EventSimulation
@@ -78,6 +80,8 @@ class World:
     offsets: Offsets | None
     listeners: tuple[tuple[str, Listener], ...]
     user_files: tuple[UserFile, ...]
+    objects: Mapping[str, Given]  # parts that Python handed in, by key
+    notes: tuple[str, ...]  # on those objects
 
     @property
     def nodes(self) -> int:

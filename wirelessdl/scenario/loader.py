@@ -4,7 +4,7 @@ A mistake is one line: file, key, value, rule, remedy.
 """
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from wirelessdl.errors import ScenarioError, nearest, shown
 from wirelessdl.scenario.baselines import with_baseline
 from wirelessdl.scenario.messages import rule
-from wirelessdl.scenario.overrides import apply_override
+from wirelessdl.scenario.objects import Given, part_overrides
+from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
 
@@ -42,9 +43,11 @@ def bundled_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted((share_folder() / "scenarios").glob("*.toml"))}
 
 
-def load_scenario(path: str | Path, *, overrides: Sequence[str] = (), baseline: str | None = None) -> Scenario:
-    """Read a scenario file, or a bundled scenario by name, and apply 'section.key=value' overrides.
+def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str | None = None) -> Scenario:
+    """Read a scenario file, or a bundled scenario by name, and apply overrides.
 
+    overrides: values by key, `{"privacy.epsilon_max": 2}`, or texts, `["privacy.epsilon_max=2"]`. A value may be an
+    object wherever a scenario names a part: `{"network.mobility": Bus()}`.
     baseline: the name of one of `BASELINES`, applied before the overrides; the scenario is then called after it, too.
     """
     file = _locate(path)
@@ -53,9 +56,18 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = (), baseline: 
     if baseline is not None:
         origin = f"{origin} with baseline {shown(baseline, 40)}"
         _rename(table, baseline)
-    for override in with_baseline(overrides, baseline):
-        apply_override(table, override)
-    return parse_scenario(table, origin=origin, folder=str(file.parent))
+    objects: dict[str, Given] = {}
+    apply_overrides(table, with_baseline((), baseline), objects)
+    apply_overrides(table, overrides, objects)
+    return parse_scenario(table, origin=origin, folder=str(file.parent), objects=objects)
+
+
+def replaced(scenario: Scenario, overrides: Overrides, parts: Mapping[str, Any]) -> Scenario:
+    """A scenario with other values and parts; see `Scenario.replace`."""
+    table, objects = scenario.to_table(), dict(scenario.objects)
+    apply_overrides(table, overrides, objects)
+    apply_overrides(table, part_overrides(parts), objects)
+    return parse_scenario(table, origin=scenario.origin, folder=scenario.folder, objects=objects)
 
 
 def _rename(table: dict[str, Any], baseline: str) -> None:
@@ -65,14 +77,17 @@ def _rename(table: dict[str, Any], baseline: str) -> None:
         section["name"] = f"{section['name'][: 99 - len(baseline)]}-{baseline}"
 
 
-def parse_scenario(table: dict[str, Any], *, origin: str = "scenario", folder: str = "") -> Scenario:
-    """A checked scenario from nested tables."""
+def parse_scenario(
+    table: dict[str, Any], *, origin: str = "scenario", folder: str = "", objects: Mapping[str, Given] | None = None
+) -> Scenario:
+    """A checked scenario from nested tables. objects: what names in it stand for, where Python handed parts in."""
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
         raise ScenarioError(f"{origin}: {_first_finding(error, table)}") from None
     scenario._origin = origin
     scenario._folder = folder
+    scenario._objects = dict(objects or {})
     return scenario
 
 
@@ -87,7 +102,7 @@ def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = (), run: P
         home = Path(scenario.folder)
         folders += [home, home.parent]
     copies = stored_copies(run or Path(scenario.folder)) if run or scenario.folder else {}
-    return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders), copies)
+    return Catalog(scenario.origin, (*folders, share_folder(), *extra_folders), copies, scenario.objects)
 
 
 def _locate(path: str | Path) -> Path:

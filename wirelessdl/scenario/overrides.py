@@ -1,29 +1,54 @@
-"""`--set section.key=value`: any key of a scenario, also inside lists and parts."""
+"""`--set section.key=value`: any key of a scenario, also inside lists and parts; in Python, values by key."""
 
 import tomllib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
 from wirelessdl.errors import ScenarioError, shown
+from wirelessdl.scenario.objects import Given, plain_value
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 
 _NAMES = ("kind", "model")  # keys that name a part
 
 
+Overrides: TypeAlias = Mapping[str, Any] | Sequence[str]
+
+
+def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[str, Given]) -> None:
+    """Set keys: texts as `--set` takes them, or values by key. objects: where those among the values are kept."""
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            _set(table, str(key).split("."), plain_value(str(key), value, objects), f"overrides: {shown(key)}")
+        return
+    if isinstance(overrides, str):
+        raise ScenarioError(
+            f'overrides is the text "{shown(overrides)}"; must be a list of such texts, or {{"scenario.rounds": 100}}'
+        )
+    for override in overrides:
+        apply_override(table, override)
+
+
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted key. List entries are numbers; naming another kind drops the old one's parameters."""
     key, equals, text = override.partition("=")
-    path = key.strip().split(".")
-    if not equals or len(path) < 2 or not all(path):
-        raise ScenarioError(f'--set {shown(override)}: must be section.key=value, as in "scenario.rounds=100"')
+    said = f"--set {shown(override)}"
+    if not equals:
+        raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
+    _set(table, key.strip().split("."), parse_value(text.strip()), said)
+
+
+def _set(table: dict[str, Any], path: list[str], value: Any, said: str) -> None:
+    if len(path) < 2 or not all(path):
+        raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
     place: Any = table
     for depth, step in enumerate(path[:-1]):
-        place = _enter(place, step, override, path[:depth])
-    value, last = parse_value(text.strip()), path[-1]
+        place = _enter(place, step, said, path[:depth])
+    last = path[-1]
     if isinstance(place, list):
-        place[_index(place, last, override)] = value
+        place[_index(place, last, said)] = value
     elif last in _NAMES and len(path) > 2:
         named = next((place[name] for name in _NAMES if name in place), value)
         if named != value:
@@ -35,24 +60,22 @@ def apply_override(table: dict[str, Any], override: str) -> None:
         place[last] = value
 
 
-def _enter(place: Any, step: str, override: str, above: list[str]) -> Any:
+def _enter(place: Any, step: str, said: str, above: list[str]) -> Any:
     """The table or list one step down; a part written as its bare name, or not at all, becomes a table."""
-    index: Any = _index(place, step, override) if isinstance(place, list) else step
+    index: Any = _index(place, step, said) if isinstance(place, list) else step
     if isinstance(place, dict) and step not in place:
         place[step] = _default(above, step)
     child = place[index]
     if isinstance(child, str):
         child = place[index] = {"model" if isinstance(place, list) else "kind": child}
     if not isinstance(child, dict | list):
-        raise ScenarioError(f"--set {shown(override)}: {shown(step)} is a value, not a section")
+        raise ScenarioError(f"{said}: {shown(step)} is a value, not a section")
     return child
 
 
-def _index(place: list[Any], step: str, override: str) -> int:
+def _index(place: list[Any], step: str, said: str) -> int:
     if not (step.isascii() and step.isdigit()) or int(step) >= len(place):
-        raise ScenarioError(
-            f"--set {shown(override)}: {shown(step)} is no entry of a list of {len(place)}; count from 0"
-        )
+        raise ScenarioError(f"{said}: {shown(step)} is no entry of a list of {len(place)}; count from 0")
     return int(step)
 
 

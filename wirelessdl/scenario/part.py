@@ -25,8 +25,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_
 from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import Guard
-from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.errors import ScenarioError, nearest, shown
 from wirelessdl.scenario.messages import explain
+from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
@@ -77,11 +78,18 @@ class Model(Part):
 
 @dataclass(frozen=True)
 class UserFile:
-    """A file of the user's that a scenario loads."""
+    """A file of the user's that a scenario loads. content: of one that exists nowhere else, made from an object."""
 
     name: str
     path: Path
     sha256: str
+    content: bytes | None = None
+
+    @classmethod
+    def made(cls, name: str, text: str) -> "UserFile":
+        """The source of an object's class."""
+        content = text.encode()
+        return cls(name, Path(name), hashlib.sha256(content).hexdigest(), content)
 
     @property
     def stored_name(self) -> str:
@@ -102,12 +110,19 @@ def stored_copies(run: Path) -> dict[str, Path]:
 
 @dataclass
 class Catalog:
-    """Finds and builds parts, and remembers which files of the user's were loaded."""
+    """Finds and builds parts, and remembers which files and objects of the user's were used.
+
+    objects: what Python handed in, by the names that stand for it. handed: which of them were built, by key.
+    notes: what a user should know of them.
+    """
 
     origin: str
     folders: tuple[Path, ...]
     copies: Mapping[str, Path] = field(default_factory=dict)  # looked for last, by name
+    objects: Mapping[str, Given] = field(default_factory=dict)
     files: dict[str, UserFile] = field(default_factory=dict)
+    handed: dict[str, Given] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     _modules: dict[Path, ModuleType] = field(default_factory=dict)
 
     def build(self, where: str, part: Part, known: Mapping[str, Any], **given: Any) -> tuple[Any, Part]:
@@ -115,11 +130,18 @@ class Catalog:
 
         known: built-in classes by name. given: what the simulator supplies where the class asks for it.
         """
+        handed = self.objects.get(part.name)
+        if handed is not None:
+            self._remember(where, handed)
+            if handed.instance is not None and handed.unchanged(part.parameters):
+                return self._copied(where, part, handed)
+            part = self._changed(where, part, handed)
         target = self.find(where, part, known)
-        if not inspect.isclass(target):
+        if not inspect.isclass(target) and handed is None:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
         parameters = self._parameters(where, part, target, given)
-        supplied = {name: value for name, value in given.items() if name in _accepted(target)}
+        accepted = _accepted(target)
+        supplied = {name: value for name, value in given.items() if name in accepted and name not in parameters}
         guard = Guard(
             f"{self.origin}: {where}: {part.name}",
             is_user_class=part.is_user_class,
@@ -139,8 +161,40 @@ class Catalog:
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
         return built, type(part)(**{part.key: part.name, **kept})
 
+    def _remember(self, where: str, handed: Given) -> None:
+        self.handed[where] = handed
+        if handed.source is not None:
+            self.files[handed.file_name] = UserFile.made(handed.file_name, handed.source)
+
+    def _copied(self, where: str, part: Part, handed: Given) -> tuple[Any, Part]:
+        """The object as it was given: a copy, so that what it remembers ends with the run."""
+        built, problem = handed.fresh()
+        if problem:
+            self.notes.append(
+                f"{where}: {handed.class_name} cannot be copied ({problem}): the run uses the object itself, and what "
+                "it remembers passes to the next run"
+            )
+        return built, type(part)(**{part.key: part.name, **handed.parameters})
+
+    def _changed(self, where: str, part: Part, handed: Given) -> Part:
+        """An object whose parameters the scenario changes is made anew by its class."""
+        if handed.instance is None or handed.repeatable:
+            return type(part)(**{part.key: part.name, **handed.parameters, **part.parameters})
+        key = next(key for key in part.parameters if handed.parameters.get(key) != part.parameters[key])
+        raise ScenarioError(
+            f"{self.origin}: {where}.{key} is {shown(part.parameters[key], 40)}; {handed.class_name} was given as an "
+            f"object that cannot be made anew ({handed.why}): give functools.partial({handed.class_name}, ...)"
+        )
+
     def find(self, where: str, part: Part, known: Mapping[str, Any]) -> Any:
         """The class that a part names."""
+        if part.name in self.objects:
+            return self.objects[part.name].target
+        if is_lost_object(part.name):
+            raise ScenarioError(
+                f'{self.origin}: {where} is "{part.name}", an object that no file can make again; hand it in: '
+                f"{keyword_of(where)}=... of simulate, resume and sweep"
+            )
         if part.is_user_class:
             return self._from_file(where, part)
         if part.name not in known:
@@ -149,7 +203,9 @@ class Catalog:
         return known[part.name]
 
     def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        accepted = {name: p for name, p in _accepted(target).items() if name not in given}
+        # what the simulator supplies may be said in the scenario, by a class of the user's
+        kept = part.parameters if part.is_user_class else {}
+        accepted = {name: p for name, p in _accepted(target).items() if name not in given or name in kept}
         hints = _hints(target)
         for name in part.parameters:
             if name not in accepted:

@@ -5,11 +5,13 @@ is checked when the world is built.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.agreement import require_agreement
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import Model, Part
 from wirelessdl.scenario.per_node import RULE, PerNode
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
@@ -306,6 +308,7 @@ class Scenario(Section):
 
     _origin: str = PrivateAttr("scenario")
     _folder: str = PrivateAttr("")
+    _objects: dict[str, Given] = PrivateAttr(default_factory=dict)
 
     @property
     def origin(self) -> str:
@@ -316,6 +319,21 @@ class Scenario(Section):
     def folder(self) -> str:
         """The folder this came from, for the user's model files; empty when there is none."""
         return self._folder
+
+    @property
+    def objects(self) -> Mapping[str, Given]:
+        """Parts that Python handed in, by the names that stand for them here."""
+        return self._objects
+
+    def replace(self, overrides: Mapping[str, Any] | Sequence[str] = (), /, **parts: Any) -> "Scenario":
+        """A checked copy with other values: `scenario.replace({"privacy.epsilon_max": 2}, channel=Street())`.
+
+        overrides: values by dotted key, or texts as `--set` takes them. parts: objects, classes or names by what the
+        part is called: channel, mobility, topology, model, dataset, ... (docs/python.md).
+        """
+        from wirelessdl.scenario.loader import replaced  # reads and checks tables, of which a scenario is made
+
+        return replaced(self, overrides, parts)
 
     @property
     def silent(self) -> bool:

@@ -1,0 +1,357 @@
+"""Parts handed in as objects: every kind of part, stored by source, resumed from the directory alone."""
+
+import functools
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from in_process import quick_table
+from interrupting import StopAt, assert_same_tables
+
+import wirelessdl
+from wirelessdl.analysis.verify import verify
+from wirelessdl.errors import ContractError, ScenarioError
+from wirelessdl.learning.data import Dataset
+from wirelessdl.power.allocate import solve
+from wirelessdl.run.registry import PARTS
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.objects import PART_KEYS
+
+TWENTY = 20.0
+
+
+def amplitude(loss_db):
+    return 10 ** (-loss_db / TWENTY)
+
+
+class Corridor:
+    """One number and a function beside the class."""
+
+    def __init__(self, exponent: float = 1.8):
+        self.exponent = exponent
+
+    def gain(self, links, time_s, rng):
+        del time_s
+        return amplitude(40 + 10 * self.exponent * np.log10(links.distance_m)) * rng.rayleigh(0.7, len(links))
+
+
+class Table:
+    """An array, which no scenario holds."""
+
+    def __init__(self, gains):
+        self.gains = np.asarray(gains)
+
+    def gain(self, links, time_s, rng):
+        del time_s, rng
+        return self.gains[links.rx, links.tx]
+
+
+class Counting(Corridor):
+    """Remembers how often it was asked."""
+
+    def __init__(self):
+        super().__init__(2.0)
+        self.asked = 0
+
+    def gain(self, links, time_s, rng):
+        self.asked += 1
+        return super().gain(links, time_s, rng) * (1 + 0.01 * self.asked)
+
+
+class Locked(Counting):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+class Ring:
+    def links(self, geometry, snr_db, rng):
+        del snr_db, rng
+        near = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+        return wirelessdl.Links.from_mask((near == 1) | (near == 3), geometry)
+
+
+class Drift:
+    def __init__(self, start_m, speed_mps: float = 3.0):
+        self.start_m, self.speed_mps = start_m, speed_mps
+
+    def geometry(self, time_s):
+        velocity = np.tile([self.speed_mps, 0.0, 0.0], (len(self.start_m), 1))
+        return wirelessdl.Geometry(self.start_m + time_s * velocity, velocity)
+
+
+class Rings:
+    def __init__(self, samples: int = 120):
+        self.samples = samples
+
+    def load(self):
+        rng = np.random.default_rng(0)
+        y = np.arange(self.samples) % 2
+        x = (rng.normal(size=(self.samples, 3)) + y[:, None]).astype(np.float32)
+        return Dataset("rings", x[:-40], y[:-40], x[-40:], y[-40:], classes=2)
+
+
+class Deal:
+    def split(self, labels, nodes, rng):
+        return np.array_split(rng.permutation(len(labels)), nodes)
+
+
+class Halving:
+    def rate(self, round):
+        return 0.1 / round
+
+
+class OwnNoise:
+    def allocate(self, problem, theta=None):
+        return solve(problem, objective="own-noise", theta=theta)
+
+
+class Mirror:
+    def transform(self, samples):
+        return samples[:, ::-1]
+
+
+class Net(torch.nn.Module):
+    def __init__(self, features, classes, width: int = 4):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(features, width), torch.nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.outer(torch.tanh(self.inner(x)))
+
+
+THREADS = {"learning.strategy": "threads"}  # of modules; vmap takes seconds to load
+
+
+def scenario(**sections):
+    return parse_scenario(quick_table(**sections))
+
+
+def stored_source(run):
+    (file,) = (run.path / "models").iterdir()
+    return file.read_text()
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory):
+    """A run of 60 rounds with a channel object, whole and stopped after 27."""
+    folder, stop = tmp_path_factory.mktemp("object"), StopAt(27)
+    base = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
+    whole = wirelessdl.simulate(base, out=folder / "whole", channel=Corridor(2.5))
+    cut = wirelessdl.simulate(
+        base, out=folder / "cut", channel=Corridor(2.5), on_round=stop.on_round, should_stop=stop.should_stop
+    )
+    return whole, cut
+
+
+def test_every_part_of_a_scenario_has_a_word_in_python():
+    assert set(PART_KEYS.values()) == set(PARTS)
+    assert all(word == key.rpartition(".")[2] for word, key in PART_KEYS.items() if word != "channel")
+
+
+def test_objects_stand_wherever_a_scenario_takes_a_part():
+    run = wirelessdl.simulate(
+        scenario().replace(THREADS),
+        out=None,
+        channel=["log-distance", {"model": "rician", "k_db": 9}, Corridor()],
+        topology=Ring(),
+        mobility=Drift,
+        dataset=Rings(160),
+        partition=Deal(),
+        learning_rate=Halving(),
+        allocator=OwnNoise(),
+        features=Mirror(),
+        model=functools.partial(Net, width=5),
+    )
+    stored = run.scenario
+    assert [part["model"].rpartition(":")[2] for part in stored["channel"]["models"]] == [
+        "log-distance",
+        "rician",
+        "Corridor",
+    ]
+    assert stored["learning"]["model"]["width"] == 5
+    assert stored["learning"]["dataset"]["samples"] == 160
+    assert stored["network"]["mobility"]["speed_mps"] == 3.0
+    assert sorted(map(tuple, run.links[["tx", "rx"]].drop_duplicates().to_numpy())) == [
+        (tx, rx) for tx in range(4) for rx in range(4) if abs(tx - rx) in (1, 3)
+    ]
+    assert run.nodes.groupby("node")["x_m"].nunique().min() == 2  # they move
+    assert all(said["resumes"] for said in run.provenance["objects"].values())
+    assert len(list((run.path / "models").iterdir())) == 9
+    assert not [text for text in run.summary["warnings"] if "handed in" in text]
+
+
+def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):
+    whole, _ = long_run
+    (tmp_path / "commented_street.py").write_text(f"{stored_source(whole)}        # and no more\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    from commented_street import Corridor as Commented
+
+    base = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
+    run = wirelessdl.simulate(base, out=None, channel=Commented(2.5))
+    assert run.scenario["channel"]["models"][0]["exponent"] == 2.5
+    assert_same_tables(run.path, whole.path)
+
+
+def test_the_stored_source_holds_what_the_class_needs_and_no_more(long_run):
+    text = stored_source(long_run[0])
+    assert "def amplitude" in text
+    assert "TWENTY = 20.0" in text
+    assert "import numpy as np" in text
+    assert "class Table" not in text
+    assert "import wirelessdl" not in text
+
+
+def test_a_run_with_an_object_resumes_from_its_directory_alone(long_run, tmp_path):
+    whole, cut = long_run
+    copy = cut.save(tmp_path / "copy")
+    assert wirelessdl.resume(copy.path).state == "done"
+    assert_same_tables(copy.path, whole.path)
+
+
+@pytest.mark.slow
+def test_a_run_with_an_object_resumes_in_another_process(long_run, tmp_path):
+    whole, cut = long_run
+    copy = cut.save(tmp_path / "copy")
+    code = f"import wirelessdl; print(wirelessdl.resume({str(copy.path)!r}).state)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "done"
+    assert_same_tables(copy.path, whole.path)
+
+
+def test_resuming_with_an_edited_class_is_refused(long_run, tmp_path):
+    _, cut = long_run
+    copy = cut.save(tmp_path / "copy")
+    with pytest.raises(wirelessdl.TraceError, match=r"channel.models.0.model was Corridor-\w+.py.*start a new run"):
+        wirelessdl.resume(copy.path, channel=Table(np.ones((4, 4))))
+    with pytest.raises(wirelessdl.TraceError, match=r"exponent was 2.5, is 3.0"):
+        wirelessdl.resume(copy.path, channel=Corridor(3.0))
+
+
+def test_an_object_that_its_directory_cannot_make_again_is_said_and_asked_for(tmp_path):
+    gains = np.full((4, 4), 0.4) + 0.1 * np.eye(4)[::-1]
+    base, stop = scenario(scenario={"rounds": 30}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(22)
+    whole = wirelessdl.simulate(base, out=tmp_path / "whole", channel=Table(gains))
+    (said,) = [text for text in whole.summary["warnings"] if "handed in" in text]
+    assert said == (
+        "channel.models[0]: Table was handed in and cannot be made again from the run directory (its argument gains is "
+        "an array): resume needs it again, channel=...; verify and report need nothing"
+    )
+    assert "class Table" in stored_source(whole)  # to be read all the same
+    assert not verify(whole.path).problems
+    cut = wirelessdl.simulate(
+        base, out=tmp_path / "cut", channel=Table(gains), on_round=stop.on_round, should_stop=stop.should_stop
+    )
+    with pytest.raises(ScenarioError, match=r"an object that no file can make again; hand it in: channel=\.\.\. of"):
+        wirelessdl.resume(cut.path)
+    with pytest.raises(ContractError, match="gave other values than before the interruption"):
+        wirelessdl.resume(cut.path, channel=Table(2 * gains))
+    assert_same_tables(wirelessdl.resume(cut.path, channel=Table(gains)).path, whole.path)
+
+
+def test_a_run_of_this_session_still_has_its_objects(tmp_path):
+    base, stop = scenario(scenario={"rounds": 24}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(21)
+    cut = wirelessdl.simulate(
+        base.replace(THREADS),
+        out=None,
+        channel=Table(np.full((4, 4), 0.4)),
+        model=Net(6, 3),
+        on_round=stop.on_round,
+        should_stop=stop.should_stop,
+    )
+    done = wirelessdl.resume(cut)
+    assert done.state == "done"
+    assert done.learner().accuracy(done.final_models()).shape == (4,)
+    del cut
+    assert len(done.rounds) == 24
+    kept = done.save(tmp_path / "kept")
+    assert kept.summary == done.summary
+
+
+def test_what_an_object_remembers_ends_with_its_run():
+    counting = Counting()
+    first, second = (wirelessdl.simulate(scenario(), out=None, channel=counting) for _ in range(2))
+    assert counting.asked == 0
+    assert first.links["gain"].tolist() == second.links["gain"].tolist()
+
+
+def test_an_object_that_cannot_be_copied_is_used_itself_and_the_run_says_so():
+    locked = Locked()
+    run = wirelessdl.simulate(scenario(), out=None, channel=locked)
+    assert locked.asked > 0
+    assert [text for text in run.summary["warnings"] if "Locked cannot be copied (TypeError" in text]
+
+
+def test_a_parameter_of_an_object_can_be_overridden():
+    base = scenario().replace(channel=Corridor(2.0))
+    changed = base.replace({"channel.models.0.exponent": 3.5})
+    one, other = (wirelessdl.simulate(what, out=None) for what in (base, changed))
+    assert one.scenario["channel"]["models"][0]["exponent"] == 2.0
+    assert other.scenario["channel"]["models"][0]["exponent"] == 3.5
+    assert (one.links["gain"] > other.links["gain"]).all()
+    with pytest.raises(ScenarioError, match=r"gains is 3; Table was given as an object that cannot be made anew"):
+        wirelessdl.simulate(
+            scenario().replace({"channel.models": [Table(np.ones((4, 4)))]}).replace({"channel.models.0.gains": 3})
+        )
+
+
+def test_callbacks_are_stored_by_source_too():
+    heard = []
+
+    def hear(event):  # closes over a list: no source of its own
+        heard.append(event.round)
+
+    run = wirelessdl.simulate(scenario(), out=None, connect={"learning.update": hear, "phy.rx": ignore})
+    said = run.provenance["callbacks"]
+    assert heard == [1, 2]
+    assert said["learning.update"]["source"] is None
+    assert "heard, a variable of the function around it" in said["learning.update"]["why"]
+    assert "def ignore(event):" in (run.path / "models" / said["phy.rx"]["source"]).read_text()
+    assert not verify(run.path).problems
+
+
+def ignore(event):
+    del event
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"chanel": Corridor()}, "a scenario has no part chanel; did you mean channel?"),
+        ({"channel": lambda links: links}, "channel.models[0] is the function <lambda>; must be an object"),
+        ({"channel": amplitude}, "channel.models[0] is the function amplitude; must be an object"),
+        ({"channel": Ring()}, "the class needs a method gain(...)"),
+        ({"channel": np.ones((4, 4))}, "channel.models[0] is the ndarray"),
+        ({"model": {1, 2}}, "learning.model is the set"),
+        ({"mobility": functools.partial(Drift, speed=3)}, "functools.partial of Drift: got an unexpected keyword"),
+        ({"channel": functools.partial(amplitude, 3)}, "channel.models[0] is the function"),
+        ({"channel": np}, "channel.models[0] is the module numpy"),
+        ({"channel": "rayleig"}, 'channel.models[0].model is "rayleig"; no such model; did you mean rayleigh?'),
+        ({"channel": []}, "channel.models is []; must have at least 1 entries"),
+    ],
+)
+def test_what_is_no_part_is_refused_in_one_line(parts, said, tmp_path):
+    with pytest.raises(ScenarioError) as caught:
+        wirelessdl.simulate(scenario(), out=tmp_path / "out", **parts)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_class_of_main_is_stored_by_source(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nimport wirelessdl\n\nclass Mine:\n    def gain(self, links, time_s, rng):\n"
+        "        return np.full(len(links), 0.5)\n\n"
+        "run = wirelessdl.simulate('quickstart', overrides={'scenario.rounds': 2}, channel=Mine())\nprint(run.path)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    run = tmp_path / done.stdout.strip()
+    assert json.loads((run / "provenance.json").read_text())["objects"]["channel.models[0]"]["resumes"]
+    (stored,) = (run / "models").iterdir()
+    assert "simulate" not in stored.read_text()  # the class, not the script that would run again
