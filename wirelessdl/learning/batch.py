@@ -136,7 +136,11 @@ class Store:
         self._slope, self._shift = self._normalisation(data)
         self._scaled = (self._slope, self._shift) != (1.0, 0.0) if isinstance(self._slope, float) else True
         self._start = torch.as_tensor(self._shift, dtype=self.dtype, device=self.device)
-        self.test_x = Buffer(self).normalise(self._keep(data.test_x))
+        self.test_x = self.ready(data.test_x)
+
+    def ready(self, stored: np.ndarray) -> Tensor:
+        """Samples as stored, `[N, ...]`, as a learner takes them."""
+        return Buffer(self).normalise(self._keep(stored))
 
     def _keep(self, stored: np.ndarray) -> Tensor:
         flat = shared_tensor(stored).reshape(len(stored), -1)

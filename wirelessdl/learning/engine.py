@@ -262,6 +262,10 @@ class LearningEngine:
         if mixed is not None:
             self._mixed.copy_(torch.as_tensor(mixed))
 
+    def ready(self, stored: np.ndarray) -> Tensor:
+        """Samples, as the data set stores them, as this learner takes them."""
+        return self._store.ready(stored)
+
     @torch.no_grad()
     def accuracy(self, x: Tensor, *, whole: bool = True, workers: Workers | None = None) -> Tensor:
         """Share of the common test set each model gets right; of a regression, the share of variance explained.

@@ -12,12 +12,14 @@ import numpy as np
 
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
 from wirelessdl.learning.runtime import threads
+from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Engine, Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
 from wirelessdl.run.columns import client_columns
 from wirelessdl.run.forecast import forecast, forecast_terms
+from wirelessdl.run.handed_in import note_handed_in
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
 from wirelessdl.run.resume import (
@@ -31,11 +33,13 @@ from wirelessdl.run.resume import (
     settle_finished,
 )
 from wirelessdl.run.stopping import Enough, Plateau
-from wirelessdl.run.warnings import scenario_warnings
+from wirelessdl.run.warnings import object_warnings, scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.run.world import World
+from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
+from wirelessdl.trace.checkpoint import RELEASED, Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
 from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock
@@ -93,7 +97,9 @@ def resume(
     *,
     rounds: int | None = None,
     scenario: Scenario | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
+    parts: Mapping[str, Any] | None = None,
+    objects: Mapping[str, Given] | None = None,
     device: str = "auto",
     force: bool = False,
     on_round: Callable[[int], None] | None = None,
@@ -107,15 +113,16 @@ def resume(
 
     rounds extends it. scenario and overrides, where given, must leave it the run it was: a change that
     could alter results is refused; force lets those pass that only touch tracing or reproducibility. A
-    finished run is returned as it is.
+    finished run is returned as it is. parts: objects that it was started with and that its directory cannot make
+    again, by what a part is called; objects: the same by the names that stand for them in its scenario.
     """
-    going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds)
+    going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds, parts=parts, objects=objects)
     run, folder = going.run, going.run.path
     if going.finished:
         settle_finished(run)
         return run
     with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
-        candidates = list(load_checkpoints(folder))
+        candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
     session.anew = bool(run.summary.get("stopped"))
@@ -172,6 +179,7 @@ class _Session:
             user_files={file.name: file.sha256 for file in world.user_files},
             folder=world.scenario.folder,
         )
+        self._callback_files = note_handed_in(self.origin, world.objects, callbacks.connect or {})
         self.recorder = make_recorder(world)
         self.engine = make_engine(world, self.recorder, Hooks(self._start, self._recorded))
         self._simulation = world.simulation
@@ -189,7 +197,8 @@ class _Session:
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
         self._link_rate = world.link_rate
-        self._warnings, self._channel = scenario_warnings(world), world.channel
+        self._warnings, self._channel = [*scenario_warnings(world), *object_warnings(world)], world.channel
+        self._layout = None if world.scenario.silent else layout_of(world.learning.learner)
         self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
     def run(
@@ -244,7 +253,7 @@ class _Session:
         writer.scenario(self._resolved.to_table())
         writer.provenance({**self.origin, "state": "running"})
         writer.snapshot("clients", self.clients)
-        for file in self._user_files:
+        for file in (*self._user_files, *self._callback_files):
             writer.user_file(file)
         if rested:  # it had come to rest when it was killed
             self._rest(self._saved_round)
@@ -320,8 +329,12 @@ class _Session:
             "origin": self.origin,
             "checksums": self.engine.checksums(),
             "wall_s": self._wall_s(),
+            "layout": self._layout,
         }
-        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, self.engine.state(), facts))
+        arrays = self.engine.state()
+        if self._layout is not None and "mixed" not in arrays:  # models that a node may show: see `Run.models`
+            arrays[RELEASED] = self.engine.stages.learning.mixed()
+        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, arrays, facts))
         self._saved_round, self._saved_at = round, time.monotonic()
 
     def _finish(self, state: str) -> None:

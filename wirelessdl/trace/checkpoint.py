@@ -11,7 +11,7 @@ import json
 import math
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +24,7 @@ from wirelessdl.trace.files import open_regular, own_folder, plain, write_whole
 
 VERSION = 2
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
+RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
 _LARGEST = 1 << 36  # bytes of one array: more is a header that lies
 
 
@@ -34,6 +35,17 @@ class Checkpoint:
     round: int
     arrays: Mapping[str, NDArray[Any]]
     facts: Mapping[str, Any]
+
+    def state(self) -> "Checkpoint":
+        """What a run goes on from."""
+        return replace(self, arrays={name: values for name, values in self.arrays.items() if name != RELEASED})
+
+    @property
+    def released(self) -> NDArray[Any] | None:
+        """What each node held after the round, before its own step, `[K, m]`; None where nothing is ever sent."""
+        if self.facts.get("layout") is None:
+            return None
+        return self.arrays.get(RELEASED, self.arrays.get("mixed"))
 
 
 def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:

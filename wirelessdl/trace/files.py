@@ -18,6 +18,9 @@ from typing import IO, Any
 from wirelessdl.errors import TraceError, shown
 
 _CHUNK = 1 << 20
+_MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_TEXTS = ("scenario",)  # a scenario may be called inf
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -49,6 +52,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
+
+
+def write_figures(path: Path, content: Any) -> None:
+    """JSON in which infinities are numbers: 1e999, which every parser of doubles reads as infinity. NaN is null."""
+    text = json.dumps(plain(content, infinity=_MARK), indent=2, allow_nan=False)
+    write_text(path, text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999") + "\n")
+
+
+def read_figures(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures as they were written; runs of earlier versions have infinities as texts."""
+    return {
+        key: _INFINITE.get(value, value) if isinstance(value, str) and key not in _TEXTS else value
+        for key, value in content.items()
+    }
 
 
 def _write(handle: IO[bytes], content: bytes) -> None:
@@ -90,14 +107,14 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, infinity: str = "inf") -> Any:
     """A value JSON can hold: infinities become the text 'inf', NaN becomes null."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, infinity) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, infinity) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+        return None if math.isnan(value) else (infinity if value > 0 else f"-{infinity}")
     return value
 
 

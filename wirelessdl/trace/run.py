@@ -8,6 +8,7 @@
 Works while the run goes on: it shows what has been written so far.
 """
 
+import copy
 import json
 import tomllib
 import warnings
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest, shown
-from wirelessdl.trace.files import read_regular
+from wirelessdl.trace.files import read_figures, read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 
@@ -31,16 +32,22 @@ if TYPE_CHECKING:  # a run that only writes needs no frames, and pandas takes ha
 
 def open_run(path: str | Path, *, strict: bool = True) -> "Run":
     """The run in a directory. `strict=False` reads what can be read of a damaged one, with warnings."""
+    folder = require_run(path)
+    run = Run(folder, strict=strict)
+    if strict:
+        check_version(folder, run.provenance)
+    return run
+
+
+def require_run(path: str | Path) -> Path:
+    """The folder of a run; raises where it is none."""
     folder = Path(path)
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
     if (folder / "study.json").is_file():
         raise TraceError(f"{path}: is a study; name a run in its runs/, or read it with open_study")
-    run = Run(folder, strict=strict)
-    if strict:
-        check_version(folder, run.provenance)
-    return run
+    return folder
 
 
 def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
@@ -64,7 +71,10 @@ class Run:
 
     def up_to(self, round: int) -> "Run":
         """The run as it was after a round: parts that hold later rounds are left aside."""
-        return Run(self.path, strict=self._strict, last_round=round)
+        then = copy.copy(self)  # with whatever a subclass holds on to
+        then.__dict__ = {name: value for name, value in vars(self).items() if name not in TABLES}
+        then._last_round = round
+        return then
 
     @cached_property
     def rounds(self) -> "pd.DataFrame":
@@ -106,8 +116,8 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Final figures; empty while the run goes on."""
-        return self._json("summary.json")
+        """Final figures; empty while the run goes on. An infinite epsilon is `math.inf`, what is unknown None."""
+        return read_figures(self._json("summary.json"))
 
     @property
     def provenance(self) -> dict[str, Any]:

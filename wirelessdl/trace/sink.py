@@ -19,7 +19,7 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.part import MODELS, UserFile
 from wirelessdl.trace.arrow_arrays import arrow_array
 from wirelessdl.trace.checksums import Checksums
-from wirelessdl.trace.files import own_folder, sync_folder, write_json, write_text, write_whole
+from wirelessdl.trace.files import own_folder, sync_folder, write_figures, write_json, write_text, write_whole
 from wirelessdl.trace.schema import TABLES, part_schema
 
 
@@ -79,13 +79,13 @@ class RunWriter:
         self._sums.wrote(self.folder / "provenance.json")
 
     def summary(self, content: Mapping[str, Any]) -> None:
-        write_json(self.folder / "summary.json", dict(content))
+        write_figures(self.folder / "summary.json", dict(content))
         self._sums.wrote(self.folder / "summary.json")
 
     def user_file(self, file: UserFile) -> None:
         """Keep a copy of a file of the user's that the run loaded, under a flat name."""
         try:
-            content = file.path.read_bytes()
+            content = file.path.read_bytes() if file.content is None else file.content
         except OSError as error:
             raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
         path = own_folder(self.folder / MODELS) / file.stored_name

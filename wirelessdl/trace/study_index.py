@@ -171,7 +171,9 @@ def column(values: Sequence[Any]) -> pa.Array:
 
 
 def _text(value: Any) -> str:
-    """A value among texts; a part in short, `dirichlet concentration=0.1`."""
+    """A value among texts; a part in short, `dirichlet concentration=0.1`; a chain of them joined by `+`."""
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        return " + ".join(_text(item) for item in value)
     name = value.get("kind", value.get("model")) if isinstance(value, Mapping) else None
     if isinstance(name, str):
         return " ".join([name, *(f"{key}={item}" for key, item in value.items() if key not in ("kind", "model"))])
