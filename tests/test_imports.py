@@ -39,6 +39,7 @@ ALLOWED = {
     "audit": ROOMS | {"scenario", "round", "sim", "run"},
     "study": ROOMS | {"scenario", "round", "run"},
     "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "study"},
+    "api": ROOMS | {"scenario", "round", "run", "analysis", "study"},
     "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study", "bench"},
 }
 # heavy libraries and the only rooms that may name them
@@ -51,7 +52,7 @@ LIBRARIES = {
     "rich": {"cli"},
     "dask": {"study"},
     "distributed": {"study"},
-    "matplotlib": {"analysis", "preview"},
+    "matplotlib": {"analysis", "preview", "api"},
     "plotly": {"analysis"},
     "jinja2": {"analysis"},
     "tensorboardX": {"trace"},

@@ -10,7 +10,7 @@ from conftest import ROOT, tiny, tiny_table
 from watching import Watched
 
 import wirelessdl
-from wirelessdl.errors import ContractError, RunInterrupted, ScenarioError
+from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.trace.events import TRACE_EVENTS, TraceEvents
@@ -75,9 +75,8 @@ def test_a_scenario_connects_functions_and_a_resumed_run_tells_each_round_once(t
     table = tiny_table(scenario={"rounds": 30}, trace={"connect": {"phy.rx": ["ears.py:note"]}})
     (tmp_path / "tiny.toml").write_text(tomli_w.dumps(table))
     now = []
-    with pytest.raises(RunInterrupted) as caught:
-        wirelessdl.simulate(load_scenario("tiny.toml"), on_round=now.append, should_stop=lambda: len(now) >= 12)
-    run = wirelessdl.resume(caught.value.folder)
+    stopped = wirelessdl.simulate(load_scenario("tiny.toml"), on_round=now.append, should_stop=lambda: len(now) >= 12)
+    run = wirelessdl.resume(stopped)
     rounds = [int(line.split()[0]) for line in (tmp_path / "heard.txt").read_text().splitlines()]
     assert rounds == list(range(1, 31))
     assert [file.name[13:] for file in (run.path / "models").iterdir()] == ["ears.py"]

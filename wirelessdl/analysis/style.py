@@ -5,7 +5,8 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # figures go to files: no screen needed
+if matplotlib.get_backend(auto_select=False) is None:
+    matplotlib.use("Agg")  # figures go to files: no screen needed; a notebook has chosen before
 
 import matplotlib.pyplot as plt
 
@@ -55,8 +56,10 @@ def require_format(path: Path) -> None:
         raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in _FORMATS)}; name one")
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a figure in the format its name asks for."""
+def save(figure: Any, path: Path | None) -> Any:
+    """Write a figure in the format its name asks for, and close it; without a path it stays open. Returns it."""
+    if path is None:
+        return figure
     require_format(path)
     try:
         figure.savefig(path)
@@ -64,3 +67,4 @@ def save(figure: Any, path: Path) -> None:
         raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
     finally:
         plt.close(figure)
+    return figure

@@ -6,7 +6,7 @@ Curves take any number of runs: those of one scenario become a mean with a 95% b
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wirelessdl.analysis.figures.air import draw_channel_of_run, draw_map
 from wirelessdl.analysis.figures.curves import draw_accuracy, draw_privacy, draw_tradeoff
@@ -27,13 +27,13 @@ class Choice:
     links: Sequence[tuple[int, int]] = field(default=())
 
 
-CURVES: dict[str, Callable[[list[Group], Choice, Path], None]] = {
+CURVES: dict[str, Callable[[list[Group], Choice, Path | None], Any]] = {
     "accuracy": lambda groups, choice, path: draw_accuracy(groups, choice.against, path),
     "privacy": lambda groups, choice, path: draw_privacy(groups, choice.against, path),
     "tradeoff": lambda groups, choice, path: draw_tradeoff(groups, path),  # noqa: ARG005
     "power": lambda groups, choice, path: draw_power(groups, path),  # noqa: ARG005
 }
-SINGLE: dict[str, Callable[[Run, Choice, Path], None]] = {
+SINGLE: dict[str, Callable[[Run, Choice, Path | None], Any]] = {
     "map": lambda run, choice, path: draw_map(run, choice.round, path),
     "timeline": lambda run, choice, path: draw_timeline(run, choice.round, choice.rounds, path),
     "channel": lambda run, choice, path: draw_channel_of_run(run, choice.links, path),
@@ -41,11 +41,10 @@ SINGLE: dict[str, Callable[[Run, Choice, Path], None]] = {
 }
 
 
-def draw(name: str, runs: Sequence[Run], choice: Choice, path: Path) -> None:
-    """One figure into a file whose suffix says the format."""
+def draw(name: str, runs: Sequence[Run], choice: Choice, path: Path | None) -> Any:
+    """One figure, into a file whose suffix says the format; without one it is returned open."""
     if name in CURVES:
-        CURVES[name](grouped(runs), choice, path)
-        return
+        return CURVES[name](grouped(runs), choice, path)
     if len(runs) > 1:
         raise TraceError(f"--figure is {name}; it shows one run, and {len(runs)} are named: name one of them")
-    SINGLE[name](runs[0], choice, path)
+    return SINGLE[name](runs[0], choice, path)

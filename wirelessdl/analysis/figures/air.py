@@ -18,7 +18,7 @@ from wirelessdl.units import to_db
 _MOST_NAMES = 40
 
 
-def draw_map(run: Run, round: int | None, path: Path) -> None:
+def draw_map(run: Run, round: int | None, path: Path | None) -> Any:
     """Nodes and links of one round, by default the last traced; silent nodes are hollow."""
     links = _links(run, round)
     number = int(links["round"].iloc[0])
@@ -45,7 +45,7 @@ def draw_map(run: Run, round: int | None, path: Path) -> None:
         axis.set_xlabel("x in m")
         axis.set_ylabel("y in m")
         figure.colorbar(drawn, ax=axis, label="gain in dB", shrink=0.9)
-        save(figure, path)
+        return save(figure, path)
 
 
 def _links(run: Run, round: int | None) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def _require_sends(run: Run) -> None:
         raise TraceError(f"{run.path}: has no links, for nothing was sent; name a run whose nodes talk to each other")
 
 
-def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path) -> None:
+def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path | None) -> Any:
     """Gain of links over simulated time: those named, or the strongest, the middle and the weakest."""
     _require_sends(run)
     links = run.frame("links", ["round", "tx", "rx", "gain", "neighbour"])
@@ -97,7 +97,7 @@ def draw_channel_of_run(run: Run, chosen: Sequence[tuple[int, int]], path: Path)
         axis.set_ylabel("gain in dB")
         axis.margins(x=0.02, y=0.2)
         axis.legend(loc="upper right", ncols=3, columnspacing=1.0)
-        save(figure, path)
+        return save(figure, path)
 
 
 def typical_links(links: pd.DataFrame) -> list[tuple[int, int]]:

@@ -42,7 +42,7 @@ class Band:
     high: FloatArray
 
 
-def draw_accuracy(groups: list[Group], against: Against, path: Path) -> None:
+def draw_accuracy(groups: list[Group], against: Against, path: Path | None) -> Any:
     """Mean test accuracy of nodes."""
     column, label = _AXES[against]
     with styled():
@@ -53,7 +53,7 @@ def draw_accuracy(groups: list[Group], against: Against, path: Path) -> None:
         _percent(axis, "test accuracy")
         axis.set_xlabel(label)
         _legend(axis, groups, one_too=True)
-        save(figure, path)
+        return save(figure, path)
 
 
 def _accuracy_band(group: Group, column: str, *, alone: bool) -> Band:
@@ -75,7 +75,7 @@ def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
     return [frame[frame["round"].isin(common)] for frame in frames]
 
 
-def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
+def draw_privacy(groups: list[Group], against: Against, path: Path | None) -> Any:
     """Promised total epsilon of the worst sender, proven, over the run."""
     column, label = _AXES[against]
     with styled():
@@ -93,7 +93,7 @@ def draw_privacy(groups: list[Group], against: Against, path: Path) -> None:
         axis.set_ylabel(_total_words(groups) + (", running bound" if bounds else ""))
         axis.set_ylim(bottom=0)
         _legend(axis, groups)
-        save(figure, path)
+        return save(figure, path)
 
 
 def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
@@ -136,7 +136,7 @@ def _draw_level(axis: Any, group: Group, number: int) -> None:
         axis.plot([0.985, 0.985], [mean - half, mean + half], marker="_", markersize=3.5, **across)
 
 
-def draw_tradeoff(groups: list[Group], path: Path) -> None:
+def draw_tradeoff(groups: list[Group], path: Path | None) -> Any:
     """Accuracy against the promised total epsilon over the run; the last evaluation is marked, with its 95% bar."""
     with styled():
         figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
@@ -169,7 +169,7 @@ def draw_tradeoff(groups: list[Group], path: Path) -> None:
         axis.set_xlabel(f"{_total_words(groups)} (proven, worst node{'' if exact else ', running bound'})")
         axis.set_xlim(left=0)
         _legend(axis, groups)
-        save(figure, path)
+        return save(figure, path)
 
 
 def _adversary(group: Group) -> str:

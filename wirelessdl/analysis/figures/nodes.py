@@ -21,7 +21,7 @@ from wirelessdl.trace.run import Run
 _MOST_NODES, _MOST_CLASSES = 40, 20  # discs: more would touch or vanish
 
 
-def draw_power(groups: list[Group], path: Path) -> None:
+def draw_power(groups: list[Group], path: Path | None) -> Any:
     """Shares of power for model and noise, and radiated power: means over rounds with a transmission, and over runs."""
     if len(groups) > 1:
         raise TraceError(
@@ -51,15 +51,15 @@ def draw_power(groups: list[Group], path: Path) -> None:
         power.set_xlim(-0.7, len(node) - 0.3)
         power.xaxis.set_major_locator(MaxNLocator(integer=True))
         power.yaxis.set_major_locator(MaxNLocator(4))
-        save(figure, path)
+        return save(figure, path)
 
 
-def draw_partition_of_run(run: Run, path: Path) -> None:
+def draw_partition_of_run(run: Run, path: Path | None) -> Any:
     """Samples of each class at each node, as the clients table holds them."""
-    draw_partition(data_split(run).counts, "", path, width=COLUMN)
+    return draw_partition(data_split(run).counts, "", path, width=COLUMN)
 
 
-def draw_partition(counts: IntArray, name: str, path: Path, width: float = TEXT) -> None:
+def draw_partition(counts: IntArray, name: str, path: Path | None, width: float = TEXT) -> Any:
     """Samples of each class at each node, `counts[nodes, classes]`; width in inches."""
     nodes, classes = counts.shape
     with styled():
@@ -86,7 +86,7 @@ def draw_partition(counts: IntArray, name: str, path: Path, width: float = TEXT)
         table.set_ylim(-0.6, classes - 0.4)
         table.xaxis.set_major_locator(MaxNLocator(integer=True))
         table.yaxis.set_major_locator(MaxNLocator(nbins=10, integer=True, min_n_ticks=1))
-        save(figure, path)
+        return save(figure, path)
 
 
 def _discs(axis: Any, counts: IntArray, width: float) -> None:

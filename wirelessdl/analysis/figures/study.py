@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from wirelessdl.analysis.families.curves import Family, as_frame, end_points
 from wirelessdl.analysis.families.learning import learning_curves
@@ -31,14 +32,29 @@ def draw_study(
     curves_against: the horizontal axis of learning curves; None draws the results of runs instead.
     """
     require_format(path)
+    figure, family = study_figure(study, request, curves_against=curves_against, size=size, logx=logx, labels=labels)
+    with styled():
+        save(figure, path)
+    write_text(path.with_suffix(".csv"), as_frame(family).to_csv(index=False))
+    write_text(path.with_suffix(".sh"), _script(study, path, command))
+    return family
+
+
+def study_figure(
+    study: Study,
+    request: Request,
+    *,
+    curves_against: str | None = None,
+    size: Size = "single",
+    logx: bool = False,
+    labels: Sequence[str] = (),
+) -> tuple[Any, Family]:
+    """The figure, open, and what was drawn."""
     columns = [*map(str, study.index.columns), *TABLES["rounds"].names]
     look = Look(size, logx, labels_of(labels, study, list(dict.fromkeys(columns))))
     family = end_points(study, request) if curves_against is None else learning_curves(study, request, curves_against)
     with styled():
-        save(draw_family(family, look), path)
-    write_text(path.with_suffix(".csv"), as_frame(family).to_csv(index=False))
-    write_text(path.with_suffix(".sh"), _script(study, path, command))
-    return family
+        return draw_family(family, look), family
 
 
 def _script(study: Study, path: Path, command: str) -> str:

@@ -22,10 +22,10 @@ _LOOKS = {
 }
 
 
-def draw_timeline(run: Run, first: int | None, rounds: int, path: Path) -> None:
+def draw_timeline(run: Run, first: int | None, rounds: int, path: Path | None) -> Any:
     """`rounds` rounds from `first` on, into a file."""
     with styled():
-        save(timeline_figure(run, first, rounds), path)
+        return save(timeline_figure(run, first, rounds), path)
 
 
 def timeline_figure(run: Run, first: int | None, rounds: int) -> Any:

@@ -1,0 +1,218 @@
+"""A run as Python holds it: in memory, its models, its figures, its numbers."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import warnings
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from in_process import quick_table
+from interrupting import StopAt
+
+import wirelessdl
+from wirelessdl import TraceError
+from wirelessdl.analysis.verify import verify
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine, make_recorder
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.trace.files import read_figures, write_figures
+
+
+def scenario(**sections):
+    return parse_scenario(quick_table(**sections))
+
+
+@pytest.fixture(scope="module")
+def run():
+    """45 rounds with checkpoints after 20, 40 and 45."""
+    table = {"scenario": {"rounds": 45}, "trace": {"checkpoint_every": 20, "flush_every": 20}}
+    return wirelessdl.simulate(scenario(**table, learning={"eval_every": 15}), out=None)
+
+
+def test_a_run_in_memory_has_all_tables_and_goes_away_with_the_object():
+    run = wirelessdl.simulate(scenario(), out=None)
+    path = run.path
+    assert path.is_dir()
+    for name in ("rounds", "nodes", "links", "clients", "events", "privacy"):
+        assert len(getattr(run, name)), name
+    assert not verify(path).problems
+    then = run.up_to(1)
+    del run
+    assert len(then.rounds) >= 0  # whoever still refers to it keeps it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del then
+    assert not path.exists()
+
+
+def test_a_run_in_memory_that_fails_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(wirelessdl.WirelessdlError):
+        wirelessdl.simulate(scenario(learning={"batch_size": 10_000}), out=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_final_models_are_what_nodes_hold_of_what_was_sent(run):
+    """The engine by hand: s of the last round, never x."""
+    world = build(scenario(scenario={"rounds": 45}, learning={"eval_every": 15}), device="cpu")
+    engine = make_engine(world, make_recorder(world))
+    world.simulation.run(45, engine, engine.node_state)
+    held, own = world.learning.mixed(), world.learning.state()
+    assert np.abs(held - own).max() > 1e-3
+    models = run.final_models()
+    found = np.array([np.column_stack([model["weight"], model["bias"]]).ravel() for model in models])
+    np.testing.assert_array_equal(found, held)
+
+
+def test_models_evaluated_again_have_the_accuracy_of_the_run(run):
+    learner, models = run.learner(), run.final_models()
+    last = run.nodes[run.nodes["round"] == 45]["accuracy"]
+    np.testing.assert_allclose(learner.accuracy(models), last, rtol=1e-6)
+    assert learner.accuracy(models[2]).shape == (1,)
+    linear = torch.nn.Linear(6, 3)
+    linear.load_state_dict(models[0])  # names and shapes of torch
+    right = (linear(torch.as_tensor(learner.data.test_x)).argmax(1).numpy() == learner.data.test_y).mean()
+    assert right == pytest.approx(last.iloc[0], abs=1e-6)
+    scores = learner.scores(models, learner.data.test_x[:5])
+    np.testing.assert_allclose(scores[0], linear(torch.as_tensor(learner.data.test_x[:5])).detach(), rtol=1e-4)
+
+
+def test_models_of_a_perceptron_fit_a_sequential_of_torch():
+    run = wirelessdl.simulate(scenario(learning={"model": {"model": "mlp", "hidden": [5]}}), out=None)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    net.load_state_dict(run.final_models()[1])
+    learner = run.learner()
+    scores = learner.scores(run.final_models()[1], learner.data.test_x)[0]
+    np.testing.assert_allclose(scores, net(torch.as_tensor(learner.data.test_x)).detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_models_of_earlier_rounds_are_there_where_checkpoints_hold_them(run):
+    assert run.models(40)[0]["weight"].shape == (3, 6)
+    assert not torch.equal(run.models(40)[0]["weight"], run.models(45)[0]["weight"])
+    with pytest.raises(TraceError, match=r"no checkpoint of round 20; there are: 40, 45"):
+        run.models(20)
+
+
+def test_nodes_that_come_and_go_show_what_they_hold_too():
+    """Such runs keep s for themselves in a checkpoint; it is not stored twice."""
+    crashes = {"crashes": {"kind": "exponential", "up_s": 0.05, "down_s": 0.01}}
+    run = wirelessdl.simulate(scenario(scenario={"rounds": 20}, faults=crashes), out=None)
+    with np.load(run.path / "checkpoint" / "round-000020.npz") as kept:
+        names = set(kept.files)
+        held = kept["mixed"]
+    assert "released" not in names
+    found = np.column_stack([run.final_models()[0]["weight"], run.final_models()[0]["bias"]]).ravel()
+    np.testing.assert_array_equal(found, held[0])
+
+
+@pytest.mark.parametrize("network", [{"nodes": 1}, {"nodes": 4, "topology": "none"}])
+def test_where_nothing_is_sent_there_is_no_release(network):
+    run = wirelessdl.simulate(scenario(network=network), out=None)
+    with pytest.raises(TraceError, match="nothing is sent in this run, so there is no private release"):
+        run.final_models()
+
+
+def test_models_that_do_not_fit_are_refused_in_one_line(run):
+    learner = run.learner()
+    with pytest.raises(TraceError, match=r"a model has no bias; its names must be weight, bias"):
+        learner.accuracy({"weight": torch.zeros(3, 6)})
+    with pytest.raises(TraceError, match=r"weight of a model has shape \(6, 3\), expected \(3, 6\)"):
+        learner.accuracy({"weight": torch.zeros(6, 3), "bias": torch.zeros(3)})
+    with pytest.raises(TraceError, match=r"samples have shape \(5, 7\); must be \[N, 6\]"):
+        learner.scores(run.final_models(), np.zeros((5, 7)))
+    with pytest.raises(TraceError, match="learning.model is softmax, which is no torch module"):
+        learner.module(run.final_models()[0])
+
+
+def test_a_run_that_is_stopped_is_returned():
+    stop = StopAt(3)
+    run = wirelessdl.simulate(
+        scenario(scenario={"rounds": 9}), out=None, on_round=stop.on_round, should_stop=stop.should_stop
+    )
+    assert run.state == "interrupted"
+    assert len(run.rounds) == 3
+    assert run.summary == {}
+    with pytest.raises(TraceError, match=r"is interrupted, not done; models\(round\) has those of its checkpoints: 3"):
+        run.final_models()
+    assert len(run.models(3)) == 4
+    assert "interrupted, round 3 of 9" in run._repr_html_()
+    assert wirelessdl.resume(run).state == "done"
+    assert run.state == "done"
+
+
+@pytest.mark.parametrize(
+    "figure", ["accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition"]
+)
+def test_every_figure_comes_as_axes(run, figure):
+    axes = run.plot(figure)
+    assert isinstance(axes, matplotlib.axes.Axes)
+    assert axes.figure.axes[0] is axes
+    matplotlib.pyplot.close(axes.figure)
+
+
+def test_a_figure_has_the_numbers_of_the_run(run):
+    axes = run.plot("accuracy", against="time")
+    (line,) = axes.get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), run.evaluated["accuracy_mean"])
+    np.testing.assert_array_equal(line.get_xdata(), run.evaluated["time_s"])
+    matplotlib.pyplot.close(axes.figure)
+    with pytest.raises(TraceError, match="no figure acuracy; did you mean accuracy"):
+        run.plot("acuracy")
+
+
+def test_a_notebook_shows_headline_and_a_small_figure(run):
+    shown = run._repr_html_()
+    assert "<b>tiny</b>: done, round 45 of 45" in shown
+    assert f"test accuracy {run.summary['accuracy_mean']:.1%}" in shown
+    assert f"epsilon {run.summary['epsilon_total']:.3g} for one sample, against everyone" in shown
+    assert shown.count("<svg") == shown.count("</svg>") == 1
+    assert str(run.path) not in shown  # in memory: its folder is nobody's business
+    assert len(shown) < 40_000
+    assert matplotlib.pyplot.get_fignums() == []
+
+
+def test_infinity_is_a_number_in_the_summary():
+    run = wirelessdl.simulate(scenario(privacy={"epsilon_max": math.inf}), out=None)
+    assert run.summary["epsilon_total"] == math.inf
+    text = (run.path / "summary.json").read_text()
+    assert re.search(r'"epsilon_total": 1e999,', text)
+    assert json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))["epsilon_total"] == math.inf
+    assert not verify(run.path).problems
+    assert "epsilon inf" in run._repr_html_()
+
+
+def test_figures_of_earlier_runs_are_read_as_numbers(tmp_path):
+    old = {"scenario": "inf", "epsilon_total": "inf", "adversary": "everyone", "accuracy_mean": None}
+    assert read_figures(old) == {**old, "epsilon_total": math.inf}
+    file = tmp_path / "x.json"
+    write_figures(file, {"a": math.inf, "b": -math.inf, "c": math.nan, "d": "inf", "e": [math.inf], "f": 0.5})
+    assert json.loads(file.read_text()) == {
+        "a": math.inf,
+        "b": -math.inf,
+        "c": None,
+        "d": "inf",
+        "e": [math.inf],
+        "f": 0.5,
+    }
+
+
+def test_errors_are_at_the_top_level():
+    from wirelessdl import errors
+
+    known = [n for n, v in vars(errors).items() if isinstance(v, type) and issubclass(v, errors.WirelessdlError)]
+    assert all(getattr(wirelessdl, name) is getattr(errors, name) for name in known)
+
+
+def test_the_top_level_stays_lazy():
+    code = (
+        "import sys, wirelessdl; dir(wirelessdl); wirelessdl.ScenarioError; wirelessdl.load_scenario('quickstart', "
+        "overrides={'privacy.epsilon_max': 2}); wirelessdl.simulate; wirelessdl.sweep; wirelessdl.open_run; "
+        "print(sorted({'torch', 'matplotlib', 'pandas', 'simpy', 'distributed'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,1 @@
+"""What `import wirelessdl` offers: runs and studies as Python objects, on top of all other packages."""

@@ -1,0 +1,160 @@
+"""A run in Python: its tables, its models, its figures.
+
+run = wirelessdl.simulate("quickstart", out=None)
+run.plot("accuracy")
+learner, models = run.learner(), run.final_models()
+learner.accuracy(models)
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.scenario.objects import Given
+from wirelessdl.trace.catalog import State, state_of
+from wirelessdl.trace.checkpoint import load_checkpoints
+from wirelessdl.trace.run import Run as TracedRun
+from wirelessdl.trace.run import check_version, require_run
+
+if TYPE_CHECKING:
+    from wirelessdl.learning.evaluation import RunLearner
+    from wirelessdl.learning.state import StateDict
+
+
+class Run(TracedRun):
+    """One run: frames as attributes (`rounds`, `nodes`, `links`, ...), its models, its figures.
+
+    A run with `out=None` lies in a temporary directory that is removed with the last object that refers to it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        strict: bool = True,
+        objects: Mapping[str, Given] | None = None,
+        keeper: "TemporaryDirectory[str] | None" = None,
+    ):
+        super().__init__(path, strict=strict)
+        self._objects, self._keeper = dict(objects or {}), keeper
+
+    def __repr__(self) -> str:
+        return f"Run({self.path.name!r}, in memory)" if self._keeper is not None else super().__repr__()
+
+    def _repr_html_(self) -> str:
+        from wirelessdl.analysis.notebook import run_html
+
+        return run_html(self, "in memory" if self._keeper is not None else str(self.path))
+
+    @property
+    def state(self) -> State:
+        """running, done, interrupted or failed."""
+        return state_of(self.path)
+
+    def save(self, folder: str | Path) -> "Run":
+        """A copy of the run directory, as `folder`; for runs in memory that turn out to be worth keeping."""
+        target = Path(folder)
+        if target.exists():
+            raise TraceError(f"{shown(target)}: is there already; choose another folder")
+        try:
+            shutil.copytree(self.path, target, ignore=shutil.ignore_patterns("lock"))
+        except (OSError, shutil.Error) as error:
+            raise TraceError(f"{shown(target)}: cannot be written: {shown(error)}") from None
+        return Run(target, strict=self._strict, objects=self._objects)
+
+    def final_models(self) -> "list[StateDict]":
+        """The private release of each node after the last round: s, one state dict of tensors per node.
+
+        s is what a node holds of the transmissions of the last round, its own with its noise included, after all
+        mixing passes and before its own gradient step. It is a function of what was sent, so the epsilon of the run
+        (`summary["epsilon_total"]`, against `summary["adversary"]`) covers it. The node's own next step, x, never
+        leaves this method: no epsilon covers it. Under the paper's protocol accuracy is that of x, and differs from the
+        accuracy of these models. A run in which nothing is sent has no release, and this raises. What is covered are
+        these numbers alone: the run directory holds the seed of all noise.
+
+        Names and shapes are those of the module's `state_dict`; built-in models fit `torch.nn.Linear` (softmax, ridge,
+        logistic) or a `torch.nn.Sequential` (mlp).
+        """
+        rounds = self.summary.get("rounds")
+        if rounds is None:
+            raise TraceError(
+                f"{shown(self.path)}: is {self.state}, not done; models(round) has those of its checkpoints: "
+                f"{self._listed()}"
+            )
+        return self.models(rounds)
+
+    def models(self, round: int) -> "list[StateDict]":
+        """What `final_models` gives, after a round that one of the two newest checkpoints was written in."""
+        from wirelessdl.learning.state import state_dicts
+
+        for checkpoint in load_checkpoints(self.path):
+            if checkpoint.round != round:
+                continue
+            released = checkpoint.released
+            if released is None:
+                raise TraceError(f"{shown(self.path)}: {self._no_release(checkpoint.facts)}")
+            return state_dicts(released, checkpoint.facts["layout"])
+        raise TraceError(f"{shown(self.path)}: no checkpoint of round {shown(round)}; there are: {self._listed()}")
+
+    def _no_release(self, facts: Mapping[str, Any]) -> str:
+        if "layout" not in facts:
+            return "was written by a version that kept no releases; run the scenario again"
+        return (
+            "nothing is sent in this run, so there is no private release: its models are those of the nodes' own data, "
+            "which no epsilon covers"
+        )
+
+    def _listed(self) -> str:
+        rounds = sorted(checkpoint.round for checkpoint in load_checkpoints(self.path))
+        return ", ".join(map(str, rounds)) or "none"
+
+    def learner(self, device: str = "auto") -> "RunLearner":
+        """Model and data set of the run, to evaluate its models: `run.learner().accuracy(run.final_models())`."""
+        from wirelessdl.run.learner import learner_of
+
+        return learner_of(self, self._objects, device)
+
+    def plot(
+        self,
+        figure: str = "accuracy",
+        *,
+        against: Literal["round", "time", "energy"] = "round",
+        round: int | None = None,
+        rounds: int = 4,
+        links: Sequence[tuple[int, int]] = (),
+    ) -> Any:
+        """A figure of `wirelessdl plot`, as matplotlib axes; `.figure` is the whole.
+
+        figure: accuracy, privacy, tradeoff, power, map, timeline, channel or partition. against: horizontal axis of
+        the first two. round: of map, and the first of timeline; rounds: of timeline. links: (tx, rx) of channel.
+        """
+        return plot_runs(figure, [self], against=against, round=round, rounds=rounds, links=links)
+
+
+def plot_runs(figure: str, runs: Sequence[TracedRun], **choice: Any) -> Any:
+    """Axes of a figure of several runs."""
+    import matplotlib
+
+    matplotlib.get_backend()  # the session's own: figures are shown here, not only written
+    from wirelessdl.analysis.figures import CURVES, SINGLE, Choice, draw
+    from wirelessdl.analysis.runs import require_sound
+
+    if figure not in (known := [*CURVES, *SINGLE]):
+        raise TraceError(f"no figure {shown(figure)}{nearest(figure, known)}")
+    for run in runs:
+        if run.rounds.empty:
+            raise TraceError(f"{shown(run.path)}: is empty, no round was written")
+        require_sound(run)
+    return draw(figure, runs, Choice(**choice), None).axes[0]
+
+
+def open_run(path: str | Path, *, strict: bool = True) -> Run:
+    """The run in a directory. `strict=False` reads what can be read of a damaged one, with warnings."""
+    folder = require_run(path)
+    run = Run(folder, strict=strict)
+    if strict:
+        check_version(folder, run.provenance)
+    return run

@@ -1,0 +1,116 @@
+"""`wirelessdl.sweep` and `wirelessdl.open_study`: studies from Python, with parts as objects, and their figures."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from wirelessdl.api.run import Run, open_run
+from wirelessdl.scenario.overrides import Overrides
+from wirelessdl.scenario.schema import Scenario
+from wirelessdl.trace.study import Study as IndexedStudy
+from wirelessdl.trace.study import inside
+from wirelessdl.trace.study import open_study as open_index
+
+
+class Study(IndexedStudy):
+    """One study: `index`, `mean`, its runs, and figures with bands."""
+
+    def _repr_html_(self) -> str:
+        from wirelessdl.analysis.notebook import study_html
+
+        return study_html(self)
+
+    def runs(self) -> list[Run]:  # type: ignore[override]
+        """The finished runs, opened, in the order of the index."""
+        return [self.run(path) for path in self.finished["path"]]
+
+    def run(self, path: str) -> Run:
+        """The run at a path of the index."""
+        return open_run(inside(self.path, path))
+
+    def plot(
+        self,
+        x: str | None = None,
+        y: str = "accuracy",
+        *,
+        series: str | None = None,
+        style: str | None = None,
+        facet: str | None = None,
+        where: Sequence[str] = (),
+        curves: Literal["round", "time", "energy", "airtime", "epsilon"] | None = None,
+        logx: bool = False,
+        labels: Mapping[str, str] | None = None,
+        size: Literal["single", "double"] = "single",
+    ) -> Any:
+        """The figure of `wirelessdl plot` of a study, as matplotlib axes; `.figure` is the whole.
+
+        Points are means over seeds and runs with their 95% intervals. curves: learning curves over this quantity
+        instead, means with 95% bands. Short names do: accuracy is accuracy_mean, exponent the varied key that ends so.
+        """
+        import matplotlib
+
+        matplotlib.get_backend()  # the session's own: figures are shown here, not only written
+        from wirelessdl.analysis.families.roles import Request
+        from wirelessdl.analysis.figures.study import study_figure
+
+        texts = [f"{name}={text}" for name, text in (labels or {}).items()]
+        request = Request(x, y, series, style, facet, where)
+        figure, _ = study_figure(self, request, curves_against=curves, size=size, logx=logx, labels=texts)
+        return figure.axes[0]
+
+
+def open_study(path: str | Path) -> Study:
+    """The study in a directory; one clear line where its manifest or index is not what `wirelessdl sweep` writes."""
+    found = open_index(path)
+    study = Study(found.path, found.manifest)
+    study.__dict__["index"] = found.index  # read and checked already
+    return study
+
+
+def sweep(
+    scenario: str | Path | Scenario | None = None,
+    *,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    runs: int | Sequence[int] | None = None,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    overrides: Overrides = (),
+    baselines: Sequence[str] = (),
+    local: bool = True,
+    resume: str | Path | None = None,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    force: bool = False,
+    **parts: Any,
+) -> Study:
+    """Run a scenario with every combination of the varied values, seeds and runs, and open the study.
+
+    scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
+    scenario's own, or which. vary: values by key, which may be parameters of an object (`channel.models.0.exponent`) or
+    objects (`{"channel": [Street(2), Street(3)]}`). resume: the directory of a study to go on with, instead of a
+    scenario. parts: objects in place of the scenario's parts, `channel=Street()`; with resume, those that the study
+    cannot make again from its directory. Runs that fail are named in a warning and in the index; the others are there.
+    In a script, call it under `if __name__ == "__main__":`, because worker processes import the script.
+    """
+    from wirelessdl.study.sweep import sweep as run_study
+
+    found = run_study(
+        scenario,
+        vary=vary,
+        seeds=seeds,
+        runs=runs,
+        jobs=jobs,
+        out=out,
+        overrides=overrides,
+        baselines=baselines,
+        local=local,
+        resume=resume,
+        scheduler=scheduler,
+        threads=threads,
+        device=device,
+        force=force,
+        parts=parts,
+    )
+    return open_study(found.path)
