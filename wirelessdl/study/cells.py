@@ -135,7 +135,7 @@ def cell_scenario(base: Scenario, cell: Cell, seed: int | None = None, run: int 
     for key, number in (("seed", seed), ("run", run)):
         if number is not None:
             table["scenario"][key] = number
-    return parse_scenario(table, origin=origin, folder=base.folder)
+    return parse_scenario(table, origin=origin, folder=base.folder, objects=base.objects)
 
 
 def _varied(spec: StudySpec) -> list[str]:

@@ -71,7 +71,9 @@ class Result:
 
 def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> Job:
     scenario = plan.scenario(cell, seed, run)
-    return Job(scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device)
+    return Job(
+        scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device, plan.parcels
+    )
 
 
 def never() -> bool:

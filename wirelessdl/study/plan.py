@@ -7,6 +7,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlE
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
+from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
 from wirelessdl.trace.files import leaves, plain, write_json, write_text
 from wirelessdl.trace.provenance import now, versions
 from wirelessdl.trace.study import MANIFEST, SCHEMA
@@ -49,6 +51,11 @@ class Plan:
     def __len__(self) -> int:
         return len(self.cells) * len(self.seeds) * len(self.runs)
 
+    @cached_property
+    def parcels(self) -> tuple[Parcel, ...]:
+        """Objects of the base scenario, as workers take them."""
+        return packed(self.base.objects)
+
     def scenario(self, cell: Cell, seed: int, run: int) -> Scenario:
         return cell_scenario(self.base, cell, seed, run)
 
@@ -61,7 +68,8 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
     seeds, runs = _numbers(spec.seeds, section.seed), _numbers(spec.runs, section.run)
     plan = Plan(
         spec.name or f"{section.name}-study",
-        base.origin.removesuffix(" (bundled)"),
+        # a scenario that Python gave is no file to compare with when the study goes on
+        base.origin.removesuffix(" (bundled)") if isinstance(spec.scenario, str) else f"{base.origin}, as given",
         spec.overrides,
         base,
         tuple(varied),
@@ -76,6 +84,7 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
         raise StudyError(f"the study has {len(plan):,} runs; at most {MOST_RUNS:,}: vary fewer values")
     for cell in cells:
         plan.scenario(cell, seeds[0], runs[0])
+    _ = plan.parcels  # an object that cannot be sent is refused here
     return plan
 
 
@@ -146,6 +155,7 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
             "device": plan.device,
             "cwd": plan.cwd,
             "folder": plan.base.folder,
+            **({"objects": keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
             "created": now(),
         },
     )
@@ -164,7 +174,9 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
         )
     try:
         home = str(manifest["folder"])
-        base = parse_scenario(read_table(folder / SCENARIO), origin=str(manifest["scenario"]), folder=home)
+        objects = kept_objects(folder, manifest.get("objects"))
+        table = read_table(folder / SCENARIO)
+        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home, objects=objects)
         cells = tuple(
             Cell(one["cell"], dict(one["values"]), tuple(one["overrides"]), one["name"], one["baseline"])
             for one in manifest["cells"]

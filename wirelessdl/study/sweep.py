@@ -6,18 +6,21 @@ study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
 
 import multiprocessing
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wirelessdl.errors import StudyError, shown
+from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.scenario.objects import PART_KEYS, Given, part_overrides, plain_value
+from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import cores, open_cluster, threads_for
 from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes, require_free
-from wirelessdl.study.study_file import find_study, read_study
+from wirelessdl.study.study_file import find_study, overrides_of, read_study
 
 if TYPE_CHECKING:
     from wirelessdl.trace.study import Study
@@ -31,7 +34,7 @@ def sweep(
     runs: int | Sequence[int] | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     baselines: Sequence[str] = (),
     local: bool = True,
     resume: str | Path | None = None,
@@ -39,13 +42,14 @@ def sweep(
     threads: int | None = None,
     device: str = "auto",
     force: bool = False,
+    parts: Mapping[str, Any] | None = None,
 ) -> "Study":
     """Run a scenario with every combination of the varied values, seeds and runs, and open the study.
 
     scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
     scenario's own, or which. resume: the directory of a study to go on with, instead of a scenario. Runs that fail are
-    named in a warning and in the index; the others are there. In a script, call it under `if __name__ == "__main__":`,
-    because worker processes import the script.
+    named in a warning and in the index; the others are there. parts: objects by what a part is called. In a script,
+    call it under `if __name__ == "__main__":`, because worker processes import the script.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
@@ -53,11 +57,11 @@ def sweep(
     if resume is not None:
         if scenario is not None or vary:
             raise StudyError("resume goes on with a study as it was; leave scenario and vary out")
-        result = resume_in(Path(resume), options, Listener())
+        result = resume_in(Path(resume), options, Listener(), objects=_objects_of(parts or {}))
     else:
         if scenario is None:
             raise StudyError("name a scenario, or a study to resume")
-        spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local)
+        spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local, parts or {})
         plan = plan_of(spec, options, None if out is None else Path(out))
         result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
     if result.errors:
@@ -108,9 +112,10 @@ def spec_of(
     vary: Mapping[str, Sequence[Any]],
     seeds: int | Sequence[int] | None,
     runs: int | Sequence[int] | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     baselines: Sequence[str],
     local: bool,
+    parts: Mapping[str, Any] | None = None,
 ) -> StudySpec:
     """What the command line, or a caller, asks for: a study file with additions, or a scenario with all of it."""
     file = None if isinstance(scenario, Scenario) else find_study(scenario)
@@ -121,15 +126,44 @@ def spec_of(
     for key, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise StudyError(f"vary: {shown(key)} is {shown(values, 40)}; must be a list of values")
+    objects = dict(spec.scenario.objects) if isinstance(spec.scenario, Scenario) else {}
+    grid = dict(_varied(vary, objects))
+    fixed = {**part_overrides(parts or {}), **(overrides if isinstance(overrides, Mapping) else {})}
+    texts = overrides_of({key: plain_value(key, value, objects) for key, value in fixed.items()})
+    texts = (*(() if isinstance(overrides, Mapping) else overrides), *texts)
+    if objects:  # names in texts mean something only together with the objects that they stand for
+        found = spec.scenario
+        found = found if isinstance(found, Scenario) else load_scenario(found, overrides=spec.overrides)
+        found = found.replace(texts)
+        found._objects = objects
+        spec, texts = replace(spec, scenario=found, overrides=()), ()
     return replace(
         spec,
-        overrides=(*spec.overrides, *overrides),
-        grid={**spec.grid, **{key: list(values) for key, values in vary.items()}},
+        overrides=(*spec.overrides, *texts),
+        grid={**spec.grid, **grid},
         baselines=(*spec.baselines, *baselines),
         local=spec.local and local,
         seeds=_numbers("seeds", seeds, spec.seeds),
         runs=_numbers("runs", runs, spec.runs),
     )
+
+
+def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Iterator[tuple[str, list[Any]]]:
+    """Varied keys with their values as a scenario holds them; a part may be called as in Python."""
+    for key, values in vary.items():
+        if key not in PART_KEYS:
+            yield key, [plain_value(key, value, objects) for value in values]
+            continue
+        tables = [part_overrides({key: value}) for value in values]
+        yield PART_KEYS[key], [plain_value(key, table[PART_KEYS[key]], objects) for table in tables]
+
+
+def _objects_of(parts: Mapping[str, Any]) -> dict[str, Given]:
+    """Objects by the names that stand for them."""
+    objects: dict[str, Given] = {}
+    for key, value in part_overrides(parts).items():
+        plain_value(key, value, objects)
+    return objects
 
 
 def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tuple[int, ...]) -> int | tuple[int, ...]:
@@ -160,9 +194,19 @@ def start_in(
         return start_study(folder, plan, cluster, listener, should_stop)
 
 
-def resume_in(folder: Path, options: Options, listener: Listener, should_stop: Callable[[], bool] = never) -> Result:
-    """Go on with a study, with the threads that it began with; without workers where nothing is left to run."""
+def resume_in(
+    folder: Path,
+    options: Options,
+    listener: Listener,
+    should_stop: Callable[[], bool] = never,
+    objects: Mapping[str, Given] | None = None,
+) -> Result:
+    """Go on with a study, with the threads that it began with; without workers where nothing is left to run.
+
+    objects: those that its directory cannot make again, by the names that stand for them.
+    """
     plan, manifest = read_plan(folder)
+    plan.base._objects.update(objects or {})
     refuse_changes(folder, plan, manifest, force=options.force)
     left = unfinished(folder, plan)
     if not left:

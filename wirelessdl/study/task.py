@@ -24,6 +24,7 @@ from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
 from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.study.shipping import Parcel, unpacked
 from wirelessdl.trace.files import write_text
 from wirelessdl.trace.lock import LockedError, RunLock
 from wirelessdl.trace.provenance import versions
@@ -49,9 +50,12 @@ class Job:
     cwd: str
     threads: int
     device: str
+    parcels: tuple[Parcel, ...] = ()
 
-    def scenario(self) -> Scenario:
-        return parse_scenario(self.table, origin=self.origin, folder=self.home)
+    def scenario(self, **section: Any) -> Scenario:
+        """The scenario, checked; section: other values of its first section."""
+        table = {**self.table, "scenario": {**self.table["scenario"], **section}}
+        return parse_scenario(table, origin=self.origin, folder=self.home, objects=unpacked(self.parcels))
 
 
 @dataclass(frozen=True)
@@ -136,16 +140,17 @@ def check(job: Job) -> Checked:
 
 def pilot(job: Job, rounds: int) -> Pilot:
     """The first rounds of a scenario, in a folder that is thrown away."""
-    table = {**job.table, "scenario": {**job.table["scenario"], "rounds": rounds}}
     stamps: list[float] = []
     try:
         with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
             from wirelessdl.run.session import simulate
 
             started = time.perf_counter()
-            scenario = parse_scenario(table, origin=job.origin, folder=job.home)
             run = simulate(
-                scenario, out=folder, device=job.device, on_round=lambda _: stamps.append(time.perf_counter())
+                job.scenario(rounds=rounds),
+                out=folder,
+                device=job.device,
+                on_round=lambda _: stamps.append(time.perf_counter()),
             )
             grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "events"))
             total = _size(run.path)
