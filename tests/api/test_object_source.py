@@ -146,6 +146,12 @@ def test_arguments_are_read_from_attributes_and_tried():
     assert given(changed).why == "its attribute offset is not what its constructor makes"
 
 
+def test_a_class_that_was_executed_without_a_module_is_a_part_all_the_same():
+    typed = given(made("class Typed:\n    def gain(self):\n        return 1\n")())
+    assert typed.why == "no source: nobody keeps the lines of Typed"
+    assert typed.name.startswith("Typed-")
+
+
 def test_two_objects_that_only_the_session_knows_keep_two_names():
     objects: dict[str, Given] = {}
     one, other = Needs(1), Needs(2)

@@ -16,6 +16,7 @@ from interrupting import StopAt
 
 import wirelessdl
 from wirelessdl import TraceError
+from wirelessdl.analysis.figures import CURVES, SINGLE
 from wirelessdl.analysis.verify import verify
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, make_recorder
@@ -125,7 +126,7 @@ def test_models_that_do_not_fit_are_refused_in_one_line(run):
         learner.accuracy({"weight": torch.zeros(6, 3), "bias": torch.zeros(3)})
     with pytest.raises(TraceError, match=r"samples have shape \(5, 7\); must be \[N, 6\]"):
         learner.scores(run.final_models(), np.zeros((5, 7)))
-    with pytest.raises(TraceError, match="learning.model is softmax, which is no torch module"):
+    with pytest.raises(TraceError, match=r"learning.model is softmax, which is no torch module"):
         learner.module(run.final_models()[0])
 
 
@@ -145,9 +146,7 @@ def test_a_run_that_is_stopped_is_returned():
     assert run.state == "done"
 
 
-@pytest.mark.parametrize(
-    "figure", ["accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition"]
-)
+@pytest.mark.parametrize("figure", [*CURVES, *SINGLE])
 def test_every_figure_comes_as_axes(run, figure):
     axes = run.plot(figure)
     assert isinstance(axes, matplotlib.axes.Axes)

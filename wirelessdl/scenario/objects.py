@@ -11,6 +11,7 @@ the same name; whether they make the same object is tried. Where they do not, or
 `Street-3f2a9c0d.object:Street`: resuming needs the object again, all that only reads the run needs nothing.
 """
 
+import builtins
 import copy
 import functools
 import hashlib
@@ -52,6 +53,7 @@ PART_KEYS = {
 _LIST = "channel.models"  # the one key that holds several parts
 _NAMES = ("kind", "model")
 _OBJECT = ".object"
+_DATA = ("numpy", "pandas")  # libraries whose classes are no parts
 _DEEPEST = 8  # objects within each other that are compared
 
 
@@ -192,7 +194,7 @@ def _given(where: str, value: Any) -> Given:
 
 def _is_data(target: type) -> bool:
     """Whether a type holds values and is no part: an array, a set, a frame."""
-    return target.__module__.partition(".")[0] in ("builtins", "numpy", "pandas")
+    return getattr(builtins, target.__name__, None) is target or target.__module__.partition(".")[0] in _DATA
 
 
 def _bound(value: "functools.partial[Any]") -> tuple[dict[str, Any], str]:
