@@ -1,5 +1,6 @@
 """The source of a class by itself: what is taken along, and what is not found."""
 
+import dataclasses
 import functools
 import linecache
 import math
@@ -150,6 +151,30 @@ def test_a_class_that_was_executed_without_a_module_is_a_part_all_the_same():
     typed = given(made("class Typed:\n    def gain(self):\n        return 1\n")())
     assert typed.why == "no source: nobody keeps the lines of Typed"
     assert typed.name.startswith("Typed-")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    level: float = 0.5
+
+    def gain(self, links):
+        return self.level * len(links)
+
+
+class Touchy:
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_a_frozen_dataclass_has_its_source():
+    found = given(Record(0.25))
+    assert found.why == ""
+    assert found.parameters == {"level": 0.25}
+    assert "@dataclasses.dataclass(frozen=True)" in found.source
+
+
+def test_attributes_that_raise_are_no_error():
+    assert given(Touchy()).why == "reading its attributes raised RuntimeError"
 
 
 def test_two_objects_that_only_the_session_knows_keep_two_names():

@@ -331,6 +331,8 @@ def ignore(event):
         ({"channel": functools.partial(amplitude, 3)}, "channel.models[0] is the function"),
         ({"channel": np}, "channel.models[0] is the module numpy"),
         ({"channel": "rayleig"}, 'channel.models[0].model is "rayleig"; no such model; did you mean rayleigh?'),
+        ({"rounds": 3}, "a scenario has no part rounds; values of keys go into overrides="),
+        ({"overrides": [Corridor()]}, "in a list; must be texts, or values by key"),
         ({"channel": []}, "channel.models is []; must have at least 1 entries"),
     ],
 )

@@ -5,7 +5,6 @@ import math
 import re
 import subprocess
 import sys
-import warnings
 
 import matplotlib
 import numpy as np
@@ -45,10 +44,8 @@ def test_a_run_in_memory_has_all_tables_and_goes_away_with_the_object():
     then = run.up_to(1)
     del run
     assert len(then.rounds) >= 0  # whoever still refers to it keeps it
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        del then
-    assert not path.exists()
+    del then
+    assert not path.parent.exists()
 
 
 def test_a_run_in_memory_that_fails_leaves_nothing(monkeypatch, tmp_path):
@@ -56,6 +53,12 @@ def test_a_run_in_memory_that_fails_leaves_nothing(monkeypatch, tmp_path):
     with pytest.raises(wirelessdl.WirelessdlError):
         wirelessdl.simulate(scenario(learning={"batch_size": 10_000}), out=None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", [{"out": 3}, {"out": None, "name": "../x"}])
+def test_a_place_that_is_no_folder_is_refused_in_one_line(given):
+    with pytest.raises(TraceError, match="out must be a folder, or None for a run in memory"):
+        wirelessdl.simulate(scenario(), **given)
 
 
 def test_final_models_are_what_nodes_hold_of_what_was_sent(run):

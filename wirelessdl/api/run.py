@@ -7,9 +7,10 @@ learner.accuracy(models)
 """
 
 import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirelessdl.errors import TraceError, nearest, shown
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from wirelessdl.learning.state import StateDict
 
 
+class Keeper:
+    """A temporary folder, removed with the last object that refers to this one."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="wirelessdl-"))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+
 class Run(TracedRun):
     """One run: frames as attributes (`rounds`, `nodes`, `links`, ...), its models, its figures.
 
@@ -36,7 +45,7 @@ class Run(TracedRun):
         *,
         strict: bool = True,
         objects: Mapping[str, Given] | None = None,
-        keeper: "TemporaryDirectory[str] | None" = None,
+        keeper: Keeper | None = None,
     ):
         super().__init__(path, strict=strict)
         self._objects, self._keeper = dict(objects or {}), keeper

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from wirelessdl.api.run import Run
-from wirelessdl.errors import RunInterrupted, ScenarioError, shown
+from wirelessdl.api.run import Keeper, Run
+from wirelessdl.errors import RunInterrupted, ScenarioError, TraceError, shown
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
@@ -44,7 +43,12 @@ def simulate(
     chosen = prepared(scenario, overrides, parts)
     from wirelessdl.run.session import simulate as run_session  # torch takes a second or two
 
-    keeper = TemporaryDirectory(prefix="wirelessdl-") if out is None else None
+    if not (out is None or isinstance(out, str | Path)) or (name and Path(name).name != name):
+        raise TraceError(
+            f"out is {shown(repr(out), 60)}, name {shown(repr(name), 60)}; out must be a folder, or None for a run in "
+            "memory, and name the name of a folder in it"
+        )
+    keeper = Keeper() if out is None else None
     hooks: dict[str, Any] = {
         "on_round": on_round,
         "on_evaluation": on_evaluation,
@@ -54,11 +58,11 @@ def simulate(
     }
     try:
         path = _path(
-            lambda: run_session(chosen, out=keeper.name if keeper else out or "", name=name, device=device, **hooks)
+            lambda: run_session(chosen, out=keeper.folder if keeper else out or "", name=name, device=device, **hooks)
         )
     except BaseException:
         if keeper is not None:
-            keeper.cleanup()
+            keeper.remove()
         raise
     return Run(path, objects=chosen.objects, keeper=keeper)
 

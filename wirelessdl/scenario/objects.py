@@ -116,7 +116,9 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Parts by the words that Python uses as values by key; None leaves the scenario's own."""
     for word in parts:
         if word not in PART_KEYS:
-            raise ScenarioError(f"a scenario has no part {shown(word)}{nearest(word, PART_KEYS)}")
+            keys = '; values of keys go into overrides={"scenario.rounds": 100}'
+            hint = nearest(word, PART_KEYS)
+            raise ScenarioError(f"a scenario has no part {shown(word)}{hint if 'did you' in hint else keys}")
     found = {PART_KEYS[word]: value for word, value in parts.items() if value is not None}
     if _LIST in found and not isinstance(found[_LIST], list | tuple):
         found[_LIST] = [found[_LIST]]
@@ -185,8 +187,11 @@ def _given(where: str, value: Any) -> Given:
     elif inspect.isclass(value):
         parameters, unknown, instance = {}, "", None
     else:
-        parameters, unknown = _arguments(value, source)
         instance = value
+        try:
+            parameters, unknown = _arguments(value, source)
+        except Exception as error:  # attributes may raise anything
+            parameters, unknown = {}, f"reading its attributes raised {type(error).__name__}"
     why = shown(why or unknown, 200)
     name = f"{title}-{digest}{_OBJECT if why else '.py'}:{title}"
     return Given(name, target, instance, parameters, source, why, repeatable=not unknown)

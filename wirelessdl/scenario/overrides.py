@@ -28,6 +28,11 @@ def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[s
             f'overrides is the text "{shown(overrides)}"; must be a list of such texts, or {{"scenario.rounds": 100}}'
         )
     for override in overrides:
+        if not isinstance(override, str):
+            raise ScenarioError(
+                f"overrides has {shown(repr(override), 60)} in a list; must be texts, or values by key: "
+                '{"scenario.rounds": 100}'
+            )
         apply_override(table, override)
 
 

@@ -122,7 +122,9 @@ def _functions(owner: type) -> dict[str, FunctionType]:
     for name, member in vars(owner).items():
         inner = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         inner = inspect.unwrap(getattr(inner, "func", inner)) if inner is not None else None  # cached_property
-        if isinstance(inner, FunctionType) and inner.__qualname__.startswith(f"{owner.__qualname__}."):
+        if not isinstance(inner, FunctionType) or inner.__code__.co_filename.startswith("<string>"):
+            continue  # made by dataclasses and the like
+        if inner.__qualname__.startswith(f"{owner.__qualname__}."):
             found[name] = inner
     return found
 
@@ -134,16 +136,14 @@ def _namespace(value: Any) -> Mapping[str, Any]:
         namespace: Mapping[str, Any] = inner.__globals__
         return namespace
     for function in _functions(value).values():
-        if not function.__code__.co_filename.startswith("<string>"):  # of dataclasses and the like
-            return function.__globals__
+        return function.__globals__
     return vars(sys.modules.get(value.__module__, ModuleType("unknown")))
 
 
 def _lines(value: Any) -> str:
     """The lines of a class or function, from its file or from what a notebook keeps of its cells."""
     kinds = ast.ClassDef if isinstance(value, type) else ast.FunctionDef
-    places = [code for code in _codes(value) if not code.co_filename.startswith("<string>")]
-    for code in places:
+    for code in _codes(value):
         every = linecache.getlines(code.co_filename, dict(_namespace(value)))
         with_line = _covering("".join(every), kinds, value.__name__, code.co_firstlineno)
         if with_line is not None:
