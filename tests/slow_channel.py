@@ -61,7 +61,7 @@ class SlowChannel:
         physical = self.scenario.radio.interference == "physical"
         audible = np.array([[i != j and (physical or graph[i][j]) for j in range(K)] for i in range(K)])
         jammer_w = world.jammer.noise_w(geometry, time_s)
-        slots, mean = [], None
+        self.audible, slots, mean = audible, [], None
         for n in range(world.frame.slots):
             key = (t,) if n == 0 else (t, n)
             when_s = time_s + self._opens_ns(n) / 1e9
@@ -74,6 +74,11 @@ class SlowChannel:
         neighbours = [[j for j in range(K) if graph[i][j]] for i in range(K)]
         heard = [[j for j in range(K) if audible[i][j]] for i in range(K)]
         return SlowFrame(neighbours, heard, mean, slots, jammer_w)
+
+    def again(self, time_s):
+        """Gains of what is heard in the last frame, at a later instant."""
+        here = Links.from_mask(self.audible, self.world.mobility.geometry(time_s))
+        return here.matrix(self._gains(here, time_s)[0])
 
     def _opens_ns(self, slot):
         """Slots follow each other in all their turns; the plan's feedback comes before the first payload."""

@@ -11,13 +11,14 @@ import math
 import numpy as np
 import torch
 from slow_channel import SlowChannel, SlowPlan, batch_size, sensitivity
+from slow_digital import SlowDigital
 from slow_offsets import SlowOffsets
 
 
 class SlowTwin:
     def __init__(self, world):
         self.world, self.channel, self.offsets = world, SlowChannel(world), SlowOffsets(world)
-        self.scenario = world.scenario
+        self.scenario, self.digital = world.scenario, SlowDigital(world, self.channel)
         self.K = world.nodes
         self.m = world.learning.learner.size
         self.x = [np.zeros(self.m) for _ in range(self.K)]
@@ -72,11 +73,19 @@ class SlowTwin:
         share_heard = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
         epsilon = np.full((K, K), -math.inf)
+        if self.scenario.radio.access == "digital":
+            links = [neighbours, heard, classes]
+            decoded, self.attempts, self.lasted_ns = self.digital.deliver(frame, round(time_s * 1e9), sends, *links)
+            coded = self.digital.rounded(t, w)
+            w = [coded[j] if sends[j] else w[j] for j in range(K)]
+            for i in range(K):
+                A[i] = known[i] = self.digital.weights(i, decoded, sends, neighbours, listening[i])
+                s[i] = sum(A[i][j] * w[j] for j in range(K))
         for n, slot in enumerate(frame.slots):
             part = self._coordinates(n, len(frame.slots))
             gain, est, phase = slot.gain, slot.est, slot.phase
             weight = self._air_weight(est, neighbours, sends)
-            for i in range(K):
+            for i in range(K) if self.scenario.radio.access != "digital" else ():
                 d = len(neighbours[i])
                 if d == 0:
                     s[i][part] = w[i][part]
@@ -120,14 +129,14 @@ class SlowTwin:
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
         steps = [sends[i] and not (len(fallen) and fallen[i]) for i in range(K)]
         for i in range(K):
-            if not ready[i] or (listening[i] and not neighbours[i]):
+            if not ready[i] or (listening[i] and A[i][i] == 1.0):
                 continue
             self.s[i] = s[i]
             g = self._gradient(i, t, s[i] if hardened else self.x[i]) if steps[i] else 0.0
             self.x[i] = self._project(s[i] - gamma * multiplier[i] * g)
             if steps[i]:
                 self.pending[i] = (gamma, multiplier[i])
-            elif sends[i] or neighbours[i]:
+            elif sends[i] or A[i][i] < 1.0:
                 self.pending[i] = (0.0, 0.0)
         B = [[float(i == k) for k in range(K)] if listening[i] else known[i] for i in range(K)]
         for k in range(K):
@@ -196,7 +205,7 @@ class SlowTwin:
                     apart = abs(self.offsets.d[k] - self.offsets.d[i]) / self.offsets.period_s
                     least = 1.0 if k == j else max(0.0, 1 - 2 * apart)
                     masking += least**2 * gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2
-                if self.scenario.radio.access == "tdma":
+                if self.scenario.radio.access != "oac":
                     masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
                 step = gamma * self.theta
                 if privacy.protocol == "hardened":

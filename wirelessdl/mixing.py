@@ -303,6 +303,26 @@ def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listen
     return Mixing(links, weight, own, np.sqrt(links.sum_per_receiver(inverse**2)))
 
 
+def metropolis_delivered(links: Links, arrived: BoolArray, listening: BoolArray) -> Mixing:
+    """Metropolis weights of messages that arrived whole; degrees are those of the graph, which both ends know.
+
+    arrived: [links]. A link that lost a message in either direction carries nothing in this frame: the receiver knows
+    what it lacks, the sender lacks an acknowledgement, and both keep the weight for themselves. So rows sum to 1, and
+    columns do among nodes that send. Who is listening takes the mean of all it has. Receivers add no noise: `scale` is
+    1 where anything arrived.
+    """
+    mutual = np.isin(links.reverse_number, links.number)
+    degree = np.bincount(links.rx[mutual], minlength=links.nodes)
+    use = mutual & arrived & np.isin(links.reverse_number, links.number[arrived])
+    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
+    takes = arrived & listening[links.rx]
+    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
+    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
+    own = 1.0 - links.sum_per_receiver(weight)
+    heard = links.sum_per_receiver((weight > 0).astype(np.float64)) > 0
+    return Mixing(links, weight, own, heard.astype(np.float64))
+
+
 def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
     """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. steps and in the limit."""
     settled = float(np.max(1.0 / perron_vector(matrix)))

@@ -98,6 +98,8 @@ CASES = {
 }
 
 
+NOISY = {"power_dbm": 33, "thermal_noise": True}
+
 # nodes late, down, back and in halves: on symmetric graphs, where whoever sends and is heard is one group
 TROUBLED = {
     "late nodes and crashes, balanced": {"privacy": {"epsilon_max": 1.0}, "faults": {"rejoin": "keep"}},
@@ -147,6 +149,35 @@ TROUBLED = {
         "radio": {"access": "tdma", "thermal_noise": True, "bandwidth_hz": 1e12},
         "faults": {"rejoin": "listen", "jammer": {"kind": "noise", "power_dbm": -10, "from_s": 0.01}},
     },
+    "digital, fading, jammed, listening": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 6, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"access": "digital", **NOISY, "quantizer_bits": 5, "attempts": 3},
+        "faults": {"rejoin": "listen", "jammer": {"kind": "noise", "power_dbm": -75, "from_s": 0.02}},
+    },
+    "digital, three slots, strangers, each attempt alone": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 7, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rician", "k_db": 3.0}]},
+        "radio": {
+            "access": "digital",
+            **NOISY,
+            "interference": "physical",
+            "payload_slots": 3,
+            "combining": False,
+            "fade_margin_db": 3.0,
+            "quantizer_block": 100,
+        },
+    },
+    "digital, a fixed rate, no noise": {
+        "privacy": {"epsilon_max": float("inf")},
+        "power": {"objective": "own-noise"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {"access": "digital", **NOISY, "rate_bps_hz": 3.0, "attempts": 2, "quantizer_bits": 12},
+    },
 }
 TROUBLE = {
     "stragglers": {"kind": "random", "probability": 0.4, "factor": 3.0},
@@ -160,6 +191,8 @@ QUICK = (
     "late nodes and crashes, z that gets lost",
     "half duplex, carriers and timing apart",
     "one at a time, strangers in the same turn",
+    "digital, fading, jammed, listening",
+    "digital, three slots, strangers, each attempt alone",
 )
 
 
@@ -174,12 +207,15 @@ def test_engine_equals_the_loops_in_trouble(case, tmp_path):
     for section, keys in TROUBLED[case].items():
         table[section] = {**table.get(section, {}), **keys}
     table["faults"] = {**TROUBLE, **table.get("faults", {})}
-    if table["radio"].get("access") == "tdma":
+    if table["radio"].get("access") in ("tdma", "digital"):
         table["radio"]["bandwidth_hz"] = 1e9  # five turns within the period
     held = compare(table, tmp_path, rounds=9)
     present = np.stack([slot.participation.ready for slot in held])
     assert not present.all()
     assert any(slot.z_lost.any() for slot in held) == ("control_failure" in table["radio"])
+    if table["radio"].get("access") == "digital":  # some links were repeated for, and some lost
+        decoded = np.concatenate([slot.delivery.decoded_in for slot in held])
+        assert {0, 1, 2} <= set(decoded.tolist())
     if table["faults"].get("rejoin") == "listen":
         assert any(slot.participation.listening.any() for slot in held)
 
@@ -216,12 +252,15 @@ def compare(table, folder, rounds):
         decisions.append(decision)
         half = scenario.radio.duplex == "half"
         classes = halves(world.nodes, world.streams.draws("radio.duplex", round)) if half else None
-        if scenario.radio.access == "tdma":
+        if scenario.radio.access in ("tdma", "digital"):
             classes = decision.turn
         A, epsilon = twin.round(
             round, to_s(opened[-1]), decision.plan, decision.participation, fallen, classes, decision.z_lost
         )
         np.testing.assert_allclose(decision.weights.actual.dense, A, atol=1e-12)
+        if decision.delivery is not None:
+            assert decision.delivery.attempts.tolist() == twin.attempts
+            assert decision.frame.airtime_ns == twin.lasted_ns
         # 1e-9: sums of 600 products in another order
         np.testing.assert_allclose(world.learning.x.numpy(), np.stack(twin.x), atol=1e-9, rtol=1e-9)
         pending = engine.stages.pending

@@ -85,6 +85,8 @@ def theorem_bound(run: Run) -> tuple[float, float]:
     links = run.frame("links", rounds=(last, last))
     if links.empty:
         raise TraceError(f'{shown(run.path)}: links of the last round are not traced; set trace.links = "evaluated"')
+    if run.scenario["radio"]["access"] == "digital":
+        raise TraceError(f"{shown(run.path)}: radio.access is digital; Theorem 2 is about what the air adds up")
     privacy, learning = run.scenario["privacy"], run.scenario["learning"]
     alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))
     power = run.clients.sort_values("node")["budget_w"].to_numpy(float)

@@ -9,7 +9,8 @@ mixing passes takes as many slots again, in the same way. The last of all ends a
 and the exchange of z later. Within the pilots of a turn senders follow one another by node number, as far as there is
 room: under tdma senders of a turn share no receiver and send theirs at once. Gradients are computed after the frame
 (hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
-false.
+false. Under digital access turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles of
+turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without a sender are skipped.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from wirelessdl.trace.run import Run
 KINDS = ("compute", "down", "pass", "payload", "pilot")
 _COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
+_NONE = np.zeros(0)
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
 
 
@@ -64,14 +66,18 @@ def timeline_of(run: Run) -> Timeline:
     rounds, nodes = run.rounds, run.scenario["network"]["nodes"]
     shape = (len(rounds), nodes)
     # nodes are written before rounds, so a running run may have more of them
-    table = run.frame("nodes", ["up", "turn", "present"])[: shape[0] * shape[1]]
+    table = run.frame("nodes", ["up", "turn", "present", "attempts", "node_payload_s"])[: shape[0] * shape[1]]
     turn = table["turn"].fillna(-1).to_numpy(dtype=np.int64).reshape(shape)
     up = table["up"].to_numpy(dtype=bool).reshape(shape)
     names = ("round", "opened_s", "time_s", "payload_slots", "passes", "turns", *_DURATIONS)
     frame: _Frames = {name: rounds[name].to_numpy() for name in names}
     # who sent has a gradient to compute; where nothing is ever sent, everyone has
     computes = turn >= 0 if sends(run) else table["present"].to_numpy(dtype=bool).reshape(shape)
-    parts = [_compute(run, frame, computes), _down(frame, up), *_transmissions(frame, turn)]
+    sent = _transmissions(frame, turn)
+    if run.scenario["radio"]["access"] == "digital":
+        attempts = table["attempts"].fillna(0).to_numpy(dtype=np.int64).reshape(shape)
+        sent = _messages(frame, turn, attempts, table["node_payload_s"].fillna(0.0).to_numpy(float).reshape(shape))
+    parts = [_compute(run, frame, computes), _down(frame, up), *sent]
     bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
     return Timeline(
         nodes=nodes,
@@ -99,6 +105,30 @@ def _transmissions(frame: _Frames, turn: IntArray) -> tuple[Bars, Bars]:
     return (
         Bars(row, np.full(len(row), _PILOT), node, pilot_s, time["node_pilot_s"]),
         Bars(row, np.where(slot < time["payload_slots"], _PAYLOAD, _PASS), node, payload_s, time["payload_s"]),
+    )
+
+
+def _messages(frame: _Frames, turn: IntArray, attempts: IntArray, own_s: FloatArray) -> tuple[Bars, Bars]:
+    """Pilots and payloads of messages, attempt by attempt; turn, attempts and own_s, of one payload, are `[R, K]`."""
+    found: list[tuple[int, int, float, float, float]] = []  # row, node, pilots and payload begin, payload lasts
+    for row in range(len(turn)):
+        pilot_s, guard_s, feedback_s = (float(frame[name][row]) for name in ("pilot_s", "guard_s", "feedback_s"))
+        begins_s = float(frame["opened_s"][row])
+        for attempt in range(1, int(attempts[row].max(initial=0)) + 1):
+            active = attempts[row] >= attempt
+            for number in np.tile(np.unique(turn[row][active]), int(frame["payload_slots"][row])).tolist():
+                senders = np.flatnonzero(active & (turn[row] == number))
+                payload_s = begins_s + pilot_s + guard_s + feedback_s
+                found += [(row, node, begins_s, payload_s, float(own_s[row, node])) for node in senders.tolist()]
+                begins_s = payload_s + float(own_s[row, senders].max()) + guard_s
+                feedback_s = 0.0  # once, before the first payload
+    rows, nodes, pilots_s, payloads_s, lengths_s = (
+        (np.array(values) for values in zip(*found)) if found else [_NONE] * 5
+    )
+    rows, nodes = rows.astype(np.int64), nodes.astype(np.int64)
+    return (
+        Bars(rows, np.full(len(rows), _PILOT), nodes, pilots_s, frame["node_pilot_s"][rows]),
+        Bars(rows, np.full(len(rows), _PAYLOAD), nodes, payloads_s, lengths_s),
     )
 
 

@@ -31,8 +31,8 @@ def _decorate(function: F, required: bool) -> F:
             click.option(
                 "--baseline",
                 metavar="NAME",
-                help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise or tdma; "
-                "--set comes after it.",
+                help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma "
+                "or digital; --set comes after it.",
             ),
             click.option(
                 "--set",

@@ -139,6 +139,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
         "pairs": _pairs(found),
         "passes": None if found.passes is None else asdict(found.passes),
+        "messages": None if found.messages is None else asdict(found.messages),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }

@@ -187,6 +187,11 @@ def summary_table(summary: dict[str, Any]) -> Table:
             f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
         )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
+    if "outage_rate" in summary:
+        table.add_row(
+            "messages",
+            f"{summary['attempts_mean']:.3g} attempts on average, {summary['outage_rate']:.2%} of links in outage",
+        )
     table.add_row("energy used", f"{summary['energy_j']:.3g} J by {_counted(summary['nodes'])}")
     table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
     if summary.get("connectivity"):

@@ -1,6 +1,6 @@
 """What happens to models on the air: noise, superposition, and mixing passes that send on what was received.
 
-    payload   w = x + n,   y = A w + receiver noise
+    payload   w = x + n,   y = A w + receiver noise;   in messages w = Q(x + n), without receiver noise
     a pass    y <- heard (A y + receiver noise) + kept y + before (the y before that)
 
 Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A pass sends y as it
@@ -17,7 +17,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.ahead import Ahead
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
-from wirelessdl.learning.records import PairInput, PassInput, RoundInput
+from wirelessdl.learning.records import MessageInput, PairInput, PassInput, RoundInput
 from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
 
@@ -46,8 +46,8 @@ class Airing:
         self, given: RoundInput, draws: Sequence[NodeDraws], x: Tensor, spare: Tensor, out: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """s = A w into `out`. Returns w, which may be x itself, and ||w||^2 / m where a receiver hears its own."""
-        noisy = bool(given.noise_scale.any())
-        sent = spare if noisy else x
+        noisy, messages = bool(given.noise_scale.any()), given.messages
+        sent = spare if noisy or messages is not None else x
         if noisy and given.pairs is not None:
             self._shared(given.pairs, draws, given.round, sent)
             sent.add_(x)
@@ -61,6 +61,10 @@ class Airing:
                     draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
                 noise = (sent if drawn is None else drawn)[part]
                 torch.addcmul(x[part], noise, scale[part], out=sent[part])
+            if messages is not None:  # last of all: scales are those of what is noisy already
+                if not noisy:
+                    sent[part] = x[part]
+                self._round(messages, draws[worker], given.round, nodes, sent)
 
         return sent, self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
 
@@ -138,6 +142,17 @@ class Airing:
             out.zero_()
         air.superpose(segments, sent, out)
         return power
+
+    def _round(self, messages: MessageInput, draws: NodeDraws, round: int, nodes: range, sent: Tensor) -> None:
+        """Q(w) in place of w, of some nodes as far as they send."""
+        senders = [node for node in nodes if messages.on_air[node]]
+        if not senders:
+            return
+        dither = torch.empty((len(senders), self._size), dtype=torch.float64, device=self._device)
+        draws.fill_dither(dither, round, senders)
+        w = sent[senders]
+        messages.quantizer.apply_(w, dither)
+        sent[senders] = w
 
     def _shared(self, pairs: PairInput, draws: Sequence[NodeDraws], round: int, out: Tensor) -> None:
         """Noise of which pairs share a part, `[K, m]`, into `out`."""

@@ -83,6 +83,16 @@ class NodeDraws:
         chosen = range(len(out)) if nodes is None else nodes
         _fill_rows(out, [_scramble(first + node * self._purposes) for node in chosen], self._torch)
 
+    def fill_dither(self, out: torch.Tensor, round: int, nodes: Sequence[int]) -> None:
+        """Fill `out` with uniform numbers for the rounding of messages, one row per node.
+
+        Receivers of messages add no noise, so its seeds are free for this.
+        """
+        first = self._base + round * self._nodes * self._purposes + _PURPOSES.index("thermal")
+        for row, node in zip(out.unbind(), nodes):
+            self._torch.manual_seed(_scramble(first + node * self._purposes))
+            row.uniform_(generator=self._torch)
+
     def fill_pair(self, out: torch.Tensor, round: int, low: int, high: int) -> None:
         """Fill `out`, one row, with the standard normal numbers that two nodes share; low < high."""
         if self._nodes > _SEEDED_PAIRS:

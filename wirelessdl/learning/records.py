@@ -10,6 +10,7 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
+from wirelessdl.learning.quantizer import Quantizer
 from wirelessdl.learning.sampling import Sampling
 from wirelessdl.learning.superposition import Segment
 
@@ -50,6 +51,14 @@ class PairInput:
 
 
 @dataclass(frozen=True, eq=False)
+class MessageInput:
+    """What is sent is rounded by a quantizer; on_air: [K] who sends. Who is silent keeps its model as it is."""
+
+    quantizer: Quantizer
+    on_air: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
 class PassInput:
     """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each."""
 
@@ -76,6 +85,7 @@ class RoundInput:
     whole: bool = False  # evaluated on all test samples, whatever `Settings.eval_samples` says
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
     passes: tuple[PassInput, ...] = ()  # the payload's own weights first, then the passes after it
+    messages: MessageInput | None = None  # None: what is sent arrives as it is
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,8 +142,9 @@ def _turns(world: World) -> str:
     radio, frame = world.scenario.radio, world.frame
     if world.scenario.silent:
         return ""
-    if radio.access == "tdma":
-        return f", one sender after another in {frame.turns} turns"
+    if radio.orthogonal:
+        shortest = " at the highest rate, without repetitions" if radio.access == "digital" else ""
+        return f", one sender after another in {frame.turns} turns{shortest}"
     return ", half duplex in two turns" if radio.duplex == "half" else ""
 
 

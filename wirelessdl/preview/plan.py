@@ -22,6 +22,7 @@ from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
+from wirelessdl.preview.messages import MessagePreview, preview_messages
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
@@ -55,6 +56,7 @@ class PlanPreview:
     roster: Roster | None  # pairs that share noise with everyone on air
     joint: JointPlan | None  # pair ratio and amplitudes, with what they were chosen from
     passes: PassCost | None
+    messages: MessagePreview | None  # of digital access
     first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
@@ -92,6 +94,7 @@ def preview_plan(world: World) -> PlanPreview:
     if not adaptive and plan.problem.private:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
+    messages = preview_messages(world, channel, offset=power.samples + _FRESH)
     divisor = world.learning.sampler.divisor
     given = forecast_terms(world)
     promised = forecast(given, plan)
@@ -100,7 +103,10 @@ def preview_plan(world: World) -> PlanPreview:
         noise_std=gamma * plan.noise_per_step,
         node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
         sinr_db=_sinr_db(world, channel, plan),
-        thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2))),
+        # what is decoded has no receiver noise in it
+        thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2)))
+        if messages is None
+        else 0.0,
         noise_to_update=ratio,
         forecast=promised,
         forecast_own=promised if world.terms.promised == "own" else forecast(given, plan, "own"),
@@ -109,6 +115,7 @@ def preview_plan(world: World) -> PlanPreview:
         roster=roster,
         joint=planner.joint,
         passes=pass_cost(world, plan.power_w),
+        messages=messages,
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
         verdict=(_alone(world.nodes),)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from wirelessdl.preview.cancelling import PassCost
+from wirelessdl.preview.messages import MessagePreview
 from wirelessdl.preview.plan import PlanPreview
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
@@ -30,7 +31,7 @@ def promise(terms: Terms, privacy: PrivacySection) -> str:
 
 
 def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
-    """One fact per line on a promised total, noise that cancels, passes and amplitudes; empty where there is none."""
+    """One fact per line on a promised total, noise that cancels, passes, messages, amplitudes; empty without any."""
     rows: dict[str, str] = {}
     if not found.terms.sends:
         return {"whole run": promise(found.terms, found.privacy)}
@@ -42,6 +43,8 @@ def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
         rows["pairs"] = _pairs(found)
     if found.passes is not None:
         rows["passes"] = _passes(found.passes)
+    if found.messages is not None:
+        rows["messages"] = _messages(found.messages)
     if power.balance == "partial" and found.joint is not None:
         given = "chosen for the least predicted error" if power.balance_exponent == "auto" else "as set"
         rows["amplitudes"] = (
@@ -112,6 +115,14 @@ def _passes(cost: PassCost) -> str:
         f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
         f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {cost.energy_passes_j:.3g} of "
         f"{cost.energy_j:.3g} J in the whole run; they cost no epsilon"
+    )
+
+
+def _messages(found: MessagePreview) -> str:
+    return (
+        f"{found.bits:,} bits at {_range(found.rate_bps_hz)} bit/s/Hz; {found.attempts_mean:.3g} attempts and "
+        f"{1e3 * found.airtime_s:.3g} ms on air a round on average; {found.first_outage:.2g} of links lack the message "
+        f"after the first attempt, {found.outage_rate:.2g} in the end"
     )
 
 

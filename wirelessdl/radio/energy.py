@@ -17,8 +17,8 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.radio.control import ControlTimes
-from wirelessdl.radio.frame import Frame
-from wirelessdl.units import to_s
+from wirelessdl.radio.frame import AirTime, Frame
+from wirelessdl.units import NS, to_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +61,18 @@ class EnergyModel:
         hears: BoolArray,
         missed: BoolArray,
         compute_s: FloatArray,
+        airtime: AirTime | None = None,
     ) -> Spent:
         """Of a round in which `sends` radiate power_w in the payload.
 
-        missed: [K] nodes whose report was lost. They sent and heard the first pilots, and then took no part.
+        missed: [K] nodes whose report was lost. They sent and heard the first pilots, and then took no part. airtime:
+        of each node, where it is not the frame's.
         """
-        payload_ns, pilot_ns = frame.sending_ns
-        pilot_s = sends * to_s(pilot_ns) + missed * to_s(frame.own_pilot_ns)
-        listening_s = hears * to_s(frame.listening_ns) + missed * to_s(frame.pilot_ns)
+        took = airtime or frame.airtime
+        pilot_s = sends * (took.pilot_ns / NS) + missed * to_s(frame.own_pilot_ns)
+        listening_s = hears * (took.listening_ns / NS) + missed * to_s(frame.pilot_ns)
         return Spent(
-            transmit_j=sends * power_w * to_s(payload_ns) / self.efficiency,
+            transmit_j=sends * power_w * (took.payload_ns / NS) / self.efficiency,
             pilot_j=pilot_s * self.budget_w / self.efficiency,
             receive_j=self.receive_w * listening_s,
             control_j=self._control_j(sends, hears, missed),

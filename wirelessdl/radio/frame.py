@@ -1,9 +1,20 @@
 """A frame in time: one round's pilots, guards and payload slots, in integer nanoseconds."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wirelessdl.arrays import IntArray
 from wirelessdl.units import to_ns
+
+
+@dataclass(frozen=True, eq=False)
+class AirTime:
+    """How long nodes send payload, send their own pilots, and listen in a frame, ns, `[K]` or one number for all."""
+
+    payload_ns: int | IntArray
+    pilot_ns: int | IntArray
+    listening_ns: int | IntArray
 
 
 @dataclass(frozen=True)
@@ -11,7 +22,8 @@ class Frame:
     """Durations of one round. Each of `slots` goes in `turns`: pilots, guard, payload, guard; pilots are of a turn.
 
     In between, once a frame: `feedback_ns` before the first payload, for a plan made from the pilots, and
-    `exchange_ns` after the last one, for z. Mixing passes send what nodes hold in as many slots again.
+    `exchange_ns` after the last one, for z. Mixing passes send what nodes hold in as many slots again. Under digital
+    access turns differ in length, and attempts in turns: `uneven_ns` then has the payloads of all turns in sequence.
     """
 
     pilot_ns: int
@@ -25,6 +37,7 @@ class Frame:
     exchange_ns: int = 0
     passes: int = 0  # mixing passes after the payload
     closing: int = 0  # further ones in the last round
+    uneven_ns: tuple[int, ...] | None = None  # None: all payloads take payload_ns
 
     @staticmethod
     def of(
@@ -42,12 +55,14 @@ class Frame:
         exchange_s: float = 0.0,
         passes: int = 0,
         closing: int = 0,
+        message: int | None = None,
     ) -> "Frame":
         """Two real coordinates per complex symbol, one symbol per hertz and second; pilots one sender at a time.
 
-        senders: how many may send in one turn, all nodes unless said; extra: coordinates besides the model's.
+        senders: how many may send in one turn, all nodes unless said; extra: coordinates besides the model's. message:
+        complex symbols that a payload takes instead, where models go in coded messages.
         """
-        wanted = math.ceil((parameters + extra) / 2)
+        wanted = math.ceil((parameters + extra) / 2) if message is None else message
         symbols = math.ceil(wanted / slots)
         own_pilot_ns = to_ns(pilots / bandwidth_hz)
         needed = math.ceil(wanted / symbols)  # a small model may not fill as many slots as asked
@@ -76,9 +91,20 @@ class Frame:
             return self
         return replace(self, passes=self.passes + self.closing, closing=0)
 
-    def taking(self, turns: int) -> "Frame":
-        """The same with another number of turns."""
-        return self if turns == self.turns else replace(self, turns=turns)
+    def taking(self, turns: int, uneven_ns: tuple[int, ...] | None = None) -> "Frame":
+        """The same with another number of turns, or with payloads of their own."""
+        if turns == self.turns and uneven_ns is None:
+            return self
+        return replace(self, turns=turns, uneven_ns=uneven_ns)
+
+    @property
+    def payloads_ns(self) -> Sequence[int]:
+        """Payloads of all turns of all slots, in sequence."""
+        return self.uneven_ns if self.uneven_ns is not None else [self.payload_ns] * (self.all_slots * self.turns)
+
+    def after_ns(self, payloads_ns: Sequence[int]) -> int:
+        """From the opening until the turns with these payloads, the first of the frame, are over."""
+        return self.feedback_ns + sum(payloads_ns) + len(payloads_ns) * (self.pilot_ns + 2 * self.guard_ns)
 
     @property
     def turn_ns(self) -> int:
@@ -95,6 +121,8 @@ class Frame:
 
     @property
     def airtime_ns(self) -> int:
+        if self.uneven_ns is not None:
+            return self.after_ns(self.uneven_ns) + self.exchange_ns
         return self.all_slots * self.slot_ns + self.feedback_ns + self.exchange_ns
 
     def opens_ns(self, slot: int) -> int:
@@ -110,6 +138,11 @@ class Frame:
     def listening_ns(self) -> int:
         """How long a receiver listens: through all turns but, where it cannot do both at once, its own."""
         return self.all_slots * max(1, self.turns - 1) * (self.pilot_ns + self.payload_ns)
+
+    @property
+    def airtime(self) -> AirTime:
+        """The same for all nodes; not where payloads are uneven."""
+        return AirTime(*self.sending_ns, self.listening_ns)
 
     def coordinates(self, parameters: int) -> tuple[slice, ...]:
         """Which of the model's coordinates each slot carries."""

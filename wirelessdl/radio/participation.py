@@ -41,9 +41,11 @@ class Participation:
 class Transmissions:
     """What a round makes of it: who sends `[K]`, in how many turns, and who computes a gradient `[K]`.
 
-    Who is silent takes no step that would have to be sent later; where nobody ever sends, everyone computes.
+    Who is silent takes no step that would have to be sent later; where nobody ever sends, everyone computes. uneven_ns:
+    payloads of all turns in sequence, None where the frame says how long they take.
     """
 
     on_air: BoolArray
     computes: BoolArray
     turns: int = 1
+    uneven_ns: tuple[int, ...] | None = None

@@ -15,7 +15,14 @@ from wirelessdl.units import to_db
 def sinr_db(
     heard: Links, neighbour: BoolArray, gain: FloatArray, *, power_w: FloatArray, noise_w: FloatArray, turn: IntArray
 ) -> FloatArray:
-    """SINR of all that is heard, `[links]` dB; inf where nothing disturbs, -inf where nothing is sent.
+    """SINR of all that is heard, `[links]` dB; inf where nothing disturbs, -inf where nothing is sent."""
+    return np.asarray(to_db(sinr(heard, neighbour, gain, power_w=power_w, noise_w=noise_w, turn=turn)))
+
+
+def sinr(
+    heard: Links, neighbour: BoolArray, gain: FloatArray, *, power_w: FloatArray, noise_w: FloatArray, turn: IntArray
+) -> FloatArray:
+    """The same as a ratio, `[links]`.
 
     neighbour: [links] which of them are wanted. power_w: [K] radiated. noise_w: [K] thermal noise, jammers and residual
     self-interference at each receiver. turn: [K] in which each node sends; only who sends in the same turn disturbs.
@@ -28,5 +35,4 @@ def sinr_db(
     together_w = np.bincount(place, weights=strange_w, minlength=heard.nodes * turns)
     disturbing_w = noise_w[heard.rx] + together_w[place] - strange_w
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(received_w > 0, received_w / np.maximum(disturbing_w, 0.0), 0.0)
-    return np.asarray(to_db(ratio))
+        return np.where(received_w > 0, received_w / np.maximum(disturbing_w, 0.0), 0.0)

@@ -27,7 +27,8 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.records import RoundInput
+from wirelessdl.learning.quantizer import Quantizer
+from wirelessdl.learning.records import MessageInput, RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
@@ -40,6 +41,7 @@ from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions
+from wirelessdl.round.delivery import Delivering
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
@@ -50,7 +52,7 @@ from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.round.releases import Releases
 from wirelessdl.round.segments import Segments
 from wirelessdl.round.trace_events import fire_frame
-from wirelessdl.round.weights import FrameWeights, Weigher
+from wirelessdl.round.weights import FrameWeights, Weigher, delivered_weights
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -78,6 +80,7 @@ class Stages:
     ledger: Ledger
     pending: PendingGradients
     learning: LearningEngine
+    delivering: Delivering | None = None  # of messages, under digital access
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,7 @@ class RoundTerms:
 
     thermal_w: receiver noise in W; self_interference: share of its own emission that a node hears; blocked_heard:
     whether blocked links are still heard as strangers; z_over_air: whether z goes through the channel's own mixing.
-    offsets: of carriers and timing, None without any.
+    offsets: of carriers and timing, None without any. quantizer: of messages, None where models are sent as they are.
     """
 
     rounds: int
@@ -102,6 +105,7 @@ class RoundTerms:
     control: ControlLosses
     always_complete: bool  # whether every node takes part in every frame, come what may
     offsets: Offsets | None = None
+    quantizer: Quantizer | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,8 @@ class Engine:
         self._now_ns = 0
         self._decision: FrameDecision | None = None
         size = stages.learning.learner.size
-        self._segments = Segments(terms.frame, size, terms.thermal_w, terms.self_interference, terms.offsets)
+        given = (terms.frame, size, terms.thermal_w, terms.self_interference, terms.offsets)
+        self._segments = Segments(*given, coded=stages.delivering is not None)
         self._gap: tuple[Mixing, float] | None = None
         self._replay: Replay | None = None
         self._partition = crc32(np.concatenate(stages.learning.client_indices).tobytes())
@@ -159,17 +164,22 @@ class Engine:
             if first.notes:
                 self.net_state("plan", "; ".join(first.notes))
             stages.passing.expect(stages.access.audible(channel, turns), first, turns.turn)
+        channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
         if self._replay is not None:
             on_air = stages.gate.wanting(round, participation)
-            return Transmissions(on_air, stages.gate.computing(on_air, participation), turns.count)
-        channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
+            computes, uneven_ns = stages.gate.computing(on_air, participation), None
+            if stages.delivering is not None:
+                among = channel.among(on_air, participation.ready)
+                uneven_ns = stages.delivering.deliver(now_ns, among, on_air, turns).payloads_ns
+            return Transmissions(on_air, computes, turns.count, uneven_ns)
         if self.terms.offsets is not None:
             channel = self.terms.offsets.aligned(channel, turns)
         self._decision = self._decide(round, channel, participation, turns)
         fire_frame(self.trace, now_ns, self._decision)
         if round == 1:
             self._hooks.on_start()
-        return Transmissions(self._decision.on_air, self._decision.computes, turns.count)
+        decided = self._decision
+        return Transmissions(decided.on_air, decided.computes, turns.count, decided.frame.uneven_ns)
 
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
@@ -181,7 +191,12 @@ class Engine:
         self._silence(air.over_budget)
         budget_w = stages.releases.budget_w(air.plan, sigma)
         amplitude = np.sqrt(air.plan.alpha * budget_w)
-        weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening, turns.turn)
+        delivery = None
+        if stages.delivering is None:
+            weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening, turns.turn)
+        else:
+            delivery = stages.delivering.deliver(self._now_ns, air.channel, air.on_air, turns)
+            weights = delivered_weights(air.channel, delivery.arrived, participation.listening)
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         multiplier = np.minimum(exchanged, air.plan.theta)
@@ -204,7 +219,9 @@ class Engine:
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
-            frame=terms.frame.in_round(round, terms.rounds).taking(turns.count),
+            frame=terms.frame.in_round(round, terms.rounds).taking(
+                turns.count, None if delivery is None else delivery.payloads_ns
+            ),
             turn=turns.turn,
             participation=participation,
             channel=air.channel,
@@ -230,6 +247,7 @@ class Engine:
             promised_bound=promised_bound,
             promised_total=promised_total,
             promised=stages.ledger.terms.promised,
+            delivery=delivery,
         )
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
@@ -259,7 +277,7 @@ class Engine:
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
-        plan = decision.plan
+        plan, quantizer = decision.plan, self.terms.quantizer
         noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
@@ -275,6 +293,7 @@ class Engine:
             whole=decision.round == self.terms.rounds,
             pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
             passes=self._segments.passes(decision),
+            messages=None if quantizer is None else MessageInput(quantizer, decision.on_air),
         )
 
     def _silence(self, over_budget: BoolArray) -> None:

@@ -1,6 +1,6 @@
 """Steps 1 and 2 of a round: where nodes are, who hears whom, |h| of every link, and its estimate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -84,6 +84,7 @@ class Observer:
         self._last_geometry: Geometry | None = None
         self._links = links
         self._apart: Links | None = None  # links whose ends were last found apart
+        self._heard = links  # all that is heard in the frame that is open
         self.connectivity = Connectivity(joint_window)
         self._checksums = {
             "network.topology": crc32(np.concatenate([links.rx, links.tx]).tobytes()),
@@ -104,6 +105,7 @@ class Observer:
             return FrameChannel(links, links, None, nothing, (SlotChannel(nothing, nothing),))
         heard, neighbour = self._all_heard(links, geometry) if self._radio.physical else (links, None)
         self._require_apart(heard, time_s)
+        self._heard = heard
         jammer_w = self._jammer_w(geometry, time_s)
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
         frame = self._frame.in_round(round, self._rounds)
@@ -122,6 +124,15 @@ class Observer:
         each = frame.slots
         payload, passes = tuple(slots[:each]), tuple(tuple(slots[n : n + each]) for n in range(each, len(slots), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes)
+
+    def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, ...]:
+        """|h| of `heard`, of the frame that is open, at later instants of it: the graph is that of its opening."""
+        channel = self._parts.channel
+        assert channel is not None
+        instants = Instants(tuple(self._heard.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
+        # models are asked for all links, whoever sends: some follow each link through time
+        chosen = np.isin(self._heard.number, heard.number)
+        return tuple(channel.gains(instants).now[:, chosen])
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""

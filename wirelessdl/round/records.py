@@ -7,6 +7,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.records import RoundResult
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.radio.digital import Delivery
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
@@ -47,6 +48,7 @@ class FrameDecision:
     promised_bound: FloatArray  # the same in the view that is promised
     promised_total: float
     promised: Literal["own", "coalition"]
+    delivery: Delivery | None = None  # of messages, under digital access
 
     @property
     def absent(self) -> BoolArray:

@@ -17,11 +17,22 @@ class Segments:
     """Segments of payloads and of mixing passes.
 
     size: coordinates of a model. thermal_w: receiver noise in W; self_interference: share of its own emission that a
-    node hears; offsets: of carriers and timing, None without any.
+    node hears; offsets: of carriers and timing, None without any. coded: models go in messages, which arrive whole and
+    without noise, or not at all.
     """
 
-    def __init__(self, frame: Frame, size: int, thermal_w: float, self_interference: float, offsets: Offsets | None):
-        self._coordinates, self._symbols = frame.coordinates(size), frame.symbols
+    def __init__(
+        self,
+        frame: Frame,
+        size: int,
+        thermal_w: float,
+        self_interference: float,
+        offsets: Offsets | None,
+        *,
+        coded: bool = False,
+    ):
+        self._coordinates, self._symbols = (slice(0, size),) if coded else frame.coordinates(size), frame.symbols
+        self._coded = coded
         self._thermal_w, self._self_interference, self._offsets = thermal_w, self_interference, offsets
 
     def payload(self, decision: FrameDecision) -> tuple[Segment, ...]:
@@ -40,7 +51,7 @@ class Segments:
         """model_w: [K] power of models, W."""
         jammer_w = decision.channel.jammer_w
         own = np.asarray(decision.on_air * np.sqrt(self._self_interference * model_w), np.float64)
-        noise = np.sqrt(self._thermal_w if jammer_w is None else self._thermal_w + jammer_w)
+        noise = 0.0 if self._coded else np.sqrt(self._thermal_w if jammer_w is None else self._thermal_w + jammer_w)
         return tuple(self._slot(part, slot, noise, own) for part, slot in zip(self._coordinates, weights.slots))
 
     def _slot(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:

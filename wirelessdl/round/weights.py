@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.mixing import Mixing, balanced_air, balanced_air_slots, metropolis, mix_slots, uniform_air
+from wirelessdl.mixing import (
+    Mixing,
+    balanced_air,
+    balanced_air_slots,
+    metropolis,
+    metropolis_delivered,
+    mix_slots,
+    uniform_air,
+)
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
@@ -138,6 +146,16 @@ class Weigher:
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
         turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
         return SlotWeights(known, actual, turned)
+
+
+def delivered_weights(channel: FrameChannel, arrived: BoolArray, listening: BoolArray) -> FrameWeights:
+    """Weights of messages, the same for all coordinates. arrived: [links] of the graph; listening: [K]."""
+    known = metropolis_delivered(channel.links, arrived, listening)
+    if channel.heard is channel.links:
+        return FrameWeights((SlotWeights(known, known, None),))
+    link = np.zeros(len(channel.heard))  # strangers are noise to a decoder
+    link[channel.is_neighbour] = known.link
+    return FrameWeights((SlotWeights(known, Mixing(channel.heard, link, known.own, known.scale), None),))
 
 
 def _under_offsets(

@@ -106,7 +106,7 @@ def _with_target(builder: Builder, world: World) -> World:
 def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:
     """Carrier and timing offsets of the nodes, drawn with the world."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
-    if builder.scenario.silent:
+    if builder.scenario.silent or radio.access == "digital":  # a decoder locks on to one sender at a time
         return None
 
     def found() -> Offsets | None:
@@ -121,7 +121,7 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None
 
 def _self_interference(radio: RadioSection) -> float:
     """Share of its own emission that a node hears; none where it does not send while it listens."""
-    if radio.access == "tdma" or radio.duplex == "half":
+    if radio.orthogonal or radio.duplex == "half":
         return 0.0
     return from_db(-radio.cancellation_db)
 

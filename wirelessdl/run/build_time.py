@@ -16,6 +16,7 @@ from wirelessdl.links import Links
 from wirelessdl.radio.access import coloring
 from wirelessdl.radio.coherence import coherence_s, payload_slots
 from wirelessdl.radio.control import ControlLosses, ControlTimes
+from wirelessdl.radio.digital import Coding
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.round.multiplier import rule_for
@@ -93,7 +94,10 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
     if scenario.silent:
         return Frame.silent(parameters)
     extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
-    payload_s = math.ceil((parameters + extra) / 2) / radio.bandwidth_hz
+    # in messages, the shortest that a sender may choose: no slot is observed after it is over
+    coding = coding_of(radio)
+    message = math.ceil(coding.message_bits(parameters) / coding.fastest_bps_hz) if coding is not None else None
+    payload_s = (math.ceil((parameters + extra) / 2) if message is None else message) / radio.bandwidth_hz
     try:
         slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
     except ValueError as error:
@@ -102,7 +106,7 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
     turns, senders = 1, nodes
     if radio.duplex == "half":
         turns, senders = 2, (nodes + 1) // 2
-    if radio.access == "tdma":
+    if radio.orthogonal:
         turns, senders = int(coloring(links).max()) + 1, 1
     return Frame.of(
         parameters=parameters,
@@ -119,6 +123,24 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
         exchange_s=nodes**2 * number_s if _exchanges_z(scenario) and not extra else 0.0,
         passes=radio.mixing_passes,
         closing=scenario.learning.closing_passes,
+        message=message,
+    )
+
+
+def coding_of(radio: RadioSection) -> Coding | None:
+    """How messages are coded; None where access is not digital."""
+    if radio.access != "digital":
+        return None
+    return Coding(
+        bits=radio.quantizer_bits,
+        block=radio.quantizer_block,
+        rate_bps_hz=None if radio.rate_bps_hz == "auto" else radio.rate_bps_hz,
+        rate_min_bps_hz=radio.rate_min_bps_hz,
+        rate_max_bps_hz=radio.rate_max_bps_hz,
+        gap_db=radio.gap_db,
+        margin_db=radio.fade_margin_db,
+        attempts=radio.attempts,
+        combining=radio.combining,
     )
 
 

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.contract import capability
+from wirelessdl.learning.quantizer import Quantizer
 from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
+from wirelessdl.radio.digital import Messages
 from wirelessdl.round.cancelling import Cancelling
+from wirelessdl.round.delivery import Delivering
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
@@ -20,6 +23,7 @@ from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Arriving, Planner, PlanSchedule, PowerTerms
 from wirelessdl.round.releases import Releases, ReleaseTerms
 from wirelessdl.round.weights import Weigher
+from wirelessdl.run.build_time import coding_of
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
@@ -49,7 +53,7 @@ def make_observer(world: World) -> Observer:
         power_w=world.power_w,
         thermal_w=world.thermal_w,
         noise_w=world.noise_w,
-        phase_error_rad=scenario.radio.phase_error_rad,
+        phase_error_rad=0.0 if scenario.radio.access == "digital" else scenario.radio.phase_error_rad,
         physical=scenario.radio.interference == "physical" and not scenario.silent,
         reach_m=None if world.reach is None else world.reach.radius_m,
     )
@@ -67,8 +71,29 @@ def make_observer(world: World) -> Observer:
 def make_access(world: World) -> Access:
     """Who sends in which turn."""
     radio = world.scenario.radio
-    half, orthogonal = radio.duplex == "half" and not world.scenario.silent, radio.access == "tdma"
+    half, orthogonal = radio.duplex == "half" and not world.scenario.silent, radio.orthogonal
     return Access(world.nodes, world.streams, half_duplex=half, orthogonal=orthogonal)
+
+
+def make_messages(world: World) -> Messages | None:
+    """What delivers messages; None where models are not sent in any."""
+    radio = world.scenario.radio
+    coding = coding_of(radio)
+    if coding is None or world.scenario.silent:
+        return None
+    return Messages(
+        coding,
+        world.frame,
+        coordinates=world.learning.learner.size,
+        bandwidth_hz=radio.bandwidth_hz,
+        power_w=world.power_w,
+        thermal_w=world.thermal_w,
+    )
+
+
+def _delivering(world: World, observer: Observer) -> Delivering | None:
+    messages, frame = make_messages(world), world.frame
+    return None if messages is None else Delivering(messages, observer, frame.opens_ns(frame.slots - 1))
 
 
 def make_planner(world: World) -> Planner:
@@ -87,7 +112,7 @@ def make_planner(world: World) -> Planner:
         alpha_min=power.least_alpha(world.nodes),
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
-        orthogonal=world.scenario.radio.access == "tdma",
+        orthogonal=world.scenario.radio.orthogonal,
         theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
@@ -98,7 +123,10 @@ def make_planner(world: World) -> Planner:
         samples=world.fading.gains,
         origin=world.scenario.origin,
         cancelling=_cancelling(world),
-        arriving=Arriving(world.thermal_w, world.scenario.learning.projection_radius),
+        arriving=Arriving(
+            0.0 if world.scenario.radio.access == "digital" else world.thermal_w,
+            world.scenario.learning.projection_radius,
+        ),
     )
 
 
@@ -177,7 +205,7 @@ def make_recorder(world: World) -> Recorder:
 def _stages(world: World, planner: Planner) -> Stages:
     scenario, nodes = world.scenario, world.nodes
     radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
-    orthogonal = radio.access == "tdma"
+    orthogonal = radio.orthogonal
     pending = PendingGradients(nodes)
     terms = ReleaseTerms(
         protocol=privacy.protocol,
@@ -194,8 +222,9 @@ def _stages(world: World, planner: Planner) -> Stages:
     releases = Releases(terms, pending)
     weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
+    observer = make_observer(world)
     return Stages(
-        observer=make_observer(world),
+        observer=observer,
         access=make_access(world),
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
@@ -208,6 +237,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         ledger=ledger,
         pending=pending,
         learning=world.learning,
+        delivering=_delivering(world, observer),
     )
 
 
@@ -227,4 +257,11 @@ def _round_terms(world: World) -> RoundTerms:
         control=world.simulation.control,
         always_complete=world.always_complete,
         offsets=world.offsets,
+        quantizer=_quantizer(world),
     )
+
+
+def _quantizer(world: World) -> Quantizer | None:
+    radio = world.scenario.radio
+    digital = radio.access == "digital" and not world.scenario.silent
+    return Quantizer(radio.quantizer_bits, radio.quantizer_block) if digital else None

@@ -178,7 +178,7 @@ def _require_aligned(scenario: "Scenario") -> None:
         (math.isfinite(scenario.privacy.epsilon_total), "privacy.epsilon_total", "use epsilon_max"),
         (scenario.privacy.noise == "pairwise", 'privacy.noise "pairwise"', 'set noise = "independent"'),
         (bool(passes), "mixing or closing passes", "set them to 0"),
-        (scenario.radio.access == "tdma", 'radio.access "tdma"', 'set access = "oac"'),
+        (scenario.radio.orthogonal, f'radio.access "{scenario.radio.access}"', 'set access = "oac"'),
     )
     for there, what, remedy in clashes:
         if there:
@@ -210,20 +210,57 @@ def _require_condition(scenario: "Scenario") -> None:
 
 def _require_access(scenario: "Scenario") -> None:
     """Senders that are heard alone hide behind their own noise, and Metropolis weights need no balancing."""
-    if scenario.radio.access == "oac":
+    access = scenario.radio.access
+    if access == "oac":
         return
     if scenario.power.objective != "own-noise":
         raise ValueError(
-            f'power.objective is "{scenario.power.objective}" under radio.access "tdma"; a sender that is heard alone '
-            'hides behind its own noise only: set objective = "own-noise"'
+            f'power.objective is "{scenario.power.objective}" under radio.access "{access}"; a sender that is heard '
+            'alone hides behind its own noise only: set objective = "own-noise"'
         )
     if scenario.power.balance != "receiver":
         raise ValueError(
-            f'power.balance is {scenario.power.balance!r} under radio.access "tdma"; Metropolis weights are doubly '
+            f'power.balance is {scenario.power.balance!r} under radio.access "{access}"; Metropolis weights are doubly '
             'stochastic as they are: leave it at "receiver"'.replace("False", "false")
         )
     if scenario.radio.duplex == "half":
         raise ValueError(
-            'radio.duplex is "half" under radio.access "tdma"; turns are made such that no node sends while it '
+            f'radio.duplex is "half" under radio.access "{access}"; turns are made such that no node sends while it '
             "listens: leave it at its default"
+        )
+    if access == "digital":
+        _require_digital(scenario)
+
+
+def _require_digital(scenario: "Scenario") -> None:
+    """Messages arrive whole or not at all, and how long they take is known when they have arrived."""
+    radio = scenario.radio
+    if radio.rate_min_bps_hz > radio.rate_max_bps_hz:
+        raise ValueError(
+            f"radio.rate_min_bps_hz is {radio.rate_min_bps_hz:g}; must be at most radio.rate_max_bps_hz, "
+            f"{radio.rate_max_bps_hz:g}: lower it"
+        )
+    for key, count in (
+        ("radio.mixing_passes", radio.mixing_passes),
+        ("learning.closing_passes", scenario.learning.closing_passes),
+    ):
+        if count:
+            raise ValueError(
+                f'{key} is {count} under radio.access "digital"; messages are sent once a round: set it to 0'
+            )
+    if radio.z_exchange == "air":
+        raise ValueError(
+            'radio.z_exchange is "air" under radio.access "digital"; what is decoded is not what the air made of it: '
+            'set z_exchange = "control"'
+        )
+    if scenario.privacy.credit_thermal:
+        raise ValueError(
+            'privacy.credit_thermal is true under radio.access "digital"; a decoded message has no receiver noise in '
+            "it: set it to false"
+        )
+    battery_j = scenario.energy.battery_j
+    if any(math.isfinite(one) for one in (battery_j if isinstance(battery_j, list) else [battery_j])):
+        raise ValueError(
+            'energy.battery_j is finite under radio.access "digital"; what a round costs is known only after its '
+            "repetitions: set it to inf"
         )

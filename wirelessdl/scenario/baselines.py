@@ -10,6 +10,7 @@ data. Overrides of the user's own come after it and win.
     no-privacy   the scenario without privacy noise
     own-noise    the scenario with noise of each node's own alone
     tdma         the scenario with one sender after another instead of over-the-air computation
+    digital      the same with quantised, coded messages that are repeated until they arrive
 """
 
 from collections.abc import Sequence
@@ -86,6 +87,18 @@ BASELINES: dict[str, Baseline] = {
         ),
         Baseline(
             "tdma", "One sender after another instead of over-the-air computation.", (*_TDMA, "power.multiplier=auto")
+        ),
+        Baseline(
+            "digital",
+            "Quantised, coded messages, one sender after another, repeated until they arrive.",
+            (
+                *_TDMA,
+                *_NO_PASSES,
+                "radio.access=digital",
+                "radio.z_exchange=control",
+                "power.multiplier=auto",
+                "privacy.credit_thermal=false",
+            ),
         ),
     )
 }

@@ -89,17 +89,15 @@ class Medium:
             )
             for node in np.flatnonzero(participation.up & ~participation.ready).tolist():
                 self._note(now, node, "control" if participation.missed[node] else "late", f"round {round}")
-            frame = frame.taking(transmissions.turns)
+            frame = frame.taking(transmissions.turns, transmissions.uneven_ns)
             self._open(frame, participation, transmissions)
             opened, received = self._opened, self._received
             self._opened, self._received = env.event(), env.event()
             opened.succeed()
-            for slot in range(frame.all_slots):
-                for turn in range(frame.turns):
-                    first = slot == turn == 0
-                    before = frame.guard_ns if not first else frame.feedback_ns
-                    yield env.timeout(before + frame.pilot_ns + frame.guard_ns)
-                    yield env.timeout(frame.payload_ns)
+            for number, payload_ns in enumerate(frame.payloads_ns):
+                before = frame.guard_ns if number else frame.feedback_ns
+                yield env.timeout(before + frame.pilot_ns + frame.guard_ns)
+                yield env.timeout(payload_ns)
             frames.close_frame(round, int(env.now), self.states.fallen.copy())
             self.states.close(participation)
             yield env.timeout(frame.guard_ns + frame.exchange_ns)

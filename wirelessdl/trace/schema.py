@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-VERSION = 4
+VERSION = 5
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -116,15 +116,16 @@ TABLES: dict[str, pa.Schema] = {
                 "slots",
                 _I,
                 "",
-                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns",
+                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns; digital: turns without "
+                "a sender are skipped, and repetitions take turns of their own",
             ),
             ("passes", _I, "", "mixing passes after the payload, in the last round with the closing ones"),
             ("opened_s", _F, "s", "simulated time at which the frame opened"),
             ("payload_slots", _I, "", "slots into which the payload is divided, each with its own pilots and gains"),
-            ("turns", _I, "", "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (tdma)"),
+            ("turns", _I, "", "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (tdma, digital)"),
             ("pilot_s", _F, "s", "duration of the pilots of one turn, all senders in sequence"),
             ("node_pilot_s", _F, "s", "duration of one sender's pilots, part of pilot_s"),
-            ("payload_s", _F, "s", "duration of the payload of one turn"),
+            ("payload_s", _F, "s", "duration of the payload of one turn; digital: of the longest"),
             ("guard_s", _F, "s", "guard interval after the pilots of a turn, and again after its payload"),
             (
                 "feedback_s",
@@ -135,6 +136,13 @@ TABLES: dict[str, pa.Schema] = {
             ("exchange_s", _F, "s", "duration of the exchange of z, once per frame, after the last guard interval"),
             ("airtime_s", _F, "s", "duration of the frame: pilots, payloads, guard intervals, feedback and exchange"),
             ("energy_j", _F, "J", "energy that all nodes used in this round"),
+            ("attempts_mean", _F, "", "transmissions of a message, mean over senders; null unless access is digital"),
+            (
+                "outage_rate",
+                _F,
+                "",
+                "share of the graph's links whose receiver did not get the message; null unless access is digital",
+            ),
         ]
     ),
     "nodes": _schema(
@@ -156,6 +164,14 @@ TABLES: dict[str, pa.Schema] = {
             ("report_lost", _B, "", "whether its report of gains was lost, so that it got no plan and took no part"),
             ("z_lost", _B, "", "whether its broadcast of z was lost"),
             ("turn", _I, "", "turn in which it transmitted, the same in every slot, from 0; null if it did not"),
+            (
+                "rate_bps_hz",
+                _F,
+                "bit/s/Hz",
+                "rate of its message, bits per complex symbol; null if it did not send, or unless access is digital",
+            ),
+            ("attempts", _I, "", "transmissions of its message, the first and repetitions; null likewise"),
+            ("node_payload_s", _F, "s", "duration of its payload in one turn; null likewise"),
             ("accuracy", _F, "", "test accuracy; null without evaluation"),
             ("loss", _F, "nat", "mini-batch loss at the point of the gradient; null without a gradient"),
             ("grad_norm", _F, "", "norm of the clipped gradient; null without a gradient"),
@@ -249,6 +265,19 @@ TABLES: dict[str, pa.Schema] = {
                 "",
                 "one-slot epsilon of tx towards rx (Theorem 1); largest over the slots of the frame; null where pairs "
                 "share noise or passes send on what was received",
+            ),
+            (
+                "decoded_in",
+                _I,
+                "",
+                "attempt in which rx decoded the message, from 1; null in outage, or unless access is digital",
+            ),
+            (
+                "outage",
+                _B,
+                "",
+                "whether rx did not get the message within radio.attempts; null for strangers, or unless access is "
+                "digital",
             ),
         ]
     ),

@@ -21,12 +21,14 @@ _NULLS = {
     "rounds": (
         *("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean"),
         *("epsilon_own_total", "epsilon_promised_total", "epsilon_link_max", "spectral_gap", "sinr_db"),
+        *("attempts_mean", "outage_rate"),
     ),
     "nodes": (
         *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
         *("excess_loss", "self_interference_w", "pass_power_w", "turn", "battery_j"),
+        *("rate_bps_hz", "attempts", "node_payload_s"),
     ),
-    "links": ("phase_rad", "snr_db", "sinr_db", "epsilon"),
+    "links": ("phase_rad", "snr_db", "sinr_db", "epsilon", "decoded_in", "outage"),
     "events": ("node",),
     "privacy": ("rx",),
     "clients": (),
