@@ -44,6 +44,8 @@ EVERYTHING = {
 
 def write(folder: Path, **changes: dict) -> None:
     sections = {name: {**EVERYTHING.get(name, {}), **changes.get(name, {})} for name in {*EVERYTHING, *changes}}
+    if sections["radio"].get("access") == "digital":  # batteries need costs that are known beforehand
+        del sections["energy"]["battery_j"]
     (folder / "hold.py").write_text(HOLD)
     (folder / "tiny.toml").write_text(tomli_w.dumps(tiny_table(**sections)))
 
@@ -74,6 +76,12 @@ def test_killed_in_the_midst_of_trouble_equals_uninterrupted(seed, uninterrupted
     assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
 
 
+DIGITAL = {
+    "radio": {"access": "digital", "power_dbm": -25, "fade_margin_db": 3.0, "payload_slots": 2},
+    "faults": {"blockage": {"kind": "none"}},
+    "energy": {"receive_w": 0.05, "compute_w": 0.5},
+    "time": {"policy": {"kind": "deadline", "cap_s": 0.006}},
+}
 CASES = {
     "paper": {
         "privacy": {"protocol": "paper", "clipping": "batch", "budget_total": 1e6},
@@ -81,17 +89,31 @@ CASES = {
     },
     "barrier": {"time": {"policy": {"kind": "deadline", "cap_s": 0.006}}, "faults": {"rejoin": "keep"}},
     "tdma": {"radio": {"access": "tdma"}, "time": {"policy": {"kind": "barrier"}}},
+    "digital": DIGITAL,
     "half": {"radio": {"duplex": "half"}, "network": {"topology": {"kind": "range", "range_m": 200}}},
 }
 
 
-@pytest.mark.parametrize("case", mostly_slow(CASES, "paper", "tdma"))
+@pytest.mark.parametrize("case", mostly_slow(CASES, "paper", "digital"))
 def test_stopped_anywhere_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
     write(tmp_path, **{**CASES[case], "scenario": {"rounds": 60}, "trace": {"checkpoint_every": 10**6}})
     monkeypatch.chdir(tmp_path)
     whole = wirelessdl.simulate(load_scenario("tiny.toml"), out="whole")
     for round in (1, 37):
         assert_same_tables(wirelessdl.resume(interrupted(round, out=f"stopped-{round}")).path, whole.path)
+
+
+@pytest.mark.slow
+def test_killed_between_repetitions_equals_uninterrupted(tmp_path):
+    changes = {**DIGITAL, "scenario": {"rounds": 60}}
+    for name in ("killed", "whole"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, **changes)
+    whole = wirelessdl.simulate(load_scenario(tmp_path / "whole" / "tiny.toml"), out=tmp_path / "whole")
+    assert whole.rounds["attempts_mean"].max() > 1
+    assert whole.links["outage"].any()
+    run = kill_midway(tmp_path / "killed", 30, 0.05, hold_in=58)
+    assert_same_tables(wirelessdl.resume(run).path, whole.path)
 
 
 def test_faults_that_are_not_deterministic_are_named(tmp_path, monkeypatch):

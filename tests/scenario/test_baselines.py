@@ -10,7 +10,7 @@ from wirelessdl.errors import ScenarioError
 from wirelessdl.scenario.baselines import BASELINES, with_baseline
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
 
-NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma"]
+NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital"]
 
 
 def test_the_names_are_there():
@@ -34,7 +34,7 @@ def test_every_baseline_of_every_bundled_scenario_is_valid(scenario):
 
 def test_what_the_baselines_are():
     base = "urban_er_k20"  # pairs, passes and a promised total: everything that could be in the way
-    local, central, d_psgd, no_privacy, own, tdma = (load_scenario(base, baseline=name) for name in NAMES)
+    local, central, d_psgd, no_privacy, own, tdma, digital = (load_scenario(base, baseline=name) for name in NAMES)
     assert local.silent
     assert local.network.nodes == 20
     assert local.learning.partition.name == "shards"
@@ -48,6 +48,7 @@ def test_what_the_baselines_are():
     assert (no_privacy.radio.access, no_privacy.radio.mixing_passes) == ("oac", 10)
     assert (own.privacy.noise, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
     assert (tdma.radio.access, tdma.privacy.noise, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
+    assert (digital.radio.access, digital.privacy.noise, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
 
 
 def test_the_linear_program_becomes_own_noise():

@@ -27,7 +27,6 @@ from wirelessdl.trace.run import Run
 KINDS = ("compute", "down", "pass", "payload", "pilot")
 _COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
-_NONE = np.zeros(0)
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
 
 
@@ -122,10 +121,9 @@ def _messages(frame: _Frames, turn: IntArray, attempts: IntArray, own_s: FloatAr
                 found += [(row, node, begins_s, payload_s, float(own_s[row, node])) for node in senders.tolist()]
                 begins_s = payload_s + float(own_s[row, senders].max()) + guard_s
                 feedback_s = 0.0  # once, before the first payload
-    rows, nodes, pilots_s, payloads_s, lengths_s = (
-        (np.array(values) for values in zip(*found)) if found else [_NONE] * 5
-    )
-    rows, nodes = rows.astype(np.int64), nodes.astype(np.int64)
+    rows = np.array([one[0] for one in found], dtype=np.int64)
+    nodes = np.array([one[1] for one in found], dtype=np.int64)
+    pilots_s, payloads_s, lengths_s = (np.array([one[n] for one in found], dtype=np.float64) for n in (2, 3, 4))
     return (
         Bars(rows, np.full(len(rows), _PILOT), nodes, pilots_s, frame["node_pilot_s"][rows]),
         Bars(rows, np.full(len(rows), _PAYLOAD), nodes, payloads_s, lengths_s),

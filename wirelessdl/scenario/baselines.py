@@ -98,6 +98,7 @@ BASELINES: dict[str, Baseline] = {
                 "radio.z_exchange=control",
                 "power.multiplier=auto",
                 "privacy.credit_thermal=false",
+                "energy.battery_j=inf",
             ),
         ),
     )
