@@ -1,5 +1,6 @@
 """Digital access against hand computation: rates, attempts, outage, airtime, energy; and what it must not change."""
 
+import json
 import math
 
 import numpy as np
@@ -8,12 +9,20 @@ from conftest import tiny, tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.audit.audit import AuditOptions, audit_scenario
+from wirelessdl.cli.plan import facts
+from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis, metropolis_delivered
+from wirelessdl.preview.plan import preview_plan
+from wirelessdl.preview.words import cancelling
 from wirelessdl.radio.access import Turns, coloring
 from wirelessdl.radio.digital import Coding, Messages
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.run.build import build
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.trace.files import plain
 
 M = 7850
 US = 1_000
@@ -380,3 +389,46 @@ def test_turns_are_those_of_tdma():
     digital, tdma = twins()
     assert np.array_equal(digital.decisions[0].turn, tdma.decisions[0].turn)
     assert digital.decisions[0].frame.turns == int(coloring(digital.world.links).max()) + 1
+
+
+REFUSED = [
+    ({"radio": {"mixing_passes": 2}}, "radio.mixing_passes is 2 under radio.access"),
+    ({"learning": {"closing_passes": 1}}, "learning.closing_passes is 1 under radio.access"),
+    ({"privacy": {"epsilon_max": 1.0, "credit_thermal": True}}, "privacy.credit_thermal is true under radio.access"),
+    ({"radio": {"z_exchange": "air"}}, 'radio.z_exchange is "air" under radio.access'),
+    ({"radio": {"duplex": "half"}}, 'radio.duplex is "half" under radio.access "digital"'),
+    ({"radio": {"rate_min_bps_hz": 9.0}}, "radio.rate_min_bps_hz is 9; must be at most radio.rate_max_bps_hz, 7.4"),
+    ({"radio": {"rate_bps_hz": "fast"}}, 'radio.rate_bps_hz is "fast"; must be "auto", or a number from 0.01 to 32'),
+    ({"radio": {"quantizer_bits": 33}}, "radio.quantizer_bits is 33; must be <= 32"),
+    ({"radio": {"attempts": 0}}, "radio.attempts is 0; must be >= 1"),
+    ({"energy": {"battery_j": [1.0, 2.0, 3.0, 4.0]}}, "energy.battery_j is finite under radio.access"),
+    ({"power": {"objective": "sum"}}, 'power.objective is "sum" under radio.access "digital"'),
+]
+
+
+@pytest.mark.parametrize(("sections", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_what_messages_cannot_do_is_refused_in_one_line(sections, words):
+    whole = {"power": OWN, **{key: value for key, value in sections.items() if key != "radio"}}
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(tiny_table(**whole, radio={"access": "digital", **sections.get("radio", {})}))
+    assert words in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_plan_says_what_messages_will_do():
+    radio = {"access": "digital", "power_dbm": -5, "thermal_noise": True, "fade_margin_db": 3.0}
+    found = preview_plan(build(parse_scenario(tiny_table(**SECTIONS, radio=radio)), device="cpu"))
+    messages = found.messages
+    assert messages.bits == 8 * M + 32 * 31
+    assert 1 < messages.attempts_mean < 4
+    assert 0 <= messages.outage_rate < messages.first_outage < 1
+    assert f"{messages.bits:,} bits at" in cancelling(found, parse_scenario(tiny_table()).power)["messages"]
+    assert found.thermal_std == 0
+    assert json.loads(json.dumps(plain(facts(found))))["messages"]["bits"] == messages.bits
+
+
+def test_an_audit_hears_messages():
+    """The attack sees what is put on air, and stays below what is proven."""
+    scenario = tiny(scenario={"rounds": 3}, power=OWN, radio={"access": "digital", "quantizer_bits": 8})
+    report = audit_scenario(scenario, AuditOptions(trials=60, rounds=2))
+    assert report.sound

@@ -139,7 +139,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
         "pairs": _pairs(found),
         "passes": None if found.passes is None else asdict(found.passes),
-        "messages": None if found.messages is None else asdict(found.messages),
+        "messages": _messages(found),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
@@ -157,6 +157,11 @@ def _pairs(found: "PlanPreview") -> dict[str, Any] | None:
         "own_share": found.roster.own_share.tolist(),
         "coalition_share": found.roster.coalition_share.tolist(),
     }
+
+
+def _messages(found: "PlanPreview") -> dict[str, Any] | None:
+    messages = found.messages
+    return None if messages is None else {**asdict(messages), "rate_bps_hz": messages.rate_bps_hz.tolist()}
 
 
 def _forecast(one: "Forecast") -> dict[str, float]:
