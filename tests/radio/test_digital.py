@@ -427,6 +427,7 @@ def test_a_plan_says_what_messages_will_do():
     assert json.loads(json.dumps(plain(facts(found))))["messages"]["bits"] == messages.bits
 
 
+@pytest.mark.slow
 def test_an_audit_hears_messages():
     """The attack sees what is put on air, and stays below what is proven."""
     scenario = tiny(scenario={"rounds": 3}, power=OWN, radio={"access": "digital", "quantizer_bits": 8})
