@@ -106,7 +106,7 @@ ROWS = (
         "regret O(log T)",
         "Theorem 2: U_1 + U_2 (1 + log T)",
         regret,
-        "the bound holds and says nothing: its constant is this many times the regret",
+        "the bound holds and says nothing: its constant is this many times the regret. Both clippings with the gradient at the received mix: the paper's point has a penalty whose gradient no clipping bounds",
         "theorem2-slopes.csv, theorem2-regret.csv, theorem2-regret.pdf",
         "theorem2",
     ),
