@@ -62,6 +62,18 @@ def thermal_noise_w(bandwidth_hz: float, noise_figure_db: float, temperature_k: 
     return BOLTZMANN_J_PER_K * temperature_k * bandwidth_hz * from_db(noise_figure_db)
 
 
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+def prefixed(value: float, unit: str) -> str:
+    """Three digits and a decimal prefix, for people: 0.000294 J is 294 µJ."""
+    size = abs(float(f"{value:.3g}"))  # 0.9999 J is 1 J, not 1e+03 mJ
+    if size == 0 or not math.isfinite(size):
+        return f"{value:g} {unit}"
+    factor, prefix = next((one for one in _PREFIXES if size >= one[0]), _PREFIXES[-1])
+    return f"{value / factor:.3g} {prefix}{unit}"
+
+
 def to_ns(seconds: float) -> int:
     """Nanoseconds, rounded up, so that no positive time becomes 0."""
     if not seconds <= LONGEST_S:

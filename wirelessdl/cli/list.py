@@ -43,7 +43,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
             click.echo(json.dumps(plain(facts)))
         return
-    console = Console(highlight=False)
+    console = _console()
     if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
@@ -55,7 +55,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         ("round", "right"),
         ("accuracy", "right"),
     ]:
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        # on a narrow terminal a name goes on in the next line: it is typed in other commands
+        table.add_column(name, justify=justify, no_wrap=name != "run", overflow="fold")  # type: ignore[arg-type]
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("against", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
@@ -92,6 +93,13 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
 
 
+def _console() -> Console:
+    """A terminal has a width; what a pipe or a file gets is as wide as it needs to be, and nothing is cut."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDEST)
+
+
+_WIDEST = 10_000
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
 
 
@@ -126,7 +134,7 @@ def _list_names() -> None:
     from wirelessdl.scenario.baselines import BASELINES
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
 
-    console = Console(highlight=False)
+    console = _console()
     console.print("[bold]scenarios[/]")
     console.print(
         _table((name, _headline(path.read_text(encoding="utf-8"))) for name, path in bundled_scenarios().items())

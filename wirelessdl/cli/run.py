@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def command(
     state. --resume continues from there, or from the last checkpoint of a killed run, and writes the same tables as
     an uninterrupted run. --resume with --rounds extends a finished run.
     """
+    began = time.perf_counter()
     if scenario is None and resumed is None:
         raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
     if baseline is not None and scenario is None:
@@ -109,7 +111,11 @@ def command(
     if as_json:
         emit({"event": "summary", "path": str(run.path), **run.summary})
         return
-    console.print(summary_table(run.summary))
+    energy = run.scenario["energy"]
+    # wall_s begins when the world stands; what came before is loading and building
+    start_s = None if resumed is not None else time.perf_counter() - began - run.summary["wall_s"]
+    transmits_only = not energy["receive_w"] and not energy["compute_w"]
+    console.print(summary_table(run.summary, start_s=start_s, transmits_only=transmits_only))
     console.print(f"traces in {run.path}", soft_wrap=True, markup=False)
 
 
@@ -132,9 +138,13 @@ def _target(privacy: "PrivacySection") -> str:
     return f"epsilon_max {privacy.epsilon_max:g} per slot"
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
-    """Final figures, in the words of the privacy table."""
+def summary_table(summary: dict[str, Any], *, start_s: float | None = None, transmits_only: bool = False) -> Table:
+    """Final figures, in the words of the privacy table.
+
+    start_s: what loading and building took, if known. transmits_only: whether receiving and computing cost nothing.
+    """
     from wirelessdl.privacy.terms import NOBODY_SENDS
+    from wirelessdl.units import prefixed
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
@@ -192,8 +202,12 @@ def summary_table(summary: dict[str, Any]) -> Table:
             "messages",
             f"{summary['attempts_mean']:.3g} attempts on average, {summary['outage_rate']:.2%} of links in outage",
         )
-    table.add_row("energy used", f"{summary['energy_j']:.3g} J by {_counted(summary['nodes'])}")
-    table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds")
+    table.add_row(
+        "transmit energy" if transmits_only else "energy used",
+        f"{prefixed(summary['energy_j'], 'J')} by {_counted(summary['nodes'])}",
+    )
+    start = "start-up not counted" if start_s is None else f"after {start_s:.1f} s of start-up"
+    table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds, {start}")
     if summary.get("connectivity"):
         table.add_row("graph", summary["connectivity"])
     for warning in summary["warnings"]:

@@ -11,7 +11,7 @@ from wirelessdl.links import Links
 from wirelessdl.network.reach import heard_within
 from wirelessdl.preview.words import promise
 from wirelessdl.run.world import World
-from wirelessdl.units import to_s, w_to_dbm
+from wirelessdl.units import prefixed, to_s, w_to_dbm
 
 _MOST_NODES, _MOST_CLASSES = 20, 20  # shown one by one
 
@@ -167,7 +167,7 @@ def _faults(world: World) -> str:
     if faults.crashes.name != "none":
         found.append(f"rejoin by {'listening' if faults.rejoin == 'listen' else 'keeping the model'}")
     if energy.finite:
-        found.append(f"batteries of {energy.battery_j.min():.3g} to {energy.battery_j.max():.3g} J")
+        found.append(f"batteries of {prefixed(energy.battery_j.min(), 'J')} to {prefixed(energy.battery_j.max(), 'J')}")
     return ", ".join(found) or "none"
 
 

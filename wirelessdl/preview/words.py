@@ -9,6 +9,7 @@ from wirelessdl.preview.messages import MessagePreview
 from wirelessdl.preview.plan import PlanPreview
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
+from wirelessdl.units import prefixed
 
 EVERYONE = "everyone else, all nodes colluding"
 
@@ -113,8 +114,8 @@ def _passes(cost: PassCost) -> str:
     round_ms, passes_ms = 1e3 * cost.round_airtime_s, 1e3 * cost.round_passes_s
     return (
         f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
-        f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {cost.energy_passes_j:.3g} of "
-        f"{cost.energy_j:.3g} J in the whole run; they cost no epsilon"
+        f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {prefixed(cost.energy_passes_j, 'J')} of "
+        f"{prefixed(cost.energy_j, 'J')} in the whole run; they cost no epsilon"
     )
 
 

@@ -28,6 +28,7 @@ from wirelessdl.privacy.terms import adversary_of
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, write_text
 from wirelessdl.trace.run import Run
+from wirelessdl.units import prefixed
 
 _HERE = Path(__file__).parent
 
@@ -155,6 +156,11 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
+def _energy_words(run: Run) -> str:
+    energy = run.scenario.get("energy", {})
+    return "energy used" if energy.get("receive_w") or energy.get("compute_w") else "transmit energy"
+
+
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
     """Headline figures of one run: label, value and a note."""
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
@@ -181,6 +187,10 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         ("epsilon of the run", number["epsilon"] or "none yet", total),
         ("epsilon of one slot", slot[0], f"{slot[1]}; {limit}"),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
-        ("energy used", f"{number['energy_j']} J", f"by {run.scenario['network']['nodes']} nodes"),
-        ("rounds", number["rounds"], f"{number['wall_s']} s of wall-clock time" if number["wall_s"] else "so far"),
+        (_energy_words(run), prefixed(final["energy_j"], "J"), f"by {run.scenario['network']['nodes']} nodes"),
+        (
+            "rounds",
+            number["rounds"],
+            f"{number['wall_s']} s of wall-clock time, start-up not counted" if number["wall_s"] else "so far",
+        ),
     ]
