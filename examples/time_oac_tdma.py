@@ -23,7 +23,7 @@ heads = {
 print(" " * 28 + "".join(f"{head:>{width}}" for head, width in heads.items()))
 for name, overrides in WAYS.items():
     with tempfile.TemporaryDirectory() as folder:
-        run = wirelessdl.simulate(wirelessdl.load_scenario("tdma_vs_oac_k10", overrides=overrides), out=folder)
+        run = wirelessdl.simulate(wirelessdl.load_scenario("oac_k10", overrides=overrides), out=folder)
         rounds, later = run.rounds, run.links[run.links["round"] > 1]
         reached = rounds[rounds["accuracy_mean"] >= TARGET]
         seconds = f"{reached['time_s'].iloc[0]:.2f}" if len(reached) else "never"
