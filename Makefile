@@ -4,11 +4,13 @@ VENV     ?= .venv
 BIN      := $(VENV)/bin
 SCENARIO ?= scenarios/urban_er_k20.toml
 STAMP    := $(VENV)/.installed
+# Lines of pip that say what goes on: bars on a terminal, names elsewhere.
+PIP_FLAGS ?= --disable-pip-version-check
 # One OpenMP thread per xdist worker: two workers with two threads each fight over two cores. A file's tests share runs,
 # so a file stays with one worker; files go in their order, or the few long tests would come last.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-all mutants lint types venv browser wheel clean
+.PHONY: run test test-all mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
 
 run: $(STAMP)
 	@$(BIN)/wirelessdl run $(SCENARIO)
@@ -42,12 +44,38 @@ browser:
 	|| echo "Chromium cannot be installed here: tests that open reports will be skipped"
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): 2 GB with torch, two to seven minutes the first time."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install $(PIP_FLAGS) --constraint constraints.txt --editable ".[dev]"
 	@touch $@
+	@echo "Installed. The command is $(BIN)/wirelessdl; after \`. $(BIN)/activate\` it is wirelessdl."
+
+# What one target needs beyond the tests.
+$(VENV)/.installed-%: $(STAMP)
+	$(BIN)/python -m pip install $(PIP_FLAGS) --constraint constraints.txt --editable ".[$*]"
+	@touch $@
+
+# The documentation site, in site/: open site/index.html. Broken links and anchors are errors.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# Reruns the commands that numbers in the documentation come from; fails where one differs by more than its tolerance.
+docs-numbers: $(STAMP)
+	$(BIN)/python docs/check_numbers.py
+
+docs-numbers-all: $(STAMP)
+	$(BIN)/python docs/check_numbers.py --all
+
+# Runs every bundled scenario and writes docs/gallery.md, its pictures and its numbers.
+gallery: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py
 
 wheel: $(STAMP)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+# Wheel and sdist as a stranger meets them: a clean environment outside of the repository.
+release-check: $(VENV)/.installed-release
+	.ci/release-check $(BIN)/python
+
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) dist site .mypy_cache .ruff_cache .pytest_cache

@@ -1,19 +1,22 @@
-"""Writes docs/scenarios.md and docs/traces.md from the schemas.
+"""Writes docs/scenarios.md and docs/traces.md from the schemas, and docs/cli.md from the commands.
 
     python docs/tables.py
 
 A test compares the pages with what this script makes.
 """
 
+import inspect
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import tomli_w
 
+from wirelessdl.cli.main import cli
 from wirelessdl.contract import CAPABILITIES
 from wirelessdl.run.registry import PARTS
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.schema import TABLES, VERSION
 
 SCENARIOS = """# Scenarios
 
@@ -74,8 +77,8 @@ frames, and `.summary`, `.scenario` and `.provenance` as dictionaries.
 `run.frame("links", ["tx", "rx", "gain"], rounds=(1, 50))` reads only these columns and rounds ([more](report.md)).
 Unit and meaning of every column are also in the Arrow field metadata.
 
-The tables have schema version 2. `open_run` refuses a run with another version in one line, which names the version
-of wirelessdl that wrote it.
+The tables have schema version VERSION. `open_run` refuses a run with another version in one line, which names the
+version of wirelessdl that wrote it.
 """
 
 ABOUT = {
@@ -90,11 +93,19 @@ ABOUT = {
         "(own total used up; the node is silent from this round on), `violation` (links above epsilon_max)."
     ),
     "privacy": (
-        "Totals over the run. One row per sender with its own noise alone (view `own`, status `proven`, rx null), and "
-        "one row per link for the paper's sum over rounds (view `link`, status `unproven`). While the run is in "
-        "progress, only the rows per sender are present, with a fast upper bound."
+        "Totals over the run. One row per sender with its own noise alone (view `own`, status `proven`, rx null), with "
+        "pairwise noise another one against coalitions (view `coalition`, status `proven`), and without pairwise noise "
+        "and passes one row per link for the paper's sum over rounds (view `link`, status `unproven`). While the run "
+        "is in progress, only the rows per sender are present, with a fast upper bound."
     ),
 }
+
+CLI = """# Commands
+
+This page lists every command with its options. It is generated from the command line by `python docs/tables.py`.
+`wirelessdl COMMAND --help` prints the same. A mistake in the input is one line and exit code 2; a bug shows a
+traceback.
+"""
 
 
 def scenarios_page() -> str:
@@ -122,12 +133,51 @@ def _own_parts() -> str:
 
 
 def traces_page() -> str:
-    lines = [TRACES]
+    lines = [TRACES.replace("VERSION", str(VERSION))]
     for name, schema in TABLES.items():
         lines.append(f"## {name}\n\n{ABOUT[name]}\n\n| column | unit | meaning |\n|---|---|---|")
         lines += [_column(field) for field in schema]
         lines.append("")
     return "\n".join(lines)
+
+
+def cli_page() -> str:
+    root = click.Context(cli, info_name="wirelessdl", terminal_width=80, **cli.context_settings)
+    lines = [CLI, f"```text\n{cli.get_help(root)}\n```\n"]
+    for name in cli.list_commands(root):
+        command = cli.get_command(root, name)
+        assert command is not None
+        lines += _command(command, click.Context(command, info_name=name, parent=root), level=2)
+    return "\n".join(lines)
+
+
+def _command(command: click.Command, context: click.Context, level: int) -> list[str]:
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    lines = [f"{'#' * level} {context.command_path}\n", f"```text\n{' '.join(usage.split())}\n```\n", _help(command)]
+    if command.epilog:
+        lines.append(f"`{command.epilog.removeprefix('Example: ')}`\n")
+    records = [
+        record
+        for option in command.get_params(context)
+        if isinstance(option, click.Option) and option.name != "help"
+        if (record := option.get_help_record(context)) is not None
+    ]
+    if records:
+        lines.append("| option | meaning |\n|---|---|")
+        lines += [f"| `{_cell(names)}` | {_cell(' '.join(meaning.split()))} |" for names, meaning in records]
+        lines.append("")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            lines += _command(inner, click.Context(inner, info_name=name, parent=context), level + 1)
+    return lines
+
+
+def _help(command: click.Command) -> str:
+    """Paragraphs of a command's help; those that click does not wrap as blocks."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    return "\n\n".join(f"```text\n{one[2:]}\n```" if one.startswith("\b\n") else one for one in paragraphs) + "\n"
 
 
 def _column(field: pa.Field) -> str:
@@ -150,3 +200,4 @@ if __name__ == "__main__":
     here = Path(__file__).parent
     (here / "scenarios.md").write_text(scenarios_page(), encoding="utf-8")
     (here / "traces.md").write_text(traces_page(), encoding="utf-8")
+    (here / "cli.md").write_text(cli_page(), encoding="utf-8")

@@ -27,23 +27,68 @@ def test_readme_names_every_bundled_scenario():
     assert not [name for name in bundled_scenarios() if README.count(f"\n| `{name}` |") > 1]  # and once in its table
 
 
-@pytest.mark.parametrize("page", ["scenarios", "traces"])
-def test_pages_of_keys_and_columns_are_up_to_date(page):
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["scenarios", "traces", "cli"])
+def test_pages_of_keys_columns_and_commands_are_up_to_date(page):
+    tables = script("tables")
     written = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert written == getattr(tables, f"{page}_page")(), "run python docs/tables.py"
 
 
 def test_the_scorecard_is_what_its_csv_files_say(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
-    spec = importlib.util.spec_from_file_location("scorecard", ROOT / "docs" / "scorecard.py")
-    scorecard = importlib.util.module_from_spec(spec)
-    sys.modules["scorecard"] = scorecard  # dataclasses look themselves up
-    spec.loader.exec_module(scorecard)
+    scorecard = script("scorecard")
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert scorecard.scorecard(ROOT / "docs" / "reproduction") in page, "run python docs/scorecard.py docs/reproduction"
+
+
+def test_the_gallery_is_what_its_runs_and_headers_say():
+    gallery = script("gallery")
+    assert set(gallery.kept()) == set(bundled_scenarios()), "run python docs/gallery.py NAME"
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert page == gallery.gallery_page(), "run python docs/gallery.py --page"
+    for name, row in gallery.kept().items():
+        assert (ROOT / "docs" / "gallery" / f"{name}.png").is_file() == bool(row["summary"]), name
+
+
+def test_headers_of_scenarios_expect_what_the_gallery_reached():
+    for name, row in script("gallery").kept().items():
+        said = re.search(r"Expect about (\d+)% mean\s+test accuracy", _folded(bundled_scenarios()[name]))
+        if said and row["summary"]:
+            assert float(said[1]) == pytest.approx(100 * row["summary"]["accuracy_mean"], abs=1.5), name
+
+
+def _folded(path):
+    return " ".join(line.lstrip("# ") for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def test_numbers_that_are_checked_stand_in_their_pages():
+    numbers = script("check_numbers")
+    for entry in numbers.numbers():
+        if isinstance(entry, numbers.Number):
+            assert numbers.stands_in(entry) == 1, f"{entry.page}: {entry.plain!r}"
+            assert entry.tolerance > 0
+        else:
+            assert entry.block()
+
+
+def test_a_number_that_differs_is_found():
+    numbers = script("check_numbers")
+    one = numbers.Number("README.md", "reaches {80.1%} here", "wirelessdl run x --json", 0.5, json="a.b")
+    assert one.problem(['{"a": {"b": 0.8055}}']) == ""
+    assert "gives 80.7" in one.problem(['{"a": {"b": 0.807}}'])
+    shown = numbers.Output("docs/power.md", "paper_k4_full", "wirelessdl plan paper_k4_full", 0.01)
+    assert shown.problem([shown.block() + "more\n"]) == ""
+    assert "no such line" in shown.problem([shown.block().replace("this will not train", "this will train")])
+    assert "no such line" in shown.problem([re.sub(r"theta is [\d.]+", "theta is 9.99", shown.block())])
 
 
 def test_no_file_names_a_place_of_one_machine():
@@ -51,7 +96,7 @@ def test_no_file_names_a_place_of_one_machine():
     suspicious = re.compile(r"(?<![\w.])/(?:home|root|Users|work|tmp)/\w")
     for name in listed:
         path = ROOT / name
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".svg"} or path.name == "Makefile":
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".svg", ".yml", ".yaml", ".json"} or path.name == "Makefile":
             assert not suspicious.search(path.read_text(encoding="utf-8")), name
 
 

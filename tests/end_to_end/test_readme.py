@@ -32,6 +32,7 @@ def checkout(folder: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "wirelessdl", "scenarios", "channel_models"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "installed").touch()
+    (folder / ".venv").symlink_to(sys.prefix)
 
 
 def run_blocks(folder: Path, run: Callable[[str, str], str]) -> dict[str, str]:
@@ -62,6 +63,8 @@ def in_this_process(language: str, block: str) -> str:
     printed = ""
     for line in block.splitlines():
         command = shlex.split(line)
+        if command == [".", ".venv/bin/activate"]:
+            continue  # this process is in it
         if command[0] == "make":
             told = subprocess.run(
                 [*command, "-n", "--no-print-directory"], env=ENVIRONMENT, capture_output=True, text=True, check=True

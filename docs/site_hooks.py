@@ -1,0 +1,91 @@
+"""Hooks of the site (mkdocs.yml): pages outside of docs/, links to files of the repository, the table of numbers.
+
+A link in a page is one that a code host follows: relative to the page's place in the repository. Here it becomes a link
+within the site. A file that is no page, such as a scenario, is copied into the site where a page links to it.
+"""
+
+import re
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+# page of the site: its file in the repository
+OUTSIDE = {
+    "changelog.md": "CHANGELOG.md",
+    "channel_models.md": "channel_models/README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+}
+PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
+# pages that the navigation names before they are written
+PLANNED = {"python.md", "from_ns3.md", "from_pytorch.md", "digital.md", "wideband.md"}
+LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
+
+
+def on_config(config: Any) -> Any:
+    """Leave planned pages out of the navigation while they are missing."""
+    config.nav = _without(config.nav, {page for page in PLANNED if not (ROOT / "docs" / page).is_file()})
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add pages from outside docs/, the table of numbers, and the files that pages link to."""
+    texts = {file.src_uri: file.content_string for file in files.documentation_pages()}
+    for page, path in OUTSIDE.items():
+        texts[page] = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=texts[page]))
+    files.append(File.generated(config, "numbers.md", content=_numbers_page()))
+    for page, text in texts.items():
+        for _, target, _, _ in LINK.findall(FENCE.sub("", text)):
+            path = _in_repository(page, target)
+            if path is not None and path not in PAGES and not path.startswith("docs/"):
+                uri = f"files/{path}"
+                if uri not in files.src_uris:
+                    files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Make links to the repository links within the site; a list may follow its heading at once."""
+
+    def moved(match: re.Match[str]) -> str:
+        before, target, anchor, after = match.groups()
+        path = _in_repository(page.file.src_uri, target)
+        if path is None:
+            return match[0]
+        uri = PAGES.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"files/{path}")
+        return f"{before}{uri}{anchor or ''}{after}"
+
+    return LIST.sub(r"\1\n\n", LINK.sub(moved, markdown))
+
+
+def _in_repository(page: str, target: str) -> str | None:
+    """Path from the root of the repository of what a page links to; None where it is no file of it."""
+    if "://" in target or target.startswith("mailto:"):
+        return None
+    home = ROOT / PurePosixPath(OUTSIDE.get(page, f"docs/{page}")).parent
+    path = (home / target).resolve()
+    return path.relative_to(ROOT).as_posix() if path.is_file() and path.is_relative_to(ROOT) else None
+
+
+def _without(nav: Any, missing: set[str]) -> Any:
+    if isinstance(nav, list):
+        return [kept for entry in nav if (kept := _without(entry, missing)) is not None]
+    if isinstance(nav, dict):
+        kept = {name: _without(entry, missing) for name, entry in nav.items()}
+        return {name: entry for name, entry in kept.items() if entry is not None} or None
+    return None if nav in missing else nav
+
+
+def _numbers_page() -> str:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        from check_numbers import page
+    finally:
+        sys.path.pop(0)
+    return page()

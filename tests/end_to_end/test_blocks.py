@@ -1,0 +1,144 @@
+"""Every block of every page: commands and Python run in the page's order, in one folder; TOML is read.
+
+The README has a test of its own. Long commands run shortened, as SHORTER and SLOW_OPTIONS say; those of the tutorial
+and the recipes run as they stand.
+"""
+
+import re
+import shlex
+import tomllib
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import click
+import pytest
+from conftest import ROOT, command_line
+from in_process import in_process
+from test_readme import checkout
+
+from wirelessdl.cli.main import cli
+
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path
+    for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "channel_models/README.md", ROOT / "CONTRIBUTING.md")
+}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAVED = re.compile(r"[Ss]ave this as `([\w.]+)`:\s*\Z")
+NAMED = re.compile(r"# (\w+\.py)\n")
+RUN = "outputs/quickstart-s7-r1"
+# what stands on a page, and what runs here instead: the same command with fewer rounds, trials or runs
+SHORTER = {
+    "wirelessdl audit quickstart --set learning.sampling=full": (
+        "wirelessdl audit quickstart --set learning.sampling=full --trials 60 --rounds 3 --samples 8 --workers 1"
+    ),
+    "wirelessdl reproduce fig2 --scale cpu --protocol hardened --jobs 2": (
+        "wirelessdl reproduce fig2 --scale smoke --protocol hardened --jobs 1"
+    ),
+    "wirelessdl reproduce all --scale cpu --jobs 2": "wirelessdl reproduce theorem1 --scale smoke --jobs 1",
+    "wirelessdl reproduce my_study.toml --scale cpu": (
+        "wirelessdl reproduce my_study.toml --scale smoke --out outputs/mine"
+    ),
+}
+# files and runs that a page takes as given, as commands
+GIVEN = {
+    "docs/report.md": ["wirelessdl run urban_er_k20 --rounds 80"],
+    "docs/reproduction.md": [f"cp {ROOT}/scenarios/studies/fig4.toml my_study.toml"],
+    "docs/survival.md": ["wirelessdl run quickstart --rounds 4"],
+}
+# what Python of a page takes as given
+NAMES = {
+    "docs/network.md": """
+from wirelessdl import Geometry, Links
+import numpy as np
+places = Geometry(np.array([[0.0, 0.0, 1.5], [9.0, 0.0, 1.5]]), np.zeros((2, 3)))
+links_of_every_round = [Links.from_pairs(np.array([0, 1]), np.array([1, 0]), places)] * 20
+"""
+}
+# options that would make a study of a page take minutes
+SLOW_OPTIONS = {"docs/report.md": ("--rounds 100", "--rounds 2"), "docs/studies.md": ("--rounds 40", "--rounds 3")}
+
+
+def blocks(page: str) -> list[tuple[str, str, str]]:
+    """Language, text, and what stands before a block."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    return [(found[1], found[2], text[: found.start()]) for found in BLOCK.finditer(text)]
+
+
+def commands(page: str) -> list[str]:
+    listed = [line for language, block, _ in blocks(page) if language == "sh" for line in block.splitlines()]
+    return [line for line in listed if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_on_a_page_have_these_options(page):
+    root = click.Context(cli, info_name="wirelessdl")
+    for line in commands(page):
+        words = shlex.split(line.partition(" > ")[0], comments=True)
+        if words[0] != "wirelessdl" or words[1].startswith("--"):
+            continue
+        command = cli.get_command(root, words[1])
+        assert command is not None, line
+        command.make_context(words[1], list(words[2:]), parent=root)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_and_toml_of_a_page_can_be_read(page):
+    for language, block, _ in blocks(page):
+        if language == "python":
+            compile(block, page, "exec")
+        elif language == "toml":
+            whole = any(line.startswith("[") for line in block.splitlines())
+            repeated = len(set(re.findall(r"^(\w+) =", block, re.MULTILINE))) < len(
+                re.findall(r"^\w+ =", block, re.MULTILINE)
+            )
+            for text in [block] if whole or not repeated else block.splitlines():
+                tomllib.loads(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)  # a study's processes would load torch anew
+    checkout(tmp_path)
+    with chdir(tmp_path):
+        monkeypatch.syspath_prepend(str(tmp_path))
+        for line in GIVEN.get(page, ()):
+            run_line(page, line)
+        for language, block, before in blocks(page):
+            saved = SAVED.search(before)
+            named = NAMED.match(block)
+            if saved or named:
+                Path((saved or named)[1]).write_text(block, encoding="utf-8")
+            elif language == "sh":
+                for line in block.splitlines():
+                    run_line(page, line)
+            elif language == "python":
+                with redirect_stdout(StringIO()):
+                    exec(compile(NAMES.get(page, "") + block, page, "exec"), {"__name__": "__main__"})
+
+
+def run_line(page: str, line: str) -> None:
+    line = line.replace("outputs/<run>", RUN)
+    old, new = SLOW_OPTIONS.get(page, ("", ""))
+    written = shlex.split(line, comments=True)
+    if not written or written[0] in ("make", "."):
+        return  # targets of make have tests of their own, or are the tests
+    if written[0] == "cp":
+        Path(written[2]).write_bytes(Path(written[1]).read_bytes())
+        return
+    shorter = SHORTER.get(line, line)
+    words = shlex.split(shorter.replace(old, new) if old else shorter, comments=True)
+    target = None
+    if ">" in words:
+        words, target = words[: words.index(">")], words[-1]
+    assert words[0] == "wirelessdl", line
+    done = command_line(*words[1:])
+    assert done.code == 0, f"{line}\n{done.out}\n{done.err}"
+    if target:
+        Path(target).write_text(done.out, encoding="utf-8")
+
+
+def test_shortened_commands_stand_on_a_page():
+    every = {line for page in PAGES for line in commands(page)}
+    assert set(SHORTER) <= every
