@@ -1,0 +1,181 @@
+"""Runs every bundled scenario and writes docs/gallery.md with its figures and numbers.
+
+    python docs/gallery.py                  all scenarios, a few minutes on two cores
+    python docs/gallery.py churn_k20        only these; the others keep what they have
+    python docs/gallery.py --page           the page alone, from docs/gallery/gallery.json
+
+Scenarios whose data are not in the package (CIFAR-10) run a few rounds, and only if the data were fetched; without,
+their entries stay as they are.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import wirelessdl
+from wirelessdl.scenario.loader import bundled_scenarios
+
+HERE = Path(__file__).resolve().parent
+KEPT = HERE / "gallery" / "gallery.json"
+FIGURES = ("accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_total", "adversary", "delta_total")
+FIGURES = (*FIGURES, "rounds", "nodes", "time_s", "airtime_s", "energy_j")
+NEEDS_DATA = {"cifar_cnn_k10": 40, "cifar_resnet20_k4": 5}  # rounds: all of them would take an hour
+# the main example first, then by what they are about
+ORDER = ("quickstart", "urban_er_k20", "urban_er_k20_own", "urban_er_k20_paper_lp")
+BLUE, ORANGE = "#0072b2", "#d55e00"
+
+TEXT = """# Gallery
+
+Every bundled scenario: what it shows, its figure and its numbers. `make gallery` runs them all and writes this page,
+the pictures and `docs/gallery/gallery.json`; one scenario is `python docs/gallery.py NAME`. `make docs-numbers-all`
+runs them again and compares.
+
+Left: nodes and links at the start of the last round; darker links have a larger gain. Right: test accuracy over
+simulated time, mean of all nodes with the range from the worst to the best node. One run each, of the scenario's own
+seed, with one thread: seeds differ by a point or two, and by more where few nodes learn.
+
+| scenario | nodes | rounds | test accuracy | proven epsilon | simulated time | on air |
+|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="scenarios; all if none is named")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(bundled_scenarios())
+    if unknown:
+        sys.exit(f"no bundled scenario {', '.join(sorted(unknown))}; `wirelessdl list` shows them")
+    rows = kept()
+    if not options.page:
+        for name in options.names or bundled_scenarios():
+            rows[name] = row(name, rows.get(name, {}))
+            KEPT.parent.mkdir(exist_ok=True)
+            shown = {one: rows[one] for one in in_order(rows) if one in bundled_scenarios()}
+            KEPT.write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
+    (HERE / "gallery.md").write_text(gallery_page(), encoding="utf-8")
+
+
+def kept() -> dict[str, dict]:
+    return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
+
+
+def in_order(names: object) -> list[str]:
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def row(name: str, before: dict) -> dict:
+    """Run one scenario and draw it."""
+    shorter = [f"scenario.rounds={NEEDS_DATA[name]}"] if name in NEEDS_DATA else []
+    command = f"wirelessdl run {name}{f' --rounds {NEEDS_DATA[name]}' if shorter else ''}"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            run = wirelessdl.simulate(wirelessdl.load_scenario(name, overrides=shorter), out=folder)
+        except wirelessdl.WirelessdlError as error:
+            if name not in NEEDS_DATA:
+                raise
+            print(f"{name}: {error}", flush=True)
+            return before or {"command": command, "summary": None}
+        draw(run, HERE / "gallery" / f"{name}.png")
+        summary = {key: run.summary[key] for key in FIGURES}
+    print(f"{name}: {summary['accuracy_mean']:.1%}", flush=True)
+    return {"command": command, "summary": rounded(summary)}
+
+
+def rounded(summary: dict) -> dict:
+    """Four digits: more would differ from machine to machine."""
+    return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in summary.items()}
+
+
+def draw(run: wirelessdl.Run, path: Path) -> None:
+    plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
+    figure, (ground, curve) = plt.subplots(1, 2, figsize=(6.4, 2.4), width_ratios=(1, 1.6), layout="constrained")
+    last = int(run.rounds["round"].max())
+    nodes = run.frame("nodes", ["round", "node", "x_m", "y_m"], rounds=(last, last)).sort_values("node")
+    links = run.frame("links", ["round", "tx", "rx", "gain", "neighbour"], rounds=(last, last))
+    place = nodes[["x_m", "y_m"]].to_numpy()
+    links = links[links["neighbour"]].sort_values("gain")
+    level = 20 * np.log10(np.maximum(links["gain"].to_numpy(), 1e-12))
+    shade = (level - level.min()) / max(np.ptp(level), 1e-9) if len(level) else level
+    for tx, rx, dark in zip(links["tx"], links["rx"], shade, strict=True):
+        ground.plot(*place[[tx, rx]].T, color=str(0.88 - 0.6 * dark), linewidth=0.7, zorder=1)
+    ground.plot(*place.T, "o", color=BLUE, markersize=4, zorder=2)
+    ground.set(aspect="equal", xlabel="m", ylabel="m")
+    seen = run.evaluated
+    curve.fill_between(
+        seen["time_s"], 100 * seen["accuracy_min"], 100 * seen["accuracy_max"], color=BLUE, alpha=0.25, linewidth=0
+    )
+    curve.plot(seen["time_s"], 100 * seen["accuracy_mean"], color=BLUE)
+    words = "variance explained, %" if run.scenario["learning"]["model"]["model"] == "ridge" else "test accuracy, %"
+    curve.set(xlabel="simulated time, s", ylabel=words, ylim=(0, 100), xlim=(0, None))
+    if len(seen) < 3:  # a few rounds of a long scenario
+        curve.plot(seen["time_s"], 100 * seen["accuracy_mean"], "o", color=BLUE, markersize=3)
+    curve.grid(alpha=0.3)
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    plt.close(figure)
+
+
+def gallery_page() -> str:
+    """The page, from the kept rows and the headers of the scenarios."""
+    rows, files = kept(), bundled_scenarios()
+    table, sections = [], []
+    for name in in_order(files):
+        title, header = _header(files[name])
+        entry = rows[name]
+        summary = entry["summary"]
+        table.append(f"| [`{name}`](#{name}) | {_figures(summary)} |")
+        picture = f"\n![{name}: map and test accuracy](gallery/{name}.png)\n" if summary else ""
+        sections.append(f"## {name}\n\n{title}\n{picture}\n{header}\n\n{_numbers(name, entry)}\n")
+    return TEXT + "\n".join(table) + "\n\n" + "\n".join(sections)
+
+
+def _header(path: Path) -> tuple[str, str]:
+    """First line of a scenario's header, and the rest as paragraphs."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line[1:].strip())
+    return lines[0], "\n".join(lines[1:]).strip()
+
+
+def _figures(summary: dict | None) -> str:
+    if summary is None:
+        return "| | not run here | | | "
+    epsilon = "infinite" if summary["epsilon_total"] in ("inf", float("inf")) else f"{summary['epsilon_total']:.3g}"
+    return (
+        f"{summary['nodes']} | {summary['rounds']} | {summary['accuracy_mean']:.1%} | {epsilon} | "
+        f"{summary['time_s']:.3g} s | {summary['airtime_s']:.3g} s"
+    )
+
+
+def _numbers(name: str, entry: dict) -> str:
+    summary = entry["summary"]
+    if summary is None:
+        return f"Not run here: fetch its data first (`wirelessdl data fetch cifar10`), then `{entry['command']}`."
+    epsilon = summary["epsilon_total"]
+    bound = (
+        "no bound on epsilon"
+        if epsilon in ("inf", float("inf"))
+        else f"epsilon {epsilon:.3g} at delta {summary['delta_total']:g}, proven, against {summary['adversary']}"
+    )
+    return (
+        f"`{entry['command']}`: `{name}` reaches {summary['accuracy_mean']:.1%} ({summary['accuracy_min']:.1%} to "
+        f"{summary['accuracy_max']:.1%} over nodes) in {summary['time_s']:.3g} simulated seconds, "
+        f"{summary['airtime_s']:.3g} s of them on air; {bound}."
+    )
+
+
+if __name__ == "__main__":
+    main()
