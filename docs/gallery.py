@@ -172,7 +172,10 @@ def _figures(summary: dict | None) -> str:
 def _numbers(name: str, entry: dict) -> str:
     summary = entry["summary"]
     if summary is None:
-        return f"Not run here: fetch its data first (`wirelessdl data fetch cifar10`), then `{entry['command']}`."
+        return (
+            f"Not run here: fetch its data first (`wirelessdl data fetch cifar10`), then `{entry['command']}`. "
+            "Measured runs are in [learning](learning.md#cifar-10)."
+        )
     epsilon = summary["epsilon_total"]
     bound = (
         "no bound on epsilon"
