@@ -187,7 +187,11 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         ("epsilon of the run", number["epsilon"] or "none yet", total),
         ("epsilon of one slot", slot[0], f"{slot[1]}; {limit}"),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
-        (_energy_words(run), prefixed(final["energy_j"], "J"), f"by {run.scenario['network']['nodes']} nodes"),
+        (
+            _energy_words(run),
+            prefixed(float(run.rounds["energy_j"].sum()), "J"),
+            f"by {run.scenario['network']['nodes']} nodes",
+        ),
         (
             "rounds",
             number["rounds"],
