@@ -5,6 +5,7 @@ then other markers; past seven, every curve is also named at its end. Styles dif
 place on the horizontal axis) are thin lines across, named at their right end.
 """
 
+import textwrap
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -36,6 +37,9 @@ class Look:
     labels: Labels = Labels()  # noqa: RUF009  frozen, and empty
 
 
+_CHARACTERS = 15  # of a panel's title, per inch of its width
+
+
 def draw_family(family: Family, chosen: Look) -> Any:
     """The figure; `style.styled()` must be around it and `style.save`."""
     curves = _on_axis(family, chosen)
@@ -51,7 +55,8 @@ def draw_family(family: Family, chosen: Look) -> Any:
     for axis, facet in zip(panels, family.facets):
         _draw_panel(axis, _of_facet(curves, facet), family, chosen)
         if family.roles.facet:
-            axis.set_title(chosen.labels.value(family.roles.facet, facet), fontsize=8, fontweight="normal")
+            words = textwrap.fill(chosen.labels.value(family.roles.facet, facet), round(_CHARACTERS * width / columns))
+            axis.set_title(words, fontsize=8, fontweight="normal")
     for axis in panels[len(family.facets) :]:
         axis.remove()
     for place, axis in enumerate(panels[: len(family.facets)]):
