@@ -66,14 +66,15 @@ outputs/<scenario>-s<seed>-r<run>/
   checkpoint/        the newest checkpoint and the one before; their private releases are `run.models(round)`
   lock               present while a process writes the run
   rounds/ nodes/ links/ events/     Parquet parts, each complete or absent
+  blocks/            likewise, only with `trace.blocks`
   clients/ privacy/  one Parquet file each
   summary.json       final figures; an infinite one is the number 1e999, an unknown one null
   report.html        written by `wirelessdl report`
 ```
 
 `pd.read_parquet("outputs/<run>/rounds")` reads a table, also while the run is in progress.
-`wirelessdl.open_run(path)` returns `.rounds`, `.nodes`, `.links`, `.clients`, `.events` and `.privacy` as pandas
-frames, and `.summary`, `.scenario` and `.provenance` as dictionaries.
+`wirelessdl.open_run(path)` returns `.rounds`, `.nodes`, `.links`, `.blocks`, `.clients`, `.events` and `.privacy` as
+pandas frames, and `.summary`, `.scenario` and `.provenance` as dictionaries.
 `run.frame("links", ["tx", "rx", "gain"], rounds=(1, 50))` reads only these columns and rounds ([more](report.md)).
 Unit and meaning of every column are also in the Arrow field metadata.
 
@@ -85,6 +86,10 @@ ABOUT = {
     "rounds": "One row per round.",
     "nodes": "One row per node and round.",
     "links": "One row per link and round (see `trace.links`).",
+    "blocks": (
+        "One row per link, round, slot and subband of the payload; written only if `trace.blocks` is set, for the "
+        "links and rounds of the links table ([wideband](wideband.md))."
+    ),
     "clients": "One row per node: its data and how batches are drawn from it. Written once, at the start of the run.",
     "events": (
         "One row per event. Kinds: `frame` (a frame opens), `plan` (note of the power plan), `computed` (a node has "

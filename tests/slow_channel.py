@@ -40,7 +40,7 @@ class SlowFrame:
     neighbours: list[list[int]]  # of each receiver, by the graph
     heard: list[list[int]]  # of each receiver, by the air
     mean: np.ndarray
-    slots: list[SlowSlot]
+    slots: list[SlowSlot]  # one for every subband of every slot
     jammer_w: np.ndarray
 
 
@@ -66,11 +66,13 @@ class SlowChannel:
             key = (t,) if n == 0 else (t, n)
             when_s = time_s + self._opens_ns(n) / 1e9
             here = Links.from_mask(audible, world.mobility.geometry(when_s))
-            now, rms = self._gains(here, when_s)
+            subbands, rms = self._gains(here, when_s)
             mean = here.matrix(rms) if mean is None else mean
             noise_w = np.array([world.thermal_w + jammer_w[i] for i in here.rx.tolist()])
-            est = world.csi.estimate(here, now, world.power_w, noise_w, world.streams.draws("radio.csi", *key))
-            slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key, graph)))
+            for k, now in enumerate(subbands):
+                own = key if k == 0 else (t, n, k)
+                est = world.csi.estimate(here, now, world.power_w, noise_w, world.streams.draws("radio.csi", *own))
+                slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key, own, graph)))
         neighbours = [[j for j in range(K) if graph[i][j]] for i in range(K)]
         heard = [[j for j in range(K) if audible[i][j]] for i in range(K)]
         return SlowFrame(neighbours, heard, mean, slots, jammer_w)
@@ -87,26 +89,36 @@ class SlowChannel:
         return slot * frame.turns * turn_ns + (frame.feedback_ns if slot > 0 else 0)
 
     def _gains(self, links, time_s):
-        """Amplitudes multiply; the mean leaves small-scale fading out."""
+        """Amplitudes multiply, subband by subband; the mean leaves small-scale fading out."""
         self.calls += 1
-        now, mean = [1.0] * len(links), [1.0] * len(links)
+        radio = self.scenario.radio
+        centres = [
+            (k + 0.5) * radio.bandwidth_hz / radio.subbands - radio.bandwidth_hz / 2 for k in range(radio.subbands)
+        ]
+        now, mean = [[1.0] * len(links) for _ in centres], [1.0] * len(links)
         for named in self.world.channel.models:
-            factor = named.model.gain(links, time_s, self.world.streams.draws(named.stream, self.calls))
-            for n, value in enumerate(factor.tolist()):
-                now[n] *= value
+            rng = self.world.streams.draws(named.stream, self.calls)
+            if radio.subbands > 1 and hasattr(named.model, "response"):
+                for k, row in enumerate(named.model.response(links, time_s, np.array(centres), rng).tolist()):
+                    for n, value in enumerate(row):
+                        now[k][n] *= abs(value)
+                continue
+            for n, value in enumerate(named.model.gain(links, time_s, rng).tolist()):
+                for row in now:
+                    row[n] *= value
                 if not getattr(named.model, "small_scale", False):
                     mean[n] *= value
-        return np.array(now), np.array(mean)
+        return [np.array(row) for row in now], np.array(mean)
 
-    def _phases(self, links, key, graph):
-        """What is left after alignment at neighbours; anything at strangers, whom nobody aligns."""
+    def _phases(self, links, key, own, graph):
+        """What is left after alignment at neighbours, in all of a slot; anything at strangers, whom nobody aligns."""
         deviation, K = self.scenario.radio.phase_error_rad, self.K
         draws = self.world.streams.draws
         phase = np.zeros((K, K))
         for i, j in zip(links.rx.tolist(), links.tx.tolist()):
             number = np.array([i * K + j])
             if not graph[i][j]:
-                word = counter_rng.key(draws("radio.stranger_phase", *key))
+                word = counter_rng.key(draws("radio.stranger_phase", *own))
                 phase[i][j] = 2 * math.pi * counter_rng.uniform(word, number)[0][0]
             elif deviation:
                 phase[i][j] = deviation * counter_rng.normal(counter_rng.key(draws("radio.phase", *key)), number)[0]

@@ -12,7 +12,8 @@ class SlowOffsets:
     def __init__(self, world):
         self.frame, self.K = world.frame, world.nodes
         radio = world.scenario.radio
-        self.period_s = 1.0 / radio.bandwidth_hz
+        self.subbands, self.bandwidth_hz = radio.subbands, radio.bandwidth_hz
+        self.period_s = radio.subbands / radio.bandwidth_hz
         self.f, self.d = (
             list(value) if isinstance(value, list) else [value] * self.K
             for value in (radio.cfo_hz, radio.timing_offset_s)
@@ -40,16 +41,19 @@ class SlowOffsets:
     def kept(self, i, j, phase, slot, classes):
         """What is left of a coordinate, on average over the slot's symbols."""
         share = (self.d[j] - self.d[i]) / self.period_s
-        count = self.frame.symbols
+        count = math.ceil(self.frame.symbols / self.subbands)
         total = sum(math.cos(phase + self._gained(i, j, n, slot, classes)) for n in range(count))
         return (1 - abs(share)) * total / count
 
-    def _gained(self, i, j, n, slot, classes):
-        """2 pi (f_j - f_i) (t - t_pilot), times from the start of the turn in which j sends."""
+    def _gained(self, i, j, n, block, classes):
+        """2 pi (f_j - f_i) (t - t_pilot), times from the start of j's turn; less what a delay turns."""
         frame = self.frame
+        slot, subband = divmod(block, self.subbands)
+        centre_hz = (subband + 0.5) * self.bandwidth_hz / self.subbands - self.bandwidth_hz / 2
+        delayed = 2 * math.pi * centre_hz * (self.d[j] - self.d[i])
         place = 0 if self.one_at_a_time else sum(classes is None or classes[k] == classes[j] for k in range(j))
         pilot_s = (place * frame.own_pilot_ns + frame.own_pilot_ns / 2) / 1e9
         payload_s = (frame.pilot_ns + frame.guard_ns) / 1e9
         if slot == 0 and (classes is None or classes[j] == 0):
             payload_s += frame.feedback_ns / 1e9
-        return 2 * math.pi * (self.f[j] - self.f[i]) * (payload_s + (n + 0.5) * self.period_s - pilot_s)
+        return 2 * math.pi * (self.f[j] - self.f[i]) * (payload_s + (n + 0.5) * self.period_s - pilot_s) - delayed

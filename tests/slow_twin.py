@@ -94,16 +94,18 @@ class SlowTwin:
                     continue
                 if orthogonal:
                     noise = math.sqrt(world.thermal_w + frame.jammer_w[i]) * thermal[i]
-                    got = {j: self.offsets.received(i, j, w[j], phase[i][j], n, classes) for j in heard[i]}
-                    s[i] = self._one_by_one(i, gain, neighbours, w[i], got, A, noise, listening[i])
-                    known[i] = A[i].copy()
+                    got = {j: self.offsets.received(i, j, w[j][part], phase[i][j], n, classes) for j in heard[i]}
+                    row = np.zeros(K)
+                    s[i][part] = self._one_by_one(i, gain, neighbours, w[i][part], got, row, noise[part], listening[i])
+                    known[i] += row / len(frame.slots)
                     for j, k in [(j, k) for j in neighbours[i] for k in heard[i] if k not in neighbours[i]]:
                         if classes[j] == classes[k]:  # a stranger that sends in the turn of a neighbour
-                            share = A[i][j] * gain[i][k] / gain[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
-                            s[i] = s[i] + share * got[k]
-                            A[i][k] += share * self.offsets.kept(i, k, phase[i][k], n, classes)
+                            share = row[j] * gain[i][k] / gain[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
+                            s[i][part] += share * got[k]
+                            row[k] += share * self.offsets.kept(i, k, phase[i][k], n, classes)
                     for j in neighbours[i]:
-                        A[i][j] *= self.offsets.kept(i, j, phase[i][j], n, classes)
+                        row[j] *= self.offsets.kept(i, j, phase[i][j], n, classes)
+                    A[i] += row / len(frame.slots)
                     continue
                 if listening[i]:
                     weight[i] = 1.0
@@ -148,28 +150,33 @@ class SlowTwin:
         return A, epsilon
 
     def _coordinates(self, n, slots):
-        """Slot n carries its share of the complex symbols, two coordinates each."""
-        symbols = math.ceil(math.ceil(self.m / 2) / slots)
-        return slice(2 * n * symbols, min(2 * (n + 1) * symbols, self.m))
+        """Block n carries its share of the complex symbols, two coordinates each: slots first, in them subbands."""
+        subbands = self.scenario.radio.subbands
+        symbols = math.ceil(math.ceil(self.m / 2) / (slots // subbands))
+
+        def first(block):
+            return block // subbands * symbols + block % subbands * symbols // subbands
+
+        return slice(2 * first(n), min(2 * first(n + 1), self.m))
 
     def _project(self, v):
         radius = self.scenario.learning.projection_radius * math.sqrt(self.m)
         length = math.sqrt(sum(c * c for c in v.tolist()))
         return v if length <= radius else v * (radius / length)
 
-    def _one_by_one(self, i, gain, neighbours, own, got, A, noise, listens):
+    def _one_by_one(self, i, gain, neighbours, own, got, row, noise, listens):
         """Each neighbour divided by its own gain, then Metropolis weights, or the mean for a listener."""
         alpha, P, mixed, square = self.alpha, self.world.power_w, 0.0, 0.0
         for j in neighbours[i]:
             if listens:
-                A[i][j] = 1 / len(neighbours[i])
+                row[j] = 1 / len(neighbours[i])
             elif i in neighbours[j]:
                 both = [sum(a in neighbours[b] for b in neighbours[a]) for a in (i, j)]
-                A[i][j] = 1 / (1 + max(both))
-            mixed = mixed + A[i][j] * got[j]
-            square += (A[i][j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
-        A[i][i] = 1 - A[i].sum()
-        return mixed + A[i][i] * own + math.sqrt(square) * noise
+                row[j] = 1 / (1 + max(both))
+            mixed = mixed + row[j] * got[j]
+            square += (row[j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
+        row[i] = 1 - row.sum()
+        return mixed + row[i] * own + math.sqrt(square) * noise
 
     def _air_weight(self, gain, neighbours, sends):
         """d/(d+1), or receiver balancing by power iteration over those who send and hear each other."""

@@ -95,6 +95,20 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
         ("ends_s", NUMBER, math.inf, "time after which it has no gains, s: the end of a recording"),
         ("coherence_s", NUMBER, None, "time over which its fading is constant, s; None: derived from Doppler"),
         ("doppler_speed_mps", NUMBER, None, "speed of both ends in its Doppler, m/s; None: the nodes' own"),
+        (
+            "response",
+            METHOD,
+            None,
+            "response(links, time_s, offset_hz, rng): complex h of every subband, [subbands, links], asked instead of "
+            "gain where radio.subbands is above 1; None: its gain holds for the whole band",
+        ),
+        ("delay_spread_s", NUMBER, None, "root mean square delay spread of its taps, s; None: flat in frequency"),
+        (
+            "frequency_correlation",
+            METHOD,
+            None,
+            "frequency_correlation(lag_hz): of h, [lags] complex, for previews",
+        ),
         ("cdf", METHOD, None, "cdf(amplitude, links): P(|h| <= amplitude), for channel previews"),
         ("power_correlation", METHOD, None, "power_correlation(links, lag_s): of |h|^2, [lags, links], for previews"),
     ),

@@ -172,6 +172,93 @@ def test_a_trace_that_ends_before_the_run_is_refused_before_it_starts(tmp_path, 
     assert 'file is "gone.parquet"; no such file in' in missing.err
 
 
+# --- complex gains and subbands
+
+
+def wide_rows(subbands=3):
+    time_s, tx, rx, gain = rows()
+    turn = np.exp(1j * (0.3 * tx + 0.7 * rx + np.pi * time_s))
+    return time_s, tx, rx, (gain * turn)[:, None] * np.exp(-0.5j * np.arange(subbands)) * (1 + np.arange(subbands))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npz"])
+def test_complex_gains_of_subbands_are_heard(tmp_path, ending):
+    path, found = tmp_path / f"air.{ending}", links()
+    order = np.random.default_rng(0).permutation(18)
+    columns = wide_rows()
+    write(path, *(column[order] for column in columns))
+    offset_hz = np.array([-1e6, 0.0, 1e6])
+    at_one = columns[3][6:12].T
+    np.testing.assert_allclose(replay(path).response(found, 1.7, offset_hz, None), at_one)
+    # half-way through the complex plane: the two instants are half a cycle apart, so amplitudes would not cancel
+    linear = replay(path, interpolation="linear").response(found, 0.5, offset_hz, None)
+    np.testing.assert_allclose(linear, 0.5 * (columns[3][:6] + columns[3][6:12]).T)
+
+
+def test_an_npz_may_hold_a_cube_of_instants_links_and_subbands(tmp_path):
+    found = links()
+    gain = (1 + 1j) * np.arange(2 * 6 * 4.0).reshape(2, 6, 4)
+    np.savez(tmp_path / "air.npz", time_s=[0.0, 1.0], tx=found.tx, rx=found.rx, gain=gain)
+    heard = replay(tmp_path / "air.npz").response(found, 0.2, np.zeros(4), None)
+    np.testing.assert_array_equal(heard, gain[0].T)
+
+
+def test_a_complex_file_without_subbands_is_one_gain_for_the_band(tmp_path):
+    time_s, tx, rx, gain = wide_rows(subbands=1)
+    write(tmp_path / "air.parquet", time_s, tx, rx, gain[:, 0])
+    model, found = replay(tmp_path / "air.parquet"), links()
+    np.testing.assert_allclose(model.gain(found, 0.0, None), np.abs(gain[:6, 0]))
+    np.testing.assert_allclose(model.response(found, 0.0, np.zeros(2), None), np.stack([gain[:6, 0]] * 2))
+
+
+def test_an_exported_wideband_channel_drives_the_same_run(tmp_path, wirelessdl_command):
+    table = tiny_table(
+        channel={"models": [{"model": "log-distance"}, {"model": "tdl", "delay_spread_s": 3e-7}]},
+        radio={"subbands": 4, "payload_slots": 2},
+        power={"objective": "own-noise"},  # a file has no mean over fading, which other plans are made from
+        trace={"blocks": True},
+    )
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    told = json.loads(
+        wirelessdl_command("channel", str(tmp_path / "x.toml"), "--export", str(tmp_path / "air.npz"), "--json").out
+    )
+    assert told["frequency"]["subbands"] == 4
+    given = {name: table[name] for name in ("channel", "radio", "power", "trace")}
+    first = simulate(tiny(**given), out=tmp_path)
+    again = {**given, "channel": {"models": [{"model": "replay", "file": str(tmp_path / "air.npz")}]}}
+    second = simulate(tiny(**again), out=tmp_path)
+    for name in ("links", "nodes", "blocks"):
+        pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name))
+
+
+@pytest.mark.parametrize(
+    ("change", "subbands", "words"),
+    [
+        ({}, 1, "air.npz holds 3 subbands, radio.subbands is 1: set radio.subbands = 3"),
+        ({}, 4, "air.npz holds 3 subbands, radio.subbands is 4: set radio.subbands = 3"),
+        ({"gain": np.full((18, 3), 1j * np.nan)}, 3, "row 0 has gain nan"),
+        ({"gain": np.full((18, 3), -1.0)}, 3, "row 0 has gain -1"),
+        ({"gain": np.ones((18, 3, 2, 2))}, 3, "its columns have different lengths"),
+        ({"gain": np.ones((17, 3))}, 3, "its columns have different lengths"),
+        ({"gain": None, "gain_re": np.ones(18)}, 3, "has no gain: it must hold time_s, tx, rx, gain (or gain_re"),
+        ({"gain": None, "gain_re": np.ones(18), "gain_im": np.ones(17)}, 3, "different lengths"),
+        ({"gain": None, "gain_re": np.ones(18), "gain_im": np.full(18, "a")}, 3, "time_s and gain must be numbers"),
+        ({"time_s": np.ones(18) * 1j}, 3, "time_s holds complex numbers"),
+        ({"gain": np.ones(18), "subband": np.zeros(17, int)}, 3, "subband must have one number per row"),
+        ({"gain": np.ones(18), "subband": np.zeros(18) + 0.5}, 3, "whole ones, as subband"),
+        ({"gain": np.ones(18), "subband": np.ones(18, int)}, 3, "does not have every subband from 0 to 1 once"),
+    ],
+)
+def test_damaged_wideband_traces_are_one_line(tmp_path, change, subbands, words):
+    columns = dict(zip(("time_s", "tx", "rx", "gain"), wide_rows())) | change
+    np.savez(tmp_path / "air.npz", **{name: values for name, values in columns.items() if values is not None})
+    table = tiny_table(
+        network={"nodes": 3}, radio={"subbands": subbands}, channel={"models": [{"model": "replay", "file": "air.npz"}]}
+    )
+    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
+    assert words in refusal(tmp_path / "x.toml")
+
+
 # --- self-interference
 
 

@@ -67,6 +67,31 @@ CASES = {
             "thermal_noise": True,
         },
     },
+    "three subbands by two slots, pilots, phase errors, strangers": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "tdl", "delay_spread_s": 5e-7}]},
+        "radio": {
+            "subbands": 3,
+            "interference": "physical",
+            "phase_error_rad": 0.3,
+            "payload_slots": 2,
+            "csi": {"kind": "pilots", "symbols": 4},
+            "thermal_noise": True,
+            "cancellation_db": 60.0,
+        },
+    },
+    "subbands under carriers and timing apart, clarke, a plan from feedback": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise", "schedule": "adaptive"},
+        "channel": {
+            "models": [
+                {"model": "log-distance"},
+                {"model": "tdl", "profile": "two-ray", "delay_spread_s": 4e-7, "process": "clarke", "speed_mps": 1.0},
+            ]
+        },
+        "radio": {"subbands": 3, "cfo_hz": CARRIERS, "timing_offset_s": CLOCKS},
+    },
     "timing alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"timing_offset_s": CLOCKS}},
     "carriers alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"cfo_hz": CARRIERS}},
     "everyone moving, links by range, clarke": {
@@ -142,6 +167,19 @@ TROUBLED = {
         "network": {"nodes": 7, "topology": {"kind": "ring"}},
         "channel": {"models": [{"model": "log-distance"}]},
         "radio": {"access": "tdma", "interference": "physical", "thermal_noise": True, "bandwidth_hz": 1e9},
+    },
+    "one at a time, strangers in the same turn, subbands": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 7, "topology": {"kind": "ring"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "tdl", "delay_spread_s": 1e-9}]},
+        "radio": {
+            "access": "tdma",
+            "subbands": 6,
+            "interference": "physical",
+            "thermal_noise": True,
+            "timing_offset_s": [1e-3 * d for d in (*CLOCKS, 3e-7, -5e-8)],
+        },
     },
     "one at a time, jammed": {
         "privacy": {"epsilon_max": 1.0},
@@ -220,7 +258,10 @@ def test_engine_equals_the_loops_in_trouble(case, tmp_path):
         assert any(slot.participation.listening.any() for slot in held)
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = "three subbands by two slots, pilots, phase errors, strangers"
+
+
+@pytest.mark.parametrize("case", mostly_slow(CASES, *(case for case in CASES if case != LONG)))
 def test_engine_equals_the_loops(case, tmp_path):
     (tmp_path / "graph.py").write_text(DIRECTED)
     table = tiny_table(

@@ -11,6 +11,7 @@ from wirelessdl.channel.pathloss.lookup import los_probability, path_loss_db
 from wirelessdl.channel.pathloss.standard import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
 from wirelessdl.channel.replay import Replay
 from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.channel.tdl import Tdl
 
 # by the name scenarios use
 CHANNELS = {
@@ -29,6 +30,7 @@ CHANNELS = {
     "shadowing": Shadowing,
     "sidelink-highway": SidelinkHighway,
     "sidelink-urban": SidelinkUrban,
+    "tdl": Tdl,
     "uma": Uma,
     "umi-street-canyon": UmiStreetCanyon,
     "uniform": Uniform,
@@ -51,6 +53,7 @@ __all__ = [
     "Shadowing",
     "SidelinkHighway",
     "SidelinkUrban",
+    "Tdl",
     "ThreeLogDistance",
     "TwoRay",
     "Uma",

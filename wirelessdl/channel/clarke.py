@@ -49,6 +49,8 @@ class Clarke:
         self._speed: FloatArray = np.zeros(0)
         self._cycles: FloatArray = np.zeros(0)  # F of every node
         self._of: IntArray | None = None
+        self._taps_of: IntArray | None = None
+        self._taps: tuple[IntArray, IntArray, IntArray] = (np.zeros(0, np.int64),) * 3
         self._rings: tuple[FloatArray, FloatArray, FloatArray] = (np.zeros(0), np.zeros(0), np.zeros(0))
 
     def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
@@ -65,6 +67,21 @@ class Clarke:
             pairs = links.pairs
             return np.asarray(self._sum(cycles, pairs.number, pairs.low, pairs.high)[:, pairs.of_link])
         return self._sum(cycles, links.number, links.tx, links.rx)
+
+    def taps(self, links: Links, time_s: float, count: int, rng: np.random.Generator) -> NDArray[np.complex128]:
+        """Independent h of every link, `[count, links]` complex, all under the same Doppler."""
+        if self._word is None:
+            self._word = counter_rng.key(rng)
+        pairs = links.pairs
+        number, one, other = (
+            (pairs.number, pairs.low, pairs.high) if self.reciprocal else (links.number, links.tx, links.rx)
+        )
+        if self._taps_of is not number:
+            # tap l of process n has the number count n + l: which taps others have changes nothing
+            every = (number * count + np.arange(count)[:, None]).reshape(-1)
+            self._taps_of, self._taps = number, (every, np.tile(one, count), np.tile(other, count))
+        found = self._sum(self._advance(links, time_s)[None], *self._taps).reshape(count, -1)
+        return np.asarray(found[:, pairs.of_link]) if self.reciprocal else found
 
     def speeds(self, links: Links) -> FloatArray:
         """Speed of each node from which its Doppler follows, `[K]` m/s."""

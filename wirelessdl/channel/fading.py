@@ -53,7 +53,7 @@ class Blocks:
         return self._word
 
 
-class _Scattered(Composable):
+class Scattered(Composable):
     """A line of sight of power share K/(K+1), which may be 0, plus scatter; mean power 1 in total."""
 
     small_scale = True
@@ -114,7 +114,7 @@ class _Scattered(Composable):
     def _scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> ComplexArray:
         if self.clarke is not None:
             return self.clarke.scatter(links, time_s, rng)
-        number, of_link = _processes(links, self.reciprocal)
+        number, of_link = processes(links, self.reciprocal)
         return np.asarray(counter_rng.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
 
     def _sight(self, links: Links) -> ComplexArray | complex:
@@ -149,7 +149,7 @@ class _Scattered(Composable):
         return np.asarray((rho**2 + 2.0 * k * rho * np.cos(2 * np.pi * turns)) / (1.0 + 2.0 * k))
 
 
-class Rayleigh(_Scattered):
+class Rayleigh(Scattered):
     """No line of sight.
 
         h ~ CN(0, 1)
@@ -171,7 +171,7 @@ class Rayleigh(_Scattered):
         super().__init__(frequency_hz, process, coherence_s, reciprocal, paths, speed_mps)
 
 
-class Rician(_Scattered):
+class Rician(Scattered):
     """A line of sight k_db above the scatter; by_condition: Rayleigh on links without a line of sight.
 
         h = sqrt(K/(K+1)) exp(-j 2 pi d f / c) + sqrt(1/(K+1)) CN(0, 1)
@@ -227,7 +227,7 @@ class Nakagami(Composable):
         self.coherence_s, self.blocks = coherence_s, Blocks(coherence_s)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        number, of_link = _processes(links, self.reciprocal)
+        number, of_link = processes(links, self.reciprocal)
         level = counter_rng.uniform(self.blocks.word(time_s, rng), number)[0]
         return np.asarray(np.sqrt(scipy.special.gammaincinv(self.m, level) / self.m)[of_link])
 
@@ -260,7 +260,7 @@ class Uniform(Composable):
         return np.asarray(self.low + (self.high - self.low) * level)
 
 
-def _processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | slice]:
+def processes(links: Links, reciprocal: bool) -> tuple[IntArray, IntArray | slice]:
     """Numbers of the random processes, `[processes]`, and which one each link follows, `[links]`."""
     if reciprocal:
         return links.pairs.number, links.pairs.of_link

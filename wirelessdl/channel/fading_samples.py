@@ -26,9 +26,13 @@ class FadingSamples:
         fading = [(name, model) for name, model in models if capability(model, "small_scale")]
         self.models = [(name, self._copied(name, model)) for name, model in fading]
 
-    def chain(self, prefix: str) -> Chain:
-        """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run."""
-        return Chain([(name, self._copied(name, model)) for name, model in self.models], self._streams, prefix=prefix)
+    def chain(self, prefix: str, offset_hz: FloatArray | None = None) -> Chain:
+        """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run.
+
+        offset_hz: [subbands] centres, Hz; None: at the carrier alone, which is what every subband is like by itself.
+        """
+        models = [(name, self._copied(name, model)) for name, model in self.models]
+        return Chain(models, self._streams, prefix=prefix, offset_hz=offset_hz)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
         """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square."""

@@ -9,6 +9,10 @@ adds small-scale fading of unit mean power declares `small_scale = True`, so tha
 out. What else a model may declare is in `wirelessdl.contract`. Each call gets a random stream of its own, keyed by
 (model, call): whether a model draws from it changes no other model's draws.
 
+A model that depends on frequency has `response(links, time_s, offset_hz, rng)`, complex h of every subband and link,
+`[subbands, links]`; where a payload goes in several subbands it is asked instead of `gain`, which is h at the carrier.
+Every other model is flat: all subbands have its gain.
+
 The slots of a frame are several instants in a row. Built-in models work them out together where that gives the same
 numbers as one call after another, which is what `gain` defines (`gains`, `[instants, links]`).
 """
@@ -17,10 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import Guard, capability
@@ -76,6 +81,21 @@ class Composite(Composable):
             occurrences[name] += 1
         return product
 
+    def response(
+        self, links: Links, time_s: float, offset_hz: FloatArray, rng: np.random.Generator
+    ) -> NDArray[np.complex128]:
+        """h of every subband, `[subbands, links]` complex; flat models have the same in all of them."""
+        product, occurrences = np.ones((len(offset_hz), len(links)), np.complex128), Counter[str]()
+        for model in self.models:
+            name = type(model).__name__
+            child, response = _child(rng, name, occurrences[name]), capability(model, "response")
+            if response is None:
+                product = product * model.gain(links, time_s, child)
+            else:
+                product = product * response(links, time_s, offset_hz, child)
+            occurrences[name] += 1
+        return product
+
     def loss_db(self, links: Links) -> FloatArray:
         """Sum of the losses of the loss models among them, `[links]` dB."""
         return _summed_loss_db(self.models, links)
@@ -117,6 +137,12 @@ class Named:
         return bool(capability(self.model, "small_scale"))
 
     @cached_property
+    def response(self) -> Callable[..., Any] | None:
+        """Of models that depend on frequency: complex h of every subband."""
+        found: Callable[..., Any] | None = capability(self.model, "response")
+        return found
+
+    @cached_property
     def gains(self) -> Callable[[Instants, RngOf], FloatArray | None] | None:
         """Of built-in models: several instants at once, None where they cannot. Never of a class derived from one."""
         built_in = type(self.model).__module__.startswith("wirelessdl.")
@@ -124,22 +150,42 @@ class Named:
 
     @cached_property
     def guard(self) -> Guard:
+        return self._guard("gain")
+
+    @cached_property
+    def response_guard(self) -> Guard:
+        return self._guard("response")
+
+    def _guard(self, method: str) -> Guard:
         # a built-in's ValueError: out of the model's range, and the message says which value
-        return Guard(f"{self.name}.gain", is_user_class=":" in self.name, built_in=f"channel model {self.name}: ")
+        return Guard(f"{self.name}.{method}", is_user_class=":" in self.name, built_in=f"channel model {self.name}: ")
 
 
 @dataclass(frozen=True, eq=False)
 class Air:
-    """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading."""
+    """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading.
+
+    Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands.
+    """
 
     now: FloatArray
     mean: FloatArray
 
 
 class Chain:
-    """Models applied one after the other; what each returns is checked."""
+    """Models applied one after the other; what each returns is checked.
 
-    def __init__(self, models: Sequence[tuple[str, ChannelModel]], streams: Streams, prefix: str = "channel"):
+    offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[tuple[str, ChannelModel]],
+        streams: Streams,
+        prefix: str = "channel",
+        offset_hz: FloatArray | None = None,
+    ):
+        self.offset_hz = offset_hz
         self.models: list[Named] = []
         for name, model in models:
             # keyed by name and occurrence, not position: adding a model changes no other model's draws
@@ -160,15 +206,19 @@ class Chain:
     def gains(self, instants: Instants) -> Air:
         """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other."""
         shape = (len(instants), len(instants.links[0]))
-        now, mean = np.ones(shape), np.ones(shape)
+        offset_hz = self.offset_hz
+        now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
+        mean = np.ones(shape)
         loudest: list[tuple[FloatArray, str]] = []
         for named in self.models:
-            factor = self._factors(named, instants)
+            selective = offset_hz is not None and named.response is not None
+            factor = self._selective(named, instants) if selective else self._factors(named, instants)
             self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
-            now = now * factor
+            now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
             if not named.small_scale:
-                mean = mean * factor
-                loudest.append((factor, named.name))
+                overall = np.sqrt(np.mean(factor**2, axis=1)) if selective else factor
+                mean = mean * overall
+                loudest.append((overall, named.name))
         if not self.warnings and mean.max(initial=0.0) > 1.0:
             place = int(np.argmax(mean.max(axis=1) > 1.0))
             amplitude, name = max((float(factor[place].max()), name) for factor, name in loudest)
@@ -179,11 +229,25 @@ class Chain:
         self._calls += len(instants)
         return Air(now, mean)
 
+    def _selective(self, named: Named, instants: Instants) -> FloatArray:
+        """|h| that a model gives every subband at every instant, `[instants, subbands, links]`, checked."""
+        assert named.response is not None
+        assert self.offset_hz is not None
+        rows = []
+        for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
+            with named.response_guard:
+                row = named.response(links, time_s, self.offset_hz, self._rng(named, place))
+            rows.append(np.abs(_checked_response(named, row, links, len(self.offset_hz))))
+        return np.stack(rows)
+
+    def _rng(self, named: Named, place: int) -> np.random.Generator:
+        return self._streams.draws(named.stream, self._calls + 1 + place)
+
     def _factors(self, named: Named, instants: Instants) -> FloatArray:
         """What one model makes of every instant, `[instants, links]`, checked."""
 
         def rng(place: int) -> np.random.Generator:
-            return self._streams.draws(named.stream, self._calls + 1 + place)
+            return self._rng(named, place)
 
         if named.gains is not None:
             with named.guard:
@@ -222,5 +286,25 @@ def _checked(named: Named, gain: object, links: Links) -> FloatArray:
         raise ContractError(
             f"{where} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, "
             f"expected a finite amplitude >= 0 ({int(bad.sum())} of {len(links)} links)"
+        )
+    return values
+
+
+def _checked_response(named: Named, response: object, links: Links, subbands: int) -> NDArray[np.complex128]:
+    where = f"{named.name}.response"
+    try:
+        values = np.asarray(response, dtype=np.complex128)
+    except (TypeError, ValueError):
+        raise ContractError(f"{where} returned {type(response).__name__}, expected h of subbands and links") from None
+    if values.shape != (subbands, len(links)):
+        raise ContractError(
+            f"{where} returned shape {values.shape}, expected {(subbands, len(links))}, one h per subband and link"
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        subband, first = np.argwhere(bad)[0].tolist()
+        raise ContractError(
+            f"{where} returned {values[subband, first]:g} for link {links.tx[first]} -> {links.rx[first]} in subband "
+            f"{subband}, expected finite numbers ({int(bad.sum())} of {bad.size})"
         )
     return values

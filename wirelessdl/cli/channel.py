@@ -17,6 +17,7 @@ from wirelessdl.errors import ScenarioError
 
 if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, LinkFacts
+    from wirelessdl.preview.frequency import FrequencyPreview
     from wirelessdl.run.world import World
 
 _SHOWN = 3  # links of either end of the list
@@ -30,7 +31,7 @@ _SHOWN = 3  # links of either end of the list
 @click.option(
     "--figure",
     type=click.Path(path_type=Path),
-    help="Draw a map, gains over time and fading statistics into this file (.pdf, .png, .svg).",
+    help="Draw a map, gains over time and frequency, and fading statistics into this file (.pdf, .png, .svg).",
 )
 @click.option(
     "--export", type=click.Path(path_type=Path), help="Write |h| of every slot for the model `replay` (.parquet, .npz)."
@@ -50,6 +51,7 @@ def command(
 ) -> None:
     """Print link statistics of SCENARIO over all frames, from the same gains as the run will have. Trains nothing."""
     from wirelessdl.preview.channel import link_facts, preview_channel
+    from wirelessdl.preview.frequency import preview_frequency
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
 
@@ -63,22 +65,22 @@ def command(
     with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
         found = preview_channel(world, advance)
     facts = link_facts(world, found)
-    wanted = _chosen(chosen, facts)
+    wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
     if figure is not None:
         from wirelessdl.preview.channel import preview_fading
         from wirelessdl.preview.channel_figure import draw_channel
 
-        draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure)
+        draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure, band)
     if export is not None:
         _export(found, export)
     if as_json:
         from wirelessdl.trace.files import plain
 
-        click.echo(json.dumps(plain(_facts(world, found, facts)), indent=2))
+        click.echo(json.dumps(plain(_facts(world, found, facts, band)), indent=2))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")
-    console.print(_summary(world, found, facts))
+    console.print(_summary(world, found, facts, band))
     console.print()
     console.print(_table(facts))
     if figure is not None:
@@ -117,7 +119,9 @@ def _export(found: "ChannelPreview", path: Path) -> None:
         raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[str, Any]:
+def _facts(
+    world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None"
+) -> dict[str, Any]:
     from wirelessdl.units import to_s
 
     columns = ("tx", "rx", "frames", "distance_m", "gain_db", "deepest_db", "snr_db", "sinr_db")
@@ -132,13 +136,38 @@ def _facts(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> dict[
         "coherence_s": world.coherence_s,
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
+        "frequency": None if band is None else _band_facts(band),
         "connectivity": None if found.connectivity is None else asdict(found.connectivity),
         "warnings": world.channel.warnings,
         "links": [dict(zip(columns, row)) for row in rows],
     }
 
 
-def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Table:
+def _band_facts(band: "FrequencyPreview") -> dict[str, Any]:
+    return {
+        "subbands": len(band.offset_hz),
+        "subband_hz": band.subband_hz,
+        "delay_spread_s": band.delay_spread_s,
+        "coherence_bandwidth_hz": band.coherence_hz,
+        "coherence_bandwidth_theory_hz": band.coherence_theory_hz,
+        "weakest_subband_db": band.weakest_db.tolist(),
+    }
+
+
+def _band(band: "FrequencyPreview") -> str:
+    """Subbands against coherence bandwidth, in words."""
+    count = len(band.offset_hz)
+    words = [f"{count} subband{'s' * (count > 1)} of {band.subband_hz / 1e6:.4g} MHz"]
+    if band.delay_spread_s is not None:
+        words.append(f"delay spread {band.delay_spread_s * 1e9:.4g} ns")
+    if band.coherence_hz is not None:
+        theory = band.coherence_theory_hz
+        beside = "" if theory is None else f", {theory / 1e6:.3g} MHz by theory"
+        words.append(f"coherence bandwidth {band.coherence_hz / 1e6:.3g} MHz drawn{beside} (|R| = 0.5)")
+    return "; ".join(words)
+
+
+def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None") -> Table:
     from wirelessdl.preview.describe import coherence
 
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -154,6 +183,10 @@ def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts") -> Tab
     table.add_row("SINR at full power", _spread(facts.sinr_db, "dB"))
     table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
     table.add_row("in time", coherence(world))
+    if band is not None:
+        table.add_row("in frequency", _band(band))
+        if len(band.offset_hz) > 1:
+            table.add_row("weakest subband", _spread(band.weakest_db, "dB against the mean, first frame"))
     if found.connectivity is not None:
         table.add_row("graph", str(found.connectivity))
     for warning in world.channel.warnings:

@@ -38,11 +38,14 @@ class ChannelPreview:
         return self.frames[0].links
 
     def heard(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
-        """time_s, tx, rx, gain: one row for all that is heard, of every slot of every frame."""
+        """time_s, tx, rx, gain: one row for all that is heard, of every slot of every frame.
+
+        gain: [rows], or [rows, subbands] where the band is divided.
+        """
         slots = [
-            (time_s + offset_s, frame.heard, slot.gain)
+            (time_s + offset_s, frame.heard, _by_link(frame, slot))
             for time_s, frame in zip(self.time_s.tolist(), self.frames)
-            for offset_s, slot in zip(self.slot_s, frame.slots)
+            for slot, offset_s in enumerate(self.slot_s)
         ]
         return (
             np.repeat([time_s for time_s, _, _ in slots], [len(links) for _, links, _ in slots]),
@@ -52,7 +55,7 @@ class ChannelPreview:
         )
 
     def rows(self) -> tuple[FloatArray, IntArray, IntArray, FloatArray]:
-        """time_s, tx, rx, gain: one row per link and frame, its first slot's."""
+        """time_s, tx, rx, gain: one row per link and frame, its first slot's over all subbands."""
         sizes = [len(frame.links) for frame in self.frames]
         return (
             np.repeat(self.time_s, sizes),
@@ -99,6 +102,12 @@ class FadingPreview:
         count = len(power)
         together = [np.mean(power[: count - lag] * power[lag:]) for lag in range(lags)]
         return np.asarray(together / np.mean(power**2))
+
+
+def _by_link(frame: FrameChannel, slot: int) -> FloatArray:
+    """|h| in a slot, `[heard]` or `[heard, subbands]`."""
+    blocks = [block.gain for block in frame.slots[slot * frame.subbands : (slot + 1) * frame.subbands]]
+    return blocks[0] if frame.subbands == 1 else np.stack(blocks, axis=1)
 
 
 class _Watch:
@@ -167,7 +176,7 @@ def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
         turn = access.turns(round, frame.links).turn
         disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
         heard = sinr_db(
-            frame.heard, frame.is_neighbour, frame.slots[0].gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn
+            frame.heard, frame.is_neighbour, frame.heard_gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn
         )
         rows.append(heard[frame.is_neighbour])
     return np.concatenate(rows)

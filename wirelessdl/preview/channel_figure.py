@@ -10,7 +10,9 @@ from matplotlib.patheffects import withStroke
 
 from wirelessdl.analysis.style import BLUE, GREY, HEAT, ORANGE, save, styled
 from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Links
 from wirelessdl.preview.channel import ChannelPreview, FadingPreview, LinkFacts
+from wirelessdl.preview.frequency import FrequencyPreview
 from wirelessdl.units import to_db
 
 _LINES = ("-", "--", ":")
@@ -24,15 +26,20 @@ def draw_channel(
     chosen: list[tuple[int, int]],
     name: str,
     path: Path,
+    band: FrequencyPreview | None = None,
 ) -> None:
-    """Four panels, IEEE text width."""
+    """Four panels, IEEE text width; two more where gains depend on frequency."""
+    rows = 2 if band is None else 3
     with styled():
-        figure, axes = plt.subplots(2, 2, figsize=(7.16, 5.4), layout="constrained")
+        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.7 * rows), layout="constrained")
         figure.suptitle(f"{name}: {len(facts.tx)} links over {len(found.time_s)} frames", fontsize=9, x=0.01, ha="left")
         _map(figure, axes[0, 0], found)
         _over_time(axes[0, 1], found, chosen)
         _distribution(axes[1, 0], probe)
         _correlation(axes[1, 1], probe)
+        if band is not None:
+            _over_frequency(axes[2, 0], band, found.links, chosen)
+            _frequency_correlation(axes[2, 1], band)
         save(figure, path)
 
 
@@ -133,6 +140,38 @@ def _correlation(axis: Any, probe: FadingPreview | None) -> None:
     axis.legend(loc="upper right", ncols=2)
 
 
-def _nothing(axis: Any) -> None:
-    axis.text(0.5, 0.5, "no small-scale fading", transform=axis.transAxes, ha="center", color=GREY)
+def _over_frequency(axis: Any, band: FrequencyPreview, links: Links, chosen: list[tuple[int, int]]) -> None:
+    half_mhz = band.subband_hz / 2e6
+    for number, (tx, rx) in enumerate(chosen):
+        for link in np.flatnonzero((links.tx == tx) & (links.rx == rx)).tolist():
+            gain_db, centre_mhz = to_db(band.gain[:, link] ** 2), band.offset_hz / 1e6
+            edges = np.append(centre_mhz - half_mhz, centre_mhz[-1] + half_mhz)
+            style = {"linestyle": _LINES[number % 3], "color": _COLOURS[number % 3], "linewidth": 1.0}
+            axis.stairs(gain_db, edges, baseline=None, label=f"{tx} to {rx}", **style)
+    axis.set_xlabel("frequency from the carrier in MHz")
+    axis.set_ylabel("gain in dB")
+    axis.set_title("Gain over frequency, first frame")
+    axis.margins(y=0.3)
+    axis.legend(loc="upper right", ncols=3, fontsize=7)
+
+
+def _frequency_correlation(axis: Any, band: FrequencyPreview) -> None:
+    axis.set_title("Correlation over frequency")
+    if band.lag_hz is None or band.drawn is None:
+        _nothing(axis, "nothing fades by frequency")
+        return
+    lag_mhz = band.lag_hz / 1e6
+    axis.plot(lag_mhz, np.abs(band.drawn), color=BLUE, linewidth=1.8, label="drawn")
+    if band.theory is not None:
+        axis.plot(lag_mhz, np.abs(band.theory), color="black", linestyle="--", linewidth=1.0, label="theory")
+    axis.axhline(0.5, color=GREY, linewidth=0.6)
+    axis.set_xlabel("lag in MHz")
+    axis.set_ylabel("|R|, correlation of h")
+    axis.set_ylim(0.0, 1.25)
+    axis.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    axis.legend(loc="upper right", ncols=2)
+
+
+def _nothing(axis: Any, words: str = "no small-scale fading") -> None:
+    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", color=GREY)
     axis.set_axis_off()

@@ -29,6 +29,13 @@ def coherence(world: World) -> str:
     return f"coherence {1e3 * world.coherence_s:.3g} ms, payload {share:.2g} of it: sent {sent}"
 
 
+def _subbands(world: World) -> str:
+    radio = world.scenario.radio
+    if radio.subbands == 1:
+        return ""
+    return f" in {radio.subbands} subbands of {radio.bandwidth_hz / radio.subbands / 1e6:.4g} MHz"
+
+
 def describe(world: World) -> dict[str, str]:
     """What would run, one fact per line."""
     scenario, links, frame = world.scenario, world.links, world.frame
@@ -49,7 +56,7 @@ def describe(world: World) -> dict[str, str]:
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
-        "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz, {thermal}{interference}",
+        "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz{_subbands(world)}, {thermal}{interference}",
         **_offsets(world),
         "model": (
             f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "

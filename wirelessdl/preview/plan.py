@@ -140,7 +140,7 @@ def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray
     found = sinr_db(
         channel.heard,
         channel.is_neighbour,
-        channel.slots[0].gain,
+        channel.heard_gain,
         power_w=plan.power_w,
         noise_w=world.thermal_w + jammer_w + world.self_interference * plan.power_w,
         turn=turns.turn,

@@ -18,7 +18,8 @@ class FrameRelease:
     model holds, 0 for none. own_mu: [K] mu masked by the sender's own noise only. link_rx, link_tx: [links] receiver
     and sender. link_mu: [links] mu masked by all noise that the receiver hears; NaN where that means nothing.
     coalition_mu: [K] mu masked by what the coalition does not know, where pairs share noise. counts_links: whether what
-    a receiver hears is accounted for at all.
+    a receiver hears is accounted for at all. block_mu: [blocks, links] link_mu block by block, of which it is the
+    largest.
     """
 
     round: int
@@ -31,6 +32,7 @@ class FrameRelease:
     link_mu: FloatArray
     coalition_mu: FloatArray | None = None
     counts_links: bool = True
+    block_mu: FloatArray | None = None
 
     @property
     def link_number(self) -> IntArray:

@@ -18,6 +18,7 @@ GeometryAt = Callable[[float], Geometry]
 
 COHERENCE = 0.423  # of the largest Doppler shift's period
 STILL = 0.1  # of a coherence time over which a gain may be taken for constant
+FLAT = 0.1  # subband times delay spread up to which a gain is taken for the whole subband: |R| is 0.95 at its edges
 MOST_SLOTS = 64
 _INSTANTS = 100
 

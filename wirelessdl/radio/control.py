@@ -1,6 +1,7 @@
 """The control channel: what its messages cost each node, and which of them are lost.
 
-    feedback   adaptive plans: a node reports the gain of every link into it, and is told its alpha and its weight
+    feedback   adaptive plans: a node reports the gain of every link into it in every subband, and is told its alpha
+               and its weight in each
     exchange   z: a node broadcasts its K numbers, and listens to those of its neighbours
 
 A node sends at its power budget and listens only while a message for it is due. Messages are lost by their sender,
@@ -28,12 +29,15 @@ class ControlTimes:
     z_listen_s: FloatArray
 
     @staticmethod
-    def of(links: Links, number_s: float, *, feedback: bool, exchange: bool) -> "ControlTimes":
+    def of(links: Links, number_s: float, *, feedback: bool, exchange: bool, subbands: int = 1) -> "ControlTimes":
         """For the graph at time zero, as the frame's own durations. number_s: of one number."""
         one = np.full(links.nodes, number_s)
         heard = np.bincount(links.rx, minlength=links.nodes) * one  # a number of every neighbour
         return ControlTimes(
-            feedback * heard, feedback * 2 * one, exchange * links.nodes * one, exchange * links.nodes * heard
+            feedback * subbands * heard,
+            feedback * (1 + subbands) * one,
+            exchange * links.nodes * one,
+            exchange * links.nodes * heard,
         )
 
 

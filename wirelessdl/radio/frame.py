@@ -1,11 +1,22 @@
-"""A frame in time: one round's pilots, guards and payload slots, in integer nanoseconds."""
+"""A frame in time and frequency: one round's pilots, guards and payload slots, in integer nanoseconds.
+
+A payload is a grid of resource blocks, slot by subband. N subbands share the bandwidth B: a symbol of a subband takes
+N / B, and a slot as long as before, but for the symbols that fill its last row. Every subband has pilots of its own.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wirelessdl.arrays import IntArray
+import numpy as np
+
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.units import to_ns
+
+
+def subband_offset_hz(bandwidth_hz: float, subbands: int) -> FloatArray:
+    """Centre of each subband, from the carrier, `[subbands]` Hz."""
+    return np.asarray((np.arange(subbands) - 0.5 * (subbands - 1)) * (bandwidth_hz / subbands))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +49,7 @@ class Frame:
     passes: int = 0  # mixing passes after the payload
     closing: int = 0  # further ones in the last round
     uneven_ns: tuple[int, ...] | None = None  # None: all payloads take payload_ns
+    subbands: int = 1
 
     @staticmethod
     def of(
@@ -56,6 +68,7 @@ class Frame:
         passes: int = 0,
         closing: int = 0,
         message: int | None = None,
+        subbands: int = 1,
     ) -> "Frame":
         """Two real coordinates per complex symbol, one symbol per hertz and second; pilots one sender at a time.
 
@@ -64,12 +77,12 @@ class Frame:
         """
         wanted = math.ceil((parameters + extra) / 2) if message is None else message
         symbols = math.ceil(wanted / slots)
-        own_pilot_ns = to_ns(pilots / bandwidth_hz)
+        own_pilot_ns = to_ns(pilots * subbands / bandwidth_hz)
         needed = math.ceil(wanted / symbols)  # a small model may not fill as many slots as asked
         return Frame(
             (nodes if senders is None else senders) * own_pilot_ns,
             own_pilot_ns,
-            to_ns(symbols / bandwidth_hz),
+            to_ns(math.ceil(symbols / subbands) * subbands / bandwidth_hz),
             to_ns(guard_s),
             needed,
             symbols,
@@ -78,6 +91,7 @@ class Frame:
             to_ns(exchange_s),
             passes,
             closing,
+            subbands=subbands,
         )
 
     @staticmethod
@@ -120,6 +134,16 @@ class Frame:
         return self.slots * (1 + self.passes)
 
     @property
+    def blocks(self) -> int:
+        """Resource blocks of the payload: every subband of every slot."""
+        return self.slots * self.subbands
+
+    @property
+    def block_symbols(self) -> int:
+        """Symbols that follow each other in a block; some blocks of a slot may have one less."""
+        return math.ceil(self.symbols / self.subbands)
+
+    @property
     def airtime_ns(self) -> int:
         if self.uneven_ns is not None:
             return self.after_ns(self.uneven_ns) + self.exchange_ns
@@ -145,7 +169,11 @@ class Frame:
         return AirTime(*self.sending_ns, self.listening_ns)
 
     def coordinates(self, parameters: int) -> tuple[slice, ...]:
-        """Which of the model's coordinates each slot carries."""
-        width = 2 * self.symbols
-        every = (slice(n * width, min((n + 1) * width, parameters)) for n in range(self.slots))
-        return tuple(part for part in every if part.start < part.stop)
+        """Which of the model's coordinates each block carries, slot by slot and there subband by subband."""
+        places = [
+            n * self.symbols + k * self.symbols // self.subbands
+            for n in range(self.slots)
+            for k in range(self.subbands)
+        ]
+        edges = zip(places, [*places[1:], self.slots * self.symbols])
+        return tuple(slice(2 * a, min(2 * b, parameters)) for a, b in edges if 2 * a < parameters)

@@ -12,7 +12,7 @@ from wirelessdl.links import Links
 
 @dataclass(frozen=True, eq=False)
 class SlotChannel:
-    """The channel of one payload slot, arrays over the links that are heard.
+    """The channel of one resource block, a subband of a payload slot: arrays over the links that are heard.
 
     gain: [links] |h|; gain_est: [links] the receivers' estimate of it; phase_rad: [links] phase error, None
     without any.
@@ -29,12 +29,12 @@ class SlotChannel:
 
 @dataclass(frozen=True, eq=False)
 class FrameChannel:
-    """The channel of a frame, slot by slot.
+    """The channel of a frame, block by block: slot by slot, and in each slot subband by subband.
 
     links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
-    that a blockage takes away, None where nothing is. passes: slots of every mixing pass after the payload.
+    that a blockage takes away, None where nothing is. passes: blocks of every mixing pass after the payload, likewise.
     """
 
     links: Links
@@ -45,21 +45,34 @@ class FrameChannel:
     jammer_w: FloatArray | None = None
     blocked: BoolArray | None = None
     passes: tuple[tuple[SlotChannel, ...], ...] = ()
+    subbands: int = 1
 
     def of_links(self, values: FloatArray) -> FloatArray:
         """Values of the graph's links, out of values for everything that is heard."""
         return values if self.neighbour is None else values[self.neighbour]
 
     @cached_property
+    def heard_gain(self) -> FloatArray:
+        """|h| in the first slot, `[heard]`, root mean square over its subbands."""
+        return root_mean_square([block.gain for block in self.slots[: self.subbands]])
+
+    @cached_property
+    def heard_gain_est(self) -> FloatArray:
+        """Its estimate, likewise."""
+        first = self.slots[: self.subbands]
+        if all(block.gain_est is block.gain for block in first):
+            return self.heard_gain
+        return root_mean_square([block.gain_est for block in first])
+
+    @cached_property
     def gain(self) -> FloatArray:
-        """|h| of the graph's links in the first slot."""
-        return self.of_links(self.slots[0].gain)
+        """|h| of the graph's links in the first slot, root mean square over its subbands."""
+        return self.of_links(self.heard_gain)
 
     @cached_property
     def gain_est(self) -> FloatArray:
         """Its estimate."""
-        perfect = self.slots[0].gain_est is self.slots[0].gain
-        return self.gain if perfect else self.of_links(self.slots[0].gain_est)
+        return self.gain if self.heard_gain_est is self.heard_gain else self.of_links(self.heard_gain_est)
 
     @cached_property
     def mean_gain(self) -> FloatArray:
@@ -114,5 +127,5 @@ class FrameChannel:
 
 
 def root_mean_square(slots: Sequence[FloatArray]) -> FloatArray:
-    """Over the slots of a frame; of one slot, itself."""
+    """Over blocks of a frame; of one block, itself."""
     return slots[0] if len(slots) == 1 else np.sqrt(np.mean(np.square(slots), axis=0))

@@ -6,12 +6,16 @@
     symbol n as received           (1 - |b|) w_n + |b| w_(n-1 if b > 0, n+1 if b < 0),   b = (d_j - d_i) B
 
     f_j, d_j   carrier offset in Hz and lateness in s of node j; only differences between nodes matter
-    p_j        middle of node j's own pilots in the turn; t_mid: middle of its payload; B: bandwidth
-    N          symbols of a payload slot; w_n: what j sends, zero outside the slot
+    p_j        middle of node j's own pilots in the turn; t_mid: middle of its payload; B: bandwidth of a subband
+    N          symbols of a resource block; w_n: what j sends, zero outside the block
+
+A delay turns a subband whose centre lies F from the carrier by -2 pi F (d_j - d_i): a phase ramp over subbands. Pilots
+align carriers, not clocks, so the ramp stays.
 
 A phase is constant over a symbol, pulses are rectangular, and the receiver's filter is matched to them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +24,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
 from wirelessdl.radio.access import Turns
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.units import to_s
 
@@ -38,10 +42,15 @@ class Offsets:
 
     @staticmethod
     def of(cfo_hz: FloatArray, timing_s: FloatArray, bandwidth_hz: float, frame: Frame) -> "Offsets | None":
-        """None where no two nodes differ. Raises ValueError where they differ by too much for a symbol."""
+        """None where no two nodes differ. Raises ValueError where they differ by too much for a symbol.
+
+        bandwidth_hz: of the whole band, which the subbands of the frame share.
+        """
+        symbol_hz, each = bandwidth_hz / frame.subbands, " / subbands" if frame.subbands > 1 else ""
+        period = "subbands / bandwidth_hz" if each else "1 / bandwidth_hz"
         for key, values, most, words in (
-            ("cfo_hz", cfo_hz, _STILL * bandwidth_hz, "a tenth of bandwidth_hz, so that phases hold over a symbol"),
-            ("timing_offset_s", timing_s, 1.0 / bandwidth_hz, "a symbol, 1 / bandwidth_hz"),
+            ("cfo_hz", cfo_hz, _STILL * symbol_hz, f"a tenth of bandwidth_hz{each}, so that phases hold over a symbol"),
+            ("timing_offset_s", timing_s, 1.0 / symbol_hz, f"a symbol, {period}"),
         ):
             high, low = int(np.argmax(values)), int(np.argmin(values))
             apart = float(values[high] - values[low])
@@ -55,15 +64,20 @@ class Offsets:
             return None
         return Offsets(None if carrier is None else carrier - carrier.mean(), timing, bandwidth_hz, frame)
 
+    @property
+    def symbol_hz(self) -> float:
+        """Symbols of a subband per second: its bandwidth."""
+        return self.bandwidth_hz / self.frame.subbands
+
     @cached_property
     def ramp_rad(self) -> FloatArray | None:
         """Phase by which each node's carrier advances from symbol to symbol, `[K]`; None without carrier offsets."""
-        return None if self.cfo_hz is None else 2.0 * np.pi * self.cfo_hz / self.bandwidth_hz
+        return None if self.cfo_hz is None else 2.0 * np.pi * self.cfo_hz / self.symbol_hz
 
     @cached_property
     def late(self) -> FloatArray | None:
         """How late each node is, `[K]` in symbols; None without timing offsets."""
-        return None if self.timing_s is None else self.timing_s * self.bandwidth_hz
+        return None if self.timing_s is None else self.timing_s * self.symbol_hz
 
     def lateness(self, links: Links) -> FloatArray:
         """b of each link, `[links]`: how late its sender is for its receiver, in symbols."""
@@ -74,7 +88,7 @@ class Offsets:
         if self.ramp_rad is None:
             return np.ones(len(links))
         half = 0.5 * (self.ramp_rad[links.tx] - self.ramp_rad[links.rx])
-        count = self.frame.symbols
+        count = self.frame.block_symbols
         # a tenth of the bandwidth keeps |half| below pi/10, so only zero is singular
         kept: FloatArray = np.divide(
             np.sin(count * half), count * np.sin(half), out=np.ones(len(links)), where=half != 0
@@ -91,21 +105,30 @@ class Offsets:
         return np.asarray(np.maximum(1.0 - 2.0 * np.abs(self.lateness(links)), 0.0) ** 2)
 
     def aligned(self, channel: FrameChannel, turns: Turns) -> FrameChannel:
-        """The channel with the phases that carriers have gained from pilots to the middle of the payload."""
-        if self.cfo_hz is None:
-            return channel
-        heard, cfo_hz = channel.heard, self.cfo_hz
-        relative_hz = cfo_hz[heard.tx] - cfo_hz[heard.rx]
+        """The channel with the phases of carriers and clocks in every block.
 
-        def turned(slot: SlotChannel, number: int) -> SlotChannel:
-            gained = 2.0 * np.pi * relative_hz * self.wait_s(turns.turn, number)[heard.tx]
-            before = slot.phase_rad
-            return replace(slot, phase_rad=gained if before is None else before + gained)
+        Carriers gain theirs from pilots to the middle of the payload; clocks turn subbands off the carrier.
+        """
+        subbands = channel.subbands
+        if self.cfo_hz is None and (self.timing_s is None or subbands == 1):
+            return channel
+        heard, nothing = channel.heard, np.zeros(channel.heard.nodes)
+        carrier_hz, clock_s = (nothing if values is None else values for values in (self.cfo_hz, self.timing_s))
+        relative_hz, late_s = (values[heard.tx] - values[heard.rx] for values in (carrier_hz, clock_s))
+        offset_hz = subband_offset_hz(self.bandwidth_hz, subbands)
+
+        def turned(blocks: tuple[SlotChannel, ...], first_slot: int) -> Iterator[SlotChannel]:
+            for number, block in enumerate(blocks):
+                slot, subband = divmod(number, subbands)
+                if subband == 0:  # carriers gain the same in all subbands of a slot
+                    slot_rad = 2.0 * np.pi * relative_hz * self.wait_s(turns.turn, first_slot + slot)[heard.tx]
+                gained = slot_rad if subbands == 1 else slot_rad - 2.0 * np.pi * offset_hz[subband] * late_s
+                yield replace(block, phase_rad=gained if block.phase_rad is None else block.phase_rad + gained)
 
         return replace(
             channel,
-            slots=tuple(turned(slot, number) for number, slot in enumerate(channel.slots)),
-            passes=tuple(tuple(turned(slot, 1) for slot in slots) for slots in channel.passes),
+            slots=tuple(turned(channel.slots, 0)),
+            passes=tuple(tuple(turned(blocks, 1)) for blocks in channel.passes),
         )
 
     def wait_s(self, turn: IntArray, slot: int) -> FloatArray:
@@ -137,7 +160,9 @@ class Offsets:
             )
         if self.timing_s is not None:
             share = np.abs(self.lateness(links)).max(initial=0.0)
-            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
+            ramp = np.pi * share * (self.frame.subbands - 1)  # outermost centres lie (N - 1) / 2 subbands off
+            off = f", phases off by up to {ramp:.2g} rad in the outermost subbands" if self.frame.subbands > 1 else ""
+            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)}){off}")
         return "; ".join(found)
 
 

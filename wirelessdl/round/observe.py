@@ -21,7 +21,7 @@ from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square
 from wirelessdl.radio.jammer import Jammer
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
@@ -112,18 +112,24 @@ class Observer:
         times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
         instants = Instants((heard, *(heard.at(self._geometry(when_s)) for when_s in times_s[1:])), tuple(times_s))
         air = channel.gains(instants)
-        mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, air.now[0], jammer_w)
+        now = air.now.reshape(len(instants), frame.subbands, len(heard))
+        first = root_mean_square(list(now[0]))
+        mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, first, jammer_w)
         if neighbour is not None and blocked is not None:
             aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
-        slots: list[SlotChannel] = []
-        for slot, (here, gain) in enumerate(zip(instants.links, air.now)):
-            key = (round,) if slot == 0 else (round, slot)
-            estimate = self._estimate(here, gain, noise_w, key)
-            self._note("radio.csi", estimate)
-            slots.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, key)))
-        each = frame.slots
-        payload, passes = tuple(slots[:each]), tuple(tuple(slots[n : n + each]) for n in range(each, len(slots), each))
-        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes)
+        blocks: list[SlotChannel] = []
+        for slot, (here, gains) in enumerate(zip(instants.links, now)):
+            error_rad = self._phase_error_rad(here, _key(round, slot, 0))
+            for subband, gain in enumerate(gains):
+                key = _key(round, slot, subband)
+                # noise of a subband and power in it are both 1/N of the band's: their ratio is the band's
+                estimate = self._estimate(here, gain, noise_w, key)
+                self._note("radio.csi", estimate)
+                blocks.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, error_rad, key)))
+        each = frame.blocks
+        payload = tuple(blocks[:each])
+        passes = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
+        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes, frame.subbands)
 
     def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, ...]:
         """|h| of `heard`, of the frame that is open, at later instants of it: the graph is that of its opening."""
@@ -217,19 +223,23 @@ class Observer:
             )
         return values
 
-    def _phase_rad(self, links: Links, neighbour: BoolArray | None, key: tuple[int, ...]) -> FloatArray | None:
-        """Phase of each link after alignment, `[links]`; None where all are aligned. Nobody aligns a stranger."""
+    def _phase_error_rad(self, links: Links, key: tuple[int, ...]) -> FloatArray | None:
+        """What alignment leaves of each link's phase in a slot, `[links]`, the same in all subbands; None for none."""
         deviation = self._radio.phase_error_rad
-        if deviation == 0 and (neighbour is None or neighbour.all()):
+        if deviation == 0:
             return None
-        phase = np.zeros(len(links))
-        if deviation:
-            word = counter_rng.key(self._streams.draws("radio.phase", *key))
-            phase = deviation * counter_rng.normal(word, links.number)
-        if neighbour is None:
-            return phase
+        word = counter_rng.key(self._streams.draws("radio.phase", *key))
+        return np.asarray(deviation * counter_rng.normal(word, links.number))
+
+    def _phase_rad(
+        self, links: Links, neighbour: BoolArray | None, error_rad: FloatArray | None, key: tuple[int, ...]
+    ) -> FloatArray | None:
+        """Phase of each link in a block, `[links]`; None where all are aligned. Nobody aligns a stranger."""
+        if neighbour is None or (error_rad is None and neighbour.all()):
+            return error_rad
         word = counter_rng.key(self._streams.draws("radio.stranger_phase", *key))
-        return np.where(neighbour, phase, 2.0 * np.pi * counter_rng.uniform(word, links.number)[0])
+        strange = 2.0 * np.pi * counter_rng.uniform(word, links.number)[0]
+        return np.where(neighbour, 0.0 if error_rad is None else error_rad, strange)
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer
@@ -264,6 +274,13 @@ class Observer:
 
     def _note(self, name: str, values: NDArray[Any]) -> None:
         self._checksums[name] = crc32(values.tobytes(), self._checksums[name])
+
+
+def _key(round: int, slot: int, subband: int) -> tuple[int, ...]:
+    """Key of a block's draws; dividing the band or the payload leaves the draws of the first block as they are."""
+    if subband:
+        return (round, slot, subband)
+    return (round, slot) if slot else (round,)
 
 
 def _amounts(name: str, question: Callable[[], Any], shape: tuple[int, ...]) -> FloatArray:

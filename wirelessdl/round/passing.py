@@ -52,7 +52,7 @@ class Passing:
         nodes = channel.links.nodes
         if self._kind == "plain" or nodes <= _EVERY_FRAME or not channel.passes:
             return
-        mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), passes=())
+        mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), passes=(), subbands=1)
         amplitude = np.sqrt(plan.alpha * plan.power_w)
         weights = self._weigher.weigh(mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
         self._expected = expected_spectrum(weights.known)

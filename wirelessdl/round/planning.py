@@ -169,9 +169,12 @@ class Planner:
         """The plan that theta comes from: for the mean gains, the first ones, or many samples, of all links."""
         if self._first is None:
             schedule = self._schedule
-            every = channel.slots[0].gain_est if schedule.reference == "first" else channel.mean
-            robust = schedule.kind == "robust"
-            samples = self._samples(channel.heard, channel.mean, schedule.samples) if robust else None
+            every = channel.heard_gain_est if schedule.reference == "first" else channel.mean
+            samples = None
+            if schedule.kind == "robust":
+                samples = self._samples(channel.heard, channel.mean, schedule.samples)
+            elif schedule.reference == "first" and channel.subbands > 1:  # it must hold in every subband
+                samples = np.stack([block.gain_est for block in channel.slots[: channel.subbands]])
             problem = self._terms.problem(
                 channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
             )
@@ -229,9 +232,9 @@ class Planner:
         problem = self._terms.problem(
             channel.links,
             channel.gain_est,
-            # every slot of a payload has gains of its own, and the plan must hold in all of them
+            # every block of a payload has gains of its own, and the plan must hold in all of them
             samples=np.stack([slot.gain_est for slot in channel.slots]) if len(channel.slots) > 1 else None,
-            heard=channel.strangers(channel.slots[0].gain_est),
+            heard=channel.strangers(channel.heard_gain_est),
             power_w=None if uneven is None else budgets_w * uneven,
         )
         plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)

@@ -89,7 +89,8 @@ class Releases:
     ) -> FrameRelease:
         """What this frame will leak: by the pending gradients, or on links as the paper prints it.
 
-        Slots carry disjoint coordinates, so a sample's shift is shared among them and the worst slot bounds all.
+        Blocks (slots, and subbands of each) carry disjoint coordinates, so a sample's shift is shared among them and
+        the worst block bounds all: sum of |shift_b|^2 / sigma_b^2 <= |shift|^2 / min sigma_b^2.
         A jammer's noise hides nothing: it is never counted.
         """
         terms = self._terms
@@ -114,6 +115,7 @@ class Releases:
             link_rx=channel.heard.rx,
             link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
+            block_mu=on_links,
             counts_links=terms.counts_links,
         )
 
@@ -125,7 +127,7 @@ class Releases:
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        """mu of every link in every slot, `[slots, links]`. gain: likewise."""
+        """mu of every link in every block, `[blocks, links]`. gain: likewise."""
         thermal_w, offsets = self._terms.credited_thermal_w, self._terms.offsets
         if self._terms.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx

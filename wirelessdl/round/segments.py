@@ -1,4 +1,4 @@
-"""Step 6 of a round, as the learning engine is told of it: what every slot makes of its coordinates."""
+"""Step 6 of a round, as the learning engine is told of it: what every resource block makes of its coordinates."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Segments:
         *,
         coded: bool = False,
     ):
-        self._coordinates, self._symbols = (slice(0, size),) if coded else frame.coordinates(size), frame.symbols
+        self._coordinates, self._symbols = (slice(0, size),) if coded else frame.coordinates(size), frame.block_symbols
         self._coded = coded
         self._thermal_w, self._self_interference, self._offsets = thermal_w, self_interference, offsets
 

@@ -9,14 +9,14 @@ from wirelessdl.trace.events import TraceEvents
 def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:
     """Everything that is known when a frame opens, causes first."""
     channel, geometry, plan = decision.channel, decision.channel.links.geometry, decision.plan
-    first = channel.slots[0]
     if trace.wanted("mobility.move"):
         trace.fire(
             "mobility.move", time_ns, position_m=geometry.position_m.copy(), velocity_mps=geometry.velocity_mps.copy()
         )
     if trace.wanted("channel.gain"):
         links = channel.heard
-        trace.fire("channel.gain", time_ns, rx=links.rx, tx=links.tx, gain=first.gain, gain_est=first.gain_est)
+        gain, gain_est = channel.heard_gain, channel.heard_gain_est
+        trace.fire("channel.gain", time_ns, rx=links.rx, tx=links.tx, gain=gain, gain_est=gain_est)
     if trace.wanted("power.plan"):
         trace.fire("power.plan", time_ns, alpha=plan.alpha, power_w=plan.power_w, theta=plan.theta)
     if trace.wanted("privacy.release"):
@@ -48,7 +48,7 @@ def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> Non
             round=decision.round,
             rx=channel.heard.rx,
             tx=channel.heard.tx,
-            gain=first.gain,
+            gain=channel.heard_gain,
             weight=decision.weights.actual.link,
             epsilon=decision.link_epsilon,
         )

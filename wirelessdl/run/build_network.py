@@ -20,6 +20,7 @@ from wirelessdl.network.reach import Reach, heard_within, reach_of
 from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
 from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
 from wirelessdl.network.topology.physical import require_pairs_fit
+from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.run.registry import Builder
 from wirelessdl.run.room import require_room, require_room_for_links
 from wirelessdl.scenario.part import Part
@@ -85,7 +86,9 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     )
     condition = channel_condition(builder.scenario, streams, checked)
     models = _channel_models(builder, condition)
-    channel, fading = Chain(models, streams), FadingSamples(models, condition, streams)
+    radio = builder.scenario.radio
+    offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
+    channel, fading = Chain(models, streams, offset_hz=offset_hz), FadingSamples(models, condition, streams)
     power_dbm = builder.check(
         "radio",
         lambda: values_of(

@@ -108,7 +108,7 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
         turns, senders = 2, (nodes + 1) // 2
     if radio.orthogonal:
         turns, senders = int(coloring(links).max()) + 1, 1
-    return Frame.of(
+    frame = Frame.of(
         parameters=parameters,
         nodes=nodes,
         pilots=pilots,
@@ -118,13 +118,22 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
         turns=turns,
         senders=senders,
         extra=extra,
-        # receivers report the gains they hear; senders learn alpha, receivers their weight
-        feedback_s=(len(links) + 2 * nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0,
+        # receivers report the gains they hear in every subband; senders learn alpha, receivers their weight in each
+        feedback_s=(
+            (radio.subbands * (len(links) + nodes) + nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0
+        ),
         exchange_s=nodes**2 * number_s if _exchanges_z(scenario) and not extra else 0.0,
         passes=radio.mixing_passes,
         closing=scenario.learning.closing_passes,
         message=message,
+        subbands=radio.subbands,
     )
+    if radio.subbands > frame.symbols:
+        raise builder.fail(
+            f"radio.subbands is {radio.subbands}; a slot carries {frame.symbols} symbols, and every subband needs one: "
+            "lower it, or payload_slots"
+        )
+    return frame
 
 
 def coding_of(radio: RadioSection) -> Coding | None:
@@ -160,6 +169,7 @@ def _control_times(builder: Builder, links: Links) -> ControlTimes:
         _number_s(scenario.radio),
         feedback=scenario.power.schedule == "adaptive" and not scenario.silent,
         exchange=_exchanges_z(scenario) and scenario.radio.z_exchange == "control",
+        subbands=scenario.radio.subbands,
     )
 
 

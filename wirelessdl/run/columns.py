@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.learning.runtime import fetch
@@ -164,6 +165,33 @@ def _decoded_columns(decisions: Sequence[FrameDecision], traced: Sequence[Any]) 
         "decoded_in": np.ma.masked_array(attempt, attempt == 0),
         "outage": np.ma.masked_array(attempt == 0, ~of_messages),
     }
+
+
+def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSample) -> Columns:
+    """One row per round, block of the payload and link that is heard and traced."""
+    names = TABLES["blocks"].names
+    parts: dict[str, list[Any]] = {name: [] for name in names}
+    for decision in (record.decision for record in records):
+        channel, mu = decision.channel, decision.release.block_mu
+        keep = sample.of(channel.heard)
+        tx, rx = channel.heard.tx[keep], channel.heard.rx[keep]
+        unknown = np.full(len(tx), np.nan)
+        for number, (block, weights) in enumerate(zip(channel.slots, decision.weights.slots)):
+            slot, subband = divmod(number, channel.subbands)
+            counted = mu is not None and decision.release.counts_links
+            row = (
+                *(np.full(len(tx), value) for value in (decision.round, slot, subband)),
+                *(tx, rx, block.gain[keep], block.gain_est[keep]),
+                unknown if block.phase_rad is None else block.phase_rad[keep],
+                weights.actual.link[keep],
+                slot_epsilon(mu[number][keep], delta) if counted and mu is not None else unknown,
+            )
+            for name, values in zip(names, row):
+                parts[name].append(values)
+    found: Columns = {name: np.concatenate(values) if values else [] for name, values in parts.items()}
+    for name in ("phase_rad", "epsilon"):
+        found[name] = _known(np.asarray(found[name], dtype=np.float64))
+    return found
 
 
 def _pass_power_w(record: RoundRecord) -> FloatArray:
@@ -353,7 +381,7 @@ def _self_interference_w(records: Sequence[RoundRecord], scale_w: FloatArray) ->
 
 
 def _phase_rad(channel: FrameChannel) -> FloatArray:
-    """Of the first slot; NaN without phase errors."""
+    """Of the first block; NaN without phase errors."""
     phase = channel.slots[0].phase_rad
     return np.full(len(channel.heard), np.nan) if phase is None else phase
 

@@ -14,7 +14,14 @@ from wirelessdl.learning.runtime import fetch
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
-from wirelessdl.run.columns import event_columns, link_columns, node_columns, privacy_columns, round_columns
+from wirelessdl.run.columns import (
+    block_columns,
+    event_columns,
+    link_columns,
+    node_columns,
+    privacy_columns,
+    round_columns,
+)
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.events import Event, TraceEvents
 from wirelessdl.trace.sink import RunWriter
@@ -40,7 +47,10 @@ class Recorder:
         links: str,
         flush_every: int,
         sample: LinkSample,
+        blocks_delta: float | None = None,
     ):
+        """blocks_delta: delta of the epsilon of blocks; None: blocks are not traced."""
+        self._blocks_delta = blocks_delta
         self._energy, self._thermal_w, self._self_interference = energy, thermal_w, self_interference
         self._links, self._flush_every, self._sample = links, flush_every, sample
         self._records: list[RoundRecord] = []
@@ -61,7 +71,7 @@ class Recorder:
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
         waited = time.monotonic() - self._flushed_at > _PATIENCE_S
-        rows = sum(len(one.decision.channel.heard) + len(one.stepped) for one in self._records)
+        rows = sum(len(c.heard) * c.subbands + c.heard.nodes for c in (one.decision.channel for one in self._records))
         if rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
             self.flush()
 
@@ -85,6 +95,8 @@ class Recorder:
             parts["links"] = link_columns(
                 [records[n] for n in traced], power_w, residual_w, self._thermal_w, self._sample
             )
+            if self._blocks_delta is not None:
+                parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
         with ThreadPoolExecutor(len(parts)) as pool:  # a disk syncs three files as fast as one
             written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
         for part in written:

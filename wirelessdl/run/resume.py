@@ -20,7 +20,7 @@ from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.run import Run, is_traced, open_run
 from wirelessdl.trace.sink import RunWriter
 
 _FREE = ("scenario.rounds",)
@@ -98,8 +98,8 @@ def resumption(
 
 def require_whole(run: Run, done: int) -> None:
     """Raise unless every table can be read up to the checkpoint: what is missing now stays missing."""
-    for name in ("rounds", "nodes", "links", "events"):
-        if name == "links" and run.scenario["trace"]["links"] == "none":
+    for name in ("rounds", "nodes", "links", "blocks", "events"):
+        if not is_traced(run.scenario, name):
             continue
         parts = find_parts(run.path, name, last_round=done)
         if parts.problems:

@@ -48,9 +48,9 @@ def _require(builder: Builder, what: str, needed: float, remedy: str) -> None:
 
 
 def _slots(scenario: Scenario) -> int:
-    """Slots of a frame that are known beforehand, passes included."""
+    """Resource blocks of a frame that are known beforehand, passes included."""
     slots = 1 if scenario.radio.payload_slots == "auto" else scenario.radio.payload_slots
-    return slots * (1 + scenario.radio.mixing_passes)
+    return slots * scenario.radio.subbands * (1 + scenario.radio.mixing_passes)
 
 
 def _expected_links(scenario: Scenario) -> float:

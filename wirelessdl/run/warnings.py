@@ -1,10 +1,12 @@
 """What a scenario may do but should know about: what weakens an epsilon, or means something else than it seems."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from wirelessdl.contract import capability
+from wirelessdl.radio.coherence import FLAT
 from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import keyword_of
 
@@ -74,10 +76,12 @@ def _plans(world: World) -> Iterator[str]:
             f'power.schedule is "{power.schedule}" while nodes or links fall silent: a link whose maskers are away '
             "leaks more than epsilon_max; violations are counted, the own total holds"
         )
-    if masked and world.frame.slots > 1 and power.schedule != "adaptive":
+    if masked and world.frame.blocks > 1 and power.schedule != "adaptive":
+        slots, subbands = world.frame.slots, world.frame.subbands
+        what = f"{slots} slots" if subbands == 1 else f"{world.frame.blocks} blocks ({slots} by {subbands} subbands)"
         yield (
-            f"a payload goes in {world.frame.slots} slots, each with gains of its own, and the plan does not follow "
-            'them: slots may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
+            f"a payload goes in {what}, each with gains of its own, and the plan does not follow them: "
+            f'{what.split()[1]} may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
         )
     if masked and world.offsets is not None and world.offsets.late is not None and world.scenario.radio.access == "oac":
         yield (
@@ -124,6 +128,7 @@ def _air(world: World) -> Iterator[str]:
             f"radio.control_failure is {radio.control_failure:g}, but nothing goes over the control channel: the plan "
             "is not adaptive, and no z is exchanged there"
         )
+    yield from _subbands(world)
     if radio.csi.name == "pilots" and not radio.thermal_noise:
         yield 'radio.csi is "pilots" while radio.thermal_noise is false; pilots without noise are perfect CSI'
     if topology == "snr" and not any(capability(named.model, "loss_db") for named in world.channel.models):
@@ -133,3 +138,23 @@ def _air(world: World) -> Iterator[str]:
         warning = check(world.links) if check is not None else None
         if warning:
             yield f"channel.models[{n}]: {warning}"
+
+
+def _subbands(world: World) -> Iterator[str]:
+    """Whether subbands are narrow enough for the delays, and worth having."""
+    radio = world.scenario.radio
+    spreads_s = [s for named in world.channel.models if (s := capability(named.model, "delay_spread_s")) is not None]
+    selective = any(named.response is not None for named in world.channel.models)
+    if radio.subbands > 1 and not selective:
+        yield (
+            f"radio.subbands is {radio.subbands}, but no channel model depends on frequency: all subbands have the "
+            'same gains; add { model = "tdl" }, or set subbands = 1'
+        )
+    width_hz, spread_s = radio.bandwidth_hz / radio.subbands, max(spreads_s, default=0.0)
+    if width_hz * spread_s > FLAT:
+        needed = math.ceil(radio.bandwidth_hz * spread_s / FLAT)
+        yield (
+            f"a subband of {width_hz / 1e6:.3g} MHz times a delay spread of {spread_s * 1e9:.3g} ns is "
+            f"{width_hz * spread_s:.2g}, above {FLAT:g}: its gain is taken at its centre though it varies within; set "
+            f"radio.subbands to {needed} or more, or a smaller bandwidth_hz"
+        )

@@ -199,6 +199,7 @@ def make_recorder(world: World) -> Recorder:
         links=trace.links,
         flush_every=trace.flush_every,
         sample=LinkSample(world.link_rate, world.streams),
+        blocks_delta=world.scenario.privacy.delta if trace.blocks else None,
     )
 
 

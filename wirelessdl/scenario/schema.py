@@ -82,6 +82,12 @@ class RadioSection(Section):
         '{ kind = "uniform", low, high } or { kind = "choice", values }.',
     )
     bandwidth_hz: Positive = Field(1e6, description="Bandwidth; one complex symbol per second and hertz.")
+    subbands: Annotated[int, Field(ge=1, le=1024)] = Field(
+        1,
+        description="Subbands into which the bandwidth is divided. A payload is a grid of resource blocks, slot by "
+        "subband, each with its own pilots, gains, weights and coordinates. Only channel models that depend on "
+        "frequency (tdl, replay) give subbands different gains.",
+    )
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: false).")
@@ -315,6 +321,11 @@ class TraceSection(Section):
     )
     link_rows: Count = Field(
         20_000_000, description="Rows of the links table up to which links = auto traces every link and round."
+    )
+    blocks: bool = Field(
+        False,
+        description="Whether the blocks table is written: gains, weights and epsilon of the traced links in every "
+        "resource block (slot and subband) of the payload.",
     )
     flush_every: Annotated[int, Field(ge=20)] = Field(
         50, description="Rounds buffered before a Parquet part is written."

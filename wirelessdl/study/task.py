@@ -152,7 +152,7 @@ def pilot(job: Job, rounds: int) -> Pilot:
                 device=job.device,
                 on_round=lambda _: stamps.append(time.perf_counter()),
             )
-            grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "events"))
+            grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "blocks", "events"))
             total = _size(run.path)
     except WirelessdlError as error:
         return Pilot(error=_line(error))

@@ -9,7 +9,7 @@ listener like any other. An event without listeners costs a look-up.
     node.state        node, state (computed, crash, rejoin, late, control, budget, battery), detail
     net.state         state (frame, plan, violation), detail
     mobility.move     position_m, velocity_mps [K, 3]
-    channel.gain      rx, tx, gain, gain_est per link that is heard (several slots: of the first)
+    channel.gain      rx, tx, gain, gain_est per link that is heard (of the first slot, over its subbands)
     power.plan        alpha, power_w [K], theta
     privacy.release   round, on_air, own_mu [K], link_rx, link_tx, link_mu
     phy.tx            round, node, alpha, noise_std of every sender

@@ -41,6 +41,8 @@ def write_csv(run: "Run", folder: Path) -> list[Path]:
     _make(folder)
     written = []
     for name, schema in TABLES.items():
+        if name == "blocks" and not (run.path / name).is_dir():
+            continue  # written on request only
         path = folder / f"{name}.csv"
         plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
         write_whole(path, lambda handle, name=name, plain=plain: _dump(run, name, plain, handle))  # type: ignore[misc]

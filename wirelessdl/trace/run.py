@@ -92,6 +92,11 @@ class Run:
         return self._frame("links")
 
     @cached_property
+    def blocks(self) -> "pd.DataFrame":
+        """One row per link, round, slot and subband; empty without trace.blocks."""
+        return self._frame("blocks")
+
+    @cached_property
     def clients(self) -> "pd.DataFrame":
         """One row per node: samples, sampling rate, sensitivity, class counts."""
         return self._frame("clients")
@@ -216,7 +221,7 @@ class Run:
         """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
         if self._last_round is not None:
             return []
-        if parts.problems or (name == "links" and self.scenario["trace"]["links"] == "none"):
+        if parts.problems or not is_traced(self.scenario, name):
             return []
         done = self.summary.get("rounds", 0)
         if not isinstance(done, int):
@@ -277,6 +282,14 @@ def require_resolved(table: dict[str, Any], path: Path) -> None:
         section, _, name = key.partition(".")
         if not 1 <= table[section][name] <= 2**31:
             raise TraceError(f"{shown(path)}: {key} is {table[section][name]}; must be a number of at least 1")
+
+
+def is_traced(scenario: dict[str, Any], name: str) -> bool:
+    """Whether a run with this resolved scenario writes a table; links and blocks may be left out."""
+    trace = scenario["trace"]
+    if name == "links":
+        return bool(trace["links"] != "none")
+    return name != "blocks" or bool(trace.get("blocks", False) and trace["links"] != "none")
 
 
 def _known(name: str) -> str:

@@ -61,8 +61,8 @@ TABLES: dict[str, pa.Schema] = {
                 "epsilon_link_max",
                 _F,
                 "",
-                "largest one-slot epsilon of a link (Theorem 1), over links and slots of the frame; null where pairs "
-                "share noise or passes send on what was received",
+                "largest one-slot epsilon of a link (Theorem 1), over links and blocks of the payload; null where "
+                "pairs share noise or passes send on what was received",
             ),
             (
                 "epsilon_own_max",
@@ -248,10 +248,10 @@ TABLES: dict[str, pa.Schema] = {
             ("rx", _I, "", "receiver"),
             ("neighbour", _B, "", "true: a link of the graph; false: received as interference"),
             ("distance_m", _F, "m", "length of the link"),
-            ("gain", _F, "", "|h|, amplitude; root mean square over the slots of the frame"),
-            ("gain_est", _F, "", "the receiver's estimate of |h|; root mean square over slots"),
-            ("phase_rad", _F, "rad", "phase in the middle of the first slot; null where all are aligned"),
-            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over slots and symbols"),
+            ("gain", _F, "", "|h|, amplitude; root mean square over the blocks of the payload"),
+            ("gain_est", _F, "", "the receiver's estimate of |h|; root mean square over blocks"),
+            ("phase_rad", _F, "rad", "phase in the middle of the first block; null where all are aligned"),
+            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over blocks and symbols"),
             ("snr_db", _F, "dB", "power received from this sender over thermal noise; null without thermal noise"),
             (
                 "sinr_db",
@@ -263,8 +263,28 @@ TABLES: dict[str, pa.Schema] = {
                 "epsilon",
                 _F,
                 "",
-                "one-slot epsilon of tx towards rx (Theorem 1); largest over the slots of the frame; null where pairs "
-                "share noise or passes send on what was received",
+                "one-slot epsilon of tx towards rx (Theorem 1); largest over the blocks of the payload; null where "
+                "pairs share noise or passes send on what was received",
+            ),
+        ]
+    ),
+    "blocks": _schema(
+        [
+            ("round", _I, "", "round t, from 1"),
+            ("slot", _I, "", "slot of the payload, from 0"),
+            ("subband", _I, "", "subband, from 0, the lowest frequency first"),
+            ("tx", _I, "", "sender"),
+            ("rx", _I, "", "receiver"),
+            ("gain", _F, "", "|h|, amplitude, in this block"),
+            ("gain_est", _F, "", "the receiver's estimate of |h|"),
+            ("phase_rad", _F, "rad", "phase in the middle of the block; null where all are aligned"),
+            ("weight", _F, "", "entry A[rx, tx] of the block's mixing matrix; mean over symbols"),
+            (
+                "epsilon",
+                _F,
+                "",
+                "one-slot epsilon of tx towards rx if all of a sample's change fell into this block; null where "
+                "links.epsilon is",
             ),
             (
                 "decoded_in",

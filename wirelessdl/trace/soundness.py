@@ -29,6 +29,7 @@ _NULLS = {
         *("rate_bps_hz", "attempts", "node_payload_s"),
     ),
     "links": ("phase_rad", "snr_db", "sinr_db", "epsilon", "decoded_in", "outage"),
+    "blocks": ("phase_rad", "epsilon"),
     "events": ("node",),
     "privacy": ("rx",),
     "clients": (),
