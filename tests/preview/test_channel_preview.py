@@ -9,6 +9,7 @@ from conftest import tiny, tiny_table
 
 from wirelessdl.preview import channel_figure
 from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading
+from wirelessdl.preview.frequency import preview_frequency
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 
@@ -145,3 +146,66 @@ def test_strangers_are_on_the_map_and_numbers_lie_apart(drawn):
     assert len(numbers) == 10
     overlapping = [(a, b) for a in range(10) for b in range(a) if numbers[a].overlaps(numbers[b])]
     assert overlapping == []
+
+
+# --- over frequency
+
+BAND = {"subbands": 8, "bandwidth_hz": 8e6}
+FITS = {"dataset": {"kind": "synthetic", "features": 30, "samples": 60, "classes": 2}, "batch_size": 4}
+TAPS = {"model": "tdl", "profile": "exponential", "delay_spread_s": 1e-7, "process": "clarke", "speed_mps": 1.0}
+
+
+@pytest.fixture(scope="module")
+def band():
+    """Eight subbands over a tapped delay line: the world, what was found, and the preview of the band."""
+    given = {"channel": {"models": [{"model": "log-distance"}, TAPS]}, "radio": BAND, "learning": FITS}
+    world = build(tiny(network={"nodes": 6}, **given), device="cpu")
+    found = preview_channel(world)
+    return world, found, preview_frequency(world, found)
+
+
+def test_the_coherence_bandwidth_drawn_is_that_of_theory(band):
+    _, _, found = band
+    assert found.delay_spread_s == pytest.approx(1e-7)
+    assert found.coherence_theory_hz == pytest.approx(2.786e6, rel=0.01)
+    assert found.coherence_hz == pytest.approx(found.coherence_theory_hz, rel=0.1)  # 64 realisations of 15 pairs
+    # of 960 independent responses each R is good to 0.03; the largest of 129 lags to three times that
+    assert np.abs(found.drawn - found.theory).max() < 0.1
+
+
+def test_gains_over_frequency_are_those_of_the_first_frame(band):
+    _, preview, found = band
+    assert found.gain.shape == (8, 30)
+    np.testing.assert_array_equal(found.gain[3], preview.frames[0].slots[3].gain)
+    assert found.subband_hz == 1e6
+    power = found.gain**2
+    expected = [10 * np.log10(min(row) / (sum(row) / 8)) for row in power.T]
+    np.testing.assert_allclose(found.weakest_db, expected)
+
+
+def test_the_figure_gets_two_panels_more_where_gains_depend_on_frequency(band, monkeypatch):
+    world, preview, found = band
+    kept = []
+    monkeypatch.setattr(channel_figure, "save", lambda figure, _: kept.append(figure))
+    facts = link_facts(world, preview)
+    channel_figure.draw_channel(preview, facts, None, [(0, 1)], "air", None, found)
+    over, correlation = kept[0].axes[4:6]
+    (step,) = over.patches
+    np.testing.assert_allclose(step.get_data().edges, np.arange(-4.0, 5.0))
+    drawn, theory = correlation.get_lines()[:2]
+    np.testing.assert_allclose(theory.get_ydata(), np.abs(found.theory))
+    assert np.abs(drawn.get_ydata() - theory.get_ydata()).max() < 0.1
+
+
+def test_the_channel_command_says_what_the_band_is_like(wirelessdl_command, tmp_path):
+    table = tiny_table(channel={"models": [{"model": "log-distance"}, TAPS]}, radio=BAND, learning=FITS)
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    told = json.loads(wirelessdl_command("channel", "s.toml", "--json").out)["frequency"]
+    assert (told["subbands"], told["subband_hz"], len(told["weakest_subband_db"])) == (8, 1e6, 12)
+    text = " ".join(wirelessdl_command("channel", "s.toml").out.split())
+    assert "8 subbands of 1 MHz; delay spread 100 ns; coherence bandwidth" in text
+    assert "2.79 MHz by theory (|R| = 0.5)" in text
+    flat = wirelessdl_command("channel", "s.toml", "--json", "--set", "channel.models=[{model='log-distance'}]")
+    assert json.loads(flat.out)["frequency"]["coherence_bandwidth_hz"] is None
+    wide = wirelessdl_command("check", "s.toml", "--set", "radio.subbands=4")
+    assert "radio.subbands to 8 or more" in " ".join(wide.out.split())

@@ -1,19 +1,28 @@
-"""What an instant of the air costs, against the least it could: one complex normal number per link."""
+"""What an instant of the air costs, against the least it could, one complex normal number per link; and subbands.
 
-from collections.abc import Iterator
+Rounds of subbands are measured in processor time: what other processes do meanwhile is none of their cost.
+"""
+
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from wirelessdl.bench.suites import Contest
+from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.channel.fading import Rayleigh
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
 from wirelessdl.channel.pathloss.standard import SidelinkUrban
 from wirelessdl.channel.shadowing import Shadowing
 from wirelessdl.links import Geometry, Links
+from wirelessdl.radio.participation import Participation
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine
+from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.streams import Streams
 
 _STEPS = 10  # instants of a measurement
+_ROUNDS = 50
 
 
 def contests() -> Iterator[Contest]:
@@ -25,6 +34,35 @@ def contests() -> Iterator[Contest]:
             at_most=target,
             repeats=15,
         )
+    one, many = _rounds("tdl", 1), _rounds("tdl", 16)
+    name = "softmax K=20, rounds in 16 subbands against"
+    yield Contest(f"{name} one, processor time", ours=many, other=one, at_most=2.5, reported=True)
+    flat = _rounds("rayleigh", 1)
+    yield Contest(f"{name} a flat channel, processor time", ours=many, other=flat, reported=True)
+
+
+def _rounds(fading: str, subbands: int) -> Callable[[], float]:
+    """Seconds of processor time of the flagship's rounds on a band of 20 MHz, without events and tables."""
+    models = f"[{{model='sidelink-urban'}},{{model='shadowing'}},{{model='{fading}',process='clarke'}}]"
+    overrides = [
+        f"scenario.rounds={_ROUNDS}",
+        f"channel.models={models}",
+        "radio.bandwidth_hz=2e7",
+        f"radio.subbands={subbands}",
+    ]
+    world = build(load_scenario(FLAGSHIP, overrides=overrides))
+    nobody, everyone = np.zeros(world.nodes, dtype=bool), Participation.everyone(world.nodes)
+    step_ns = world.frame.airtime_ns + 5_000_000
+
+    def run() -> float:
+        engine = make_engine(world)
+        started = time.process_time()
+        for round in range(1, _ROUNDS + 1):
+            engine.open_frame(round, (round - 1) * step_ns, everyone)
+            engine.close_frame(round, round * step_ns, nobody)
+        return time.process_time() - started
+
+    return run
 
 
 class Instants:

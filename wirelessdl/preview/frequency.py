@@ -15,7 +15,8 @@ from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.run.world import World
 
 Complex = NDArray[np.complex128]
-_LAGS, _REALISATIONS = 65, 64
+_LAGS, _REALISATIONS = 129, 64
+_REACH = 2.0  # lags go this far, in units of 1 / delay spread: tdl-a falls to 0.5 at 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def preview_frequency(world: World, found: ChannelPreview) -> FrequencyPreview |
     spread_s = float(np.sqrt(np.sum(np.square(spreads)))) if spreads else None
     lag_hz = drawn = theory = None
     if fading and len(found.links):
-        lag_hz = np.linspace(0.0, 1.0 / spread_s if spread_s else radio.bandwidth_hz, _LAGS)
+        lag_hz = np.linspace(0.0, _REACH / spread_s if spread_s else radio.bandwidth_hz, _LAGS)
         drawn, theory = _drawn(world, found, lag_hz), _theory(fading, lag_hz)
     return FrequencyPreview(
         subband_offset_hz(radio.bandwidth_hz, radio.subbands),

@@ -15,6 +15,7 @@ from wirelessdl.scenario.schema import Scenario
 
 _NODE = 6_000.0  # bytes, measured: docs/scale.md
 _LINK, _SLOT = 300.0, 150.0  # bytes of a link that is heard, and more of it for every slot
+_TAPS = 12.0 * 8 * 24  # of a link whose taps follow Doppler: three numbers per path and tap, shared by both directions
 _PAIR = 24.0  # of a multiplier that keeps Z: Z, what is heard of it, and their product
 
 
@@ -39,7 +40,7 @@ def require_room_for_links(builder: Builder, heard: int) -> None:
     remedy = "use fewer nodes, or a sparser network"
     if scenario.radio.interference_cutoff_db < float("inf"):
         remedy = "use fewer nodes, or a lower radio.interference_cutoff_db"
-    needed = heard * (_LINK + _SLOT * _slots(scenario))
+    needed = heard * (_LINK + _SLOT * _slots(scenario) + _TAPS * _moving_taps(scenario))
     _require(builder, f"nodes is {scenario.network.nodes} with {heard} links that are heard", needed, remedy)
 
 
@@ -51,6 +52,11 @@ def _slots(scenario: Scenario) -> int:
     """Resource blocks of a frame that are known beforehand, passes included."""
     slots = 1 if scenario.radio.payload_slots == "auto" else scenario.radio.payload_slots
     return slots * scenario.radio.subbands * (1 + scenario.radio.mixing_passes)
+
+
+def _moving_taps(scenario: Scenario) -> int:
+    """Channel models that keep the paths of every tap."""
+    return sum(part.name == "tdl" and part.parameters.get("process") == "clarke" for part in scenario.channel.models)
 
 
 def _expected_links(scenario: Scenario) -> float:
