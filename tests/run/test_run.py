@@ -25,6 +25,7 @@ FADING = {
     "radio": {"power_dbm": 23, "thermal_noise": True, "csi": {"kind": "pilots"}},
     "power": {"schedule": "adaptive"},
     "learning": {"partition": {"kind": "dirichlet"}, "eval_every": 10},
+    "trace": {"blocks": True},
 }
 
 

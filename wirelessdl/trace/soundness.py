@@ -112,6 +112,8 @@ def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]
     for key, most in (("rx", count - 1), ("tx", count - 1), ("node", count - 1)):
         if key in table.schema.names and not _within(table[key], 0, most):
             yield f"{name}: {key} names nodes beyond 0 to {most}"
+    if name == "blocks" and not all(_within(table[key], 0, 65_535) for key in ("slot", "subband")):
+        yield "blocks: slot or subband is out of range"
     if name == "rounds" and not pc.all(pc.greater(table["learning_rate"], 0.0)).as_py():
         yield "rounds: learning_rate is not above 0"
     if name == "links" and _repeats(table, count):
