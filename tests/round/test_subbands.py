@@ -249,13 +249,14 @@ def test_stopped_and_resumed_with_subbands_gives_the_same_tables(tmp_path, monke
     [
         ({"subbands": 0}, "radio.subbands is 0"),
         ({"subbands": 1.5}, "radio.subbands is 1.5"),
+        ({"subbands": 2, "access": "digital"}, "a message is coded over the whole band: set subbands = 1"),
         ({"subbands": 64}, "radio.subbands is 64; a slot carries 47 symbols, and every subband needs one"),
         ({"subbands": 10, "cfo_hz": [0.0, 2e4, 0.0, 0.0]}, "a tenth of bandwidth_hz / subbands"),
         ({"subbands": 4, "timing_offset_s": [0.0, 5e-6, 0.0, 0.0]}, "a symbol, subbands / bandwidth_hz"),
     ],
 )
 def test_bad_subbands_are_one_line(tmp_path, radio, words):
-    table = tiny_table(radio=radio, learning=SMALL)
+    table = tiny_table(radio=radio, learning=SMALL, power={"objective": "own-noise"})
     (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
     assert words in refusal(tmp_path / "x.toml")
 

@@ -234,6 +234,11 @@ def _require_access(scenario: "Scenario") -> None:
 
 def _require_digital(scenario: "Scenario") -> None:
     """Messages arrive whole or not at all, and how long they take is known when they have arrived."""
+    if scenario.radio.subbands > 1:
+        raise ValueError(
+            f'radio.subbands is {scenario.radio.subbands} under radio.access "digital"; a message is coded over '
+            "the whole band: set subbands = 1"
+        )
     radio = scenario.radio
     if radio.rate_min_bps_hz > radio.rate_max_bps_hz:
         raise ValueError(

@@ -266,6 +266,19 @@ TABLES: dict[str, pa.Schema] = {
                 "one-slot epsilon of tx towards rx (Theorem 1); largest over the blocks of the payload; null where "
                 "pairs share noise or passes send on what was received",
             ),
+            (
+                "decoded_in",
+                _I,
+                "",
+                "attempt in which rx decoded the message, from 1; null in outage, or unless access is digital",
+            ),
+            (
+                "outage",
+                _B,
+                "",
+                "whether rx did not get the message within radio.attempts; null for strangers, or unless access is "
+                "digital",
+            ),
         ]
     ),
     "blocks": _schema(
@@ -285,19 +298,6 @@ TABLES: dict[str, pa.Schema] = {
                 "",
                 "one-slot epsilon of tx towards rx if all of a sample's change fell into this block; null where "
                 "links.epsilon is",
-            ),
-            (
-                "decoded_in",
-                _I,
-                "",
-                "attempt in which rx decoded the message, from 1; null in outage, or unless access is digital",
-            ),
-            (
-                "outage",
-                _B,
-                "",
-                "whether rx did not get the message within radio.attempts; null for strangers, or unless access is "
-                "digital",
             ),
         ]
     ),
