@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scorecard_measures import (
     DATA,
+    EPSILON,
     GRAPH,
     NOT_YET,
     Found,
@@ -26,6 +27,8 @@ from scorecard_measures import (
     hides_behind_others,
     learns,
     local,
+    mean,
+    one,
     order_of_epsilon,
     paired,
     perron,
@@ -227,11 +230,46 @@ def scorecard(folder: Path) -> str:
     return "\n".join(lines)
 
 
+def cells(folder: Path, study: str) -> str:
+    """A study's cells as a table: accuracy and the proven total at each epsilon_max; learning alone without one."""
+    table = Tables(folder)(study)
+    groups = [key for key in ("name", DATA) if key in table and table[key].nunique() > 1]
+    slots = sorted(table[EPSILON].dropna().unique())
+    lines = [
+        "| "
+        + " | ".join([*("data" if key == DATA else "cell" for key in groups), *(f"epsilon_max {e:g}" for e in slots)])
+        + " |",
+        "|" + "---|" * (len(groups) + len(slots)),
+    ]
+    for key, rows in table.groupby(groups, sort=False):
+        said = (
+            [str(part).replace("dirichlet concentration=", "Dirichlet ").replace(" min_samples=64", "") for part in key]
+            if isinstance(key, tuple)
+            else [str(key)]
+        )
+        if rows[EPSILON].isna().all():
+            alone = rows.loc[rows["accuracy_mean"].idxmax()]
+            said += [f"{mean(alone)}; nothing is sent"] + [""] * (len(slots) - 1)
+        else:
+            said += [f"{mean(row)}; {row['epsilon_total']:.3g}" for row in (one(rows, **{EPSILON: e}) for e in slots)]
+        lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{scorecard(Path(sys.argv[1]))}\n\n{END}{tail}", encoding="utf-8")
+    text, folder = PAGE.read_text(encoding="utf-8"), Path(sys.argv[1])
+    for (begin, end), table in parts(folder).items():
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def parts(folder: Path) -> dict[tuple[str, str], str]:
+    """What stands between which marks of the page."""
+    found = {(BEGIN, END): scorecard(folder)}
+    for study in ("ablation", "others"):
+        found[f"<!-- {study}: written by docs/scorecard.py -->", f"<!-- end of {study} -->"] = cells(folder, study)
+    return found
 
 
 if __name__ == "__main__":
