@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from wirelessdl.cli.main import main
 from wirelessdl.errors import WirelessdlError
@@ -20,6 +21,9 @@ from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.schema import Scenario
 
 ROOT = Path(__file__).parent.parent
+
+settings.register_profile("busy", deadline=None)  # an example takes as long as the machine lets it
+settings.load_profile("busy")
 
 
 def tiny_table(**sections: dict) -> dict:
