@@ -20,17 +20,9 @@ OUTSIDE = {
     "security.md": "SECURITY.md",
 }
 PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
-# pages that the navigation names before they are written
-PLANNED = {"python.md", "from_ns3.md", "from_pytorch.md", "digital.md", "wideband.md"}
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
-
-
-def on_config(config: Any) -> Any:
-    """Leave planned pages out of the navigation while they are missing."""
-    config.nav = _without(config.nav, {page for page in PLANNED if not (ROOT / "docs" / page).is_file()})
-    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -71,15 +63,6 @@ def _in_repository(page: str, target: str) -> str | None:
     home = ROOT / PurePosixPath(OUTSIDE.get(page, f"docs/{page}")).parent
     path = (home / target).resolve()
     return path.relative_to(ROOT).as_posix() if path.is_file() and path.is_relative_to(ROOT) else None
-
-
-def _without(nav: Any, missing: set[str]) -> Any:
-    if isinstance(nav, list):
-        return [kept for entry in nav if (kept := _without(entry, missing)) is not None]
-    if isinstance(nav, dict):
-        kept = {name: _without(entry, missing) for name, entry in nav.items()}
-        return {name: entry for name, entry in kept.items() if entry is not None} or None
-    return None if nav in missing else nav
 
 
 def _numbers_page() -> str:

@@ -141,14 +141,22 @@ class Cluster:
 
         status = future.status
         if status == "finished":
-            return Done(key, future.result(timeout=_CONNECT_S))
+            return Done(key, self._asked(future.result))
         if status in ("cancelled", "lost"):
             self._require_scheduler()
             return Done(key, error="the scheduler dropped it")
-        error = future.exception(timeout=_CONNECT_S)
+        error = self._asked(future.exception)
         if isinstance(error, KilledWorker):
             return Done(key, error="its worker died, and the next one, too: out of memory, or killed", final=True)
         return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
+
+    def _asked(self, question: Callable[..., Any]) -> Any:
+        """An answer from the scheduler, however long it takes while the scheduler is there."""
+        while True:
+            try:
+                return question(timeout=_CONNECT_S)
+            except TimeoutError:
+                self._require_scheduler()
 
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
