@@ -164,7 +164,7 @@ def _command(command: click.Command, context: click.Context, level: int) -> list
     records = [
         record
         for option in command.get_params(context)
-        if isinstance(option, click.Option) and option.name != "help"
+        if isinstance(option, click.Option) and "--help" not in option.opts
         if (record := option.get_help_record(context)) is not None
     ]
     if records:

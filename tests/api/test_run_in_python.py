@@ -168,6 +168,7 @@ def test_a_figure_has_the_numbers_of_the_run(run):
 
 
 def test_a_notebook_shows_headline_and_a_small_figure(run):
+    before = matplotlib.pyplot.get_fignums()
     shown = run._repr_html_()
     assert "<b>tiny</b>: done, round 45 of 45" in shown
     assert f"test accuracy {run.summary['accuracy_mean']:.1%}" in shown
@@ -175,7 +176,7 @@ def test_a_notebook_shows_headline_and_a_small_figure(run):
     assert shown.count("<svg") == shown.count("</svg>") == 1
     assert str(run.path) not in shown  # in memory: its folder is nobody's business
     assert len(shown) < 40_000
-    assert matplotlib.pyplot.get_fignums() == []
+    assert matplotlib.pyplot.get_fignums() == before
 
 
 def test_infinity_is_a_number_in_the_summary():

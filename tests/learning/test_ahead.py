@@ -9,9 +9,9 @@ from conftest import tiny
 from interrupting import assert_same_tables
 from made_engines import bytes_data, make, order
 
-import wirelessdl
 from wirelessdl.learning.ahead import Ahead
 from wirelessdl.learning.draws import NodeDraws, _fill_rows, _rows_in_turn
+from wirelessdl.run.session import simulate
 from wirelessdl.streams import Streams
 
 CPU = torch.device("cpu")
@@ -123,7 +123,7 @@ def test_an_error_in_an_evaluation_comes_out_where_it_is_asked_for(monkeypatch):
 def test_runs_are_the_same_and_evaluations_are_told_in_order(tmp_path, patient):
     scenario = tiny(scenario={"rounds": 30}, learning={"eval_every": 3})
     told, rounds = [], []
-    run = wirelessdl.simulate(
+    run = simulate(
         scenario,
         out=tmp_path,
         name="two",
@@ -135,4 +135,4 @@ def test_runs_are_the_same_and_evaluations_are_told_in_order(tmp_path, patient):
     if not patient:  # at the end of the very round
         assert all(heard == round - 1 for round, heard in told)
     torch.set_num_threads(1)
-    assert_same_tables(run.path, wirelessdl.simulate(scenario, out=tmp_path, name="one").path)
+    assert_same_tables(run.path, simulate(scenario, out=tmp_path, name="one").path)

@@ -95,6 +95,7 @@ BASELINES: dict[str, Baseline] = {
                 *_TDMA,
                 *_NO_PASSES,
                 "radio.access=digital",
+                "radio.subbands=1",
                 "radio.z_exchange=control",
                 "power.multiplier=auto",
                 "privacy.credit_thermal=false",
