@@ -58,8 +58,8 @@ def test_an_unfinished_run_is_reported_as_far_as_it_was_written(browser, run, tm
             {"fig-heat", "fig-tradeoff", "fig-totals"},
             "No privacy noise: the epsilon of every link is infinite",
         ),
-        ({"trace": {"links": "evaluated"}}, {"fig-pi"}, "hold 6 of 24 rounds"),
-        ({"scenario": {"rounds": 1}}, set(), "epsilon of the run"),
+        pytest.param({"trace": {"links": "evaluated"}}, {"fig-pi"}, "hold 6 of 24 rounds", marks=pytest.mark.slow),
+        pytest.param({"scenario": {"rounds": 1}}, set(), "epsilon of the run", marks=pytest.mark.slow),
     ],
 )
 def test_a_sentence_replaces_a_figure_of_what_was_not_traced(browser, change, missing, words, tmp_path):
@@ -97,6 +97,7 @@ def test_a_hundred_nodes_and_a_thousand_rounds_fit_in_size_and_time(browser, tmp
     assert "strongest of 9,900 links" in browser.execute_script("return document.body.textContent")
 
 
+@pytest.mark.slow
 def test_large_networks_are_shown_in_blocks_of_nodes(browser, tmp_path):
     scenario = tiny(network={"nodes": 250, "topology": {"kind": "ring", "reach": 2}})
     run = simulate(scenario, out=tmp_path)
