@@ -13,16 +13,13 @@ from wirelessdl.units import to_s
 class Delivering:
     """Delivers messages in time; asks the observer for the gains of repetitions."""
 
-    def __init__(self, messages: Messages, observer: Observer, earliest_ns: int):
-        """earliest_ns: when the last slot of a frame was observed, from its opening; time never goes back."""
-        self._messages, self._observer, self._earliest_ns = messages, observer, earliest_ns
+    def __init__(self, messages: Messages, observer: Observer):
+        self._messages, self._observer = messages, observer
 
     def deliver(self, now_ns: int, channel: FrameChannel, on_air: BoolArray, turns: Turns) -> Delivery:
         """Of the frame that opens now. channel: among who sends and who listens; on_air: [K]."""
 
         def later(offsets_ns: Sequence[int]) -> Sequence[FloatArray]:
-            return self._observer.again(
-                channel.heard, [to_s(now_ns + max(offset_ns, self._earliest_ns)) for offset_ns in offsets_ns]
-            )
+            return self._observer.again(channel.heard, [to_s(now_ns + offset_ns) for offset_ns in offsets_ns])
 
         return self._messages.deliver(channel, on_air, turns, later)

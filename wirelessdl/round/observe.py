@@ -85,6 +85,7 @@ class Observer:
         self._links = links
         self._apart: Links | None = None  # links whose ends were last found apart
         self._heard = links  # all that is heard in the frame that is open
+        self._latest_s = 0.0  # for which the channel was asked
         self.connectivity = Connectivity(joint_window)
         self._checksums = {
             "network.topology": crc32(np.concatenate([links.rx, links.tx]).tobytes()),
@@ -95,7 +96,12 @@ class Observer:
         }
 
     def observe(self, round: int, time_s: float) -> FrameChannel:
-        """The channel of the frame that opens now. Slots of the frame follow each other at fixed times."""
+        """The channel of the frame that opens now. Slots of the frame follow each other at fixed times.
+
+        A frame may end before the fixed time of its last slot: with fewer turns, or messages that nobody has to send.
+        The next one is then observed at that time, for models follow links in time, which never goes back.
+        """
+        time_s = max(time_s, self._latest_s)
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
         links = self._graph(geometry)
@@ -110,6 +116,7 @@ class Observer:
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
         frame = self._frame.in_round(round, self._rounds)
         times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
+        self._latest_s = times_s[-1]
         instants = Instants((heard, *(heard.at(self._geometry(when_s)) for when_s in times_s[1:])), tuple(times_s))
         air = channel.gains(instants)
         now = air.now.reshape(len(instants), frame.subbands, len(heard))
@@ -135,6 +142,8 @@ class Observer:
         """|h| of `heard`, of the frame that is open, at later instants of it: the graph is that of its opening."""
         channel = self._parts.channel
         assert channel is not None
+        times_s = [max(when_s, self._latest_s) for when_s in times_s]
+        self._latest_s = times_s[-1]
         instants = Instants(tuple(self._heard.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
         # models are asked for all links, whoever sends: some follow each link through time
         chosen = np.isin(self._heard.number, heard.number)

@@ -21,7 +21,8 @@ class ReleaseTerms:
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
     budget, None where they are not. offsets: of carriers and timing, None without any. promised: to whom. counts_links:
-    whether what one receiver hears is accounted for. radius: projection radius per coordinate.
+    whether what one receiver hears is accounted for. radius: projection radius per coordinate. coded: models go in
+    messages, which tell all of a release or nothing, whatever the gain.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -34,6 +35,7 @@ class ReleaseTerms:
     promised: Literal["own", "coalition"] = "own"
     counts_links: bool = True
     radius: float = 1.0
+    coded: bool = False
 
     @property
     def hardened(self) -> bool:
@@ -129,6 +131,8 @@ class Releases:
     ) -> FloatArray:
         """mu of every link in every block, `[blocks, links]`. gain: likewise."""
         thermal_w, offsets = self._terms.credited_thermal_w, self._terms.offsets
+        if self._terms.coded:  # a message that the first attempt did not bring may come with the next
+            gain = np.ones_like(gain)
         if self._terms.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])

@@ -176,7 +176,9 @@ def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSamp
         keep = sample.of(channel.heard)
         tx, rx = channel.heard.tx[keep], channel.heard.rx[keep]
         unknown = np.full(len(tx), np.nan)
-        for number, (block, weights) in enumerate(zip(channel.slots, decision.weights.slots)):
+        weights_of = decision.weights.slots
+        for number, block in enumerate(channel.slots):
+            weights = weights_of[number if len(weights_of) > 1 else 0]  # a message has the same in all slots
             slot, subband = divmod(number, channel.subbands)
             counted = mu is not None and decision.release.counts_links
             row = (

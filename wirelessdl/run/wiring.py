@@ -92,8 +92,8 @@ def make_messages(world: World) -> Messages | None:
 
 
 def _delivering(world: World, observer: Observer) -> Delivering | None:
-    messages, frame = make_messages(world), world.frame
-    return None if messages is None else Delivering(messages, observer, frame.opens_ns(frame.slots - 1))
+    messages = make_messages(world)
+    return None if messages is None else Delivering(messages, observer)
 
 
 def make_planner(world: World) -> Planner:
@@ -219,6 +219,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         promised=privacy.promised,
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,
+        coded=radio.access == "digital",
     )
     releases = Releases(terms, pending)
     weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
