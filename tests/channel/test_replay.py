@@ -244,6 +244,8 @@ def test_an_exported_wideband_channel_drives_the_same_run(tmp_path, wirelessdl_c
         ({"gain": None, "gain_re": np.ones(18), "gain_im": np.ones(17)}, 3, "different lengths"),
         ({"gain": None, "gain_re": np.ones(18), "gain_im": np.full(18, "a")}, 3, "time_s and gain must be numbers"),
         ({"time_s": np.ones(18) * 1j}, 3, "time_s holds complex numbers"),
+        ({"time_s": 0.0}, 3, "time_s, tx and rx must be lists, also of one instant or link"),
+        ({"tx": np.full(18, 2**40)}, 3, "nodes count from 0"),
         ({"gain": np.ones(18), "subband": np.zeros(17, int)}, 3, "subband must have one number per row"),
         ({"gain": np.ones(18), "subband": np.zeros(18) + 0.5}, 3, "whole ones, as subband"),
         ({"gain": np.ones(18), "subband": np.ones(18, int)}, 3, "does not have every subband from 0 to 1 once"),

@@ -76,3 +76,21 @@ def test_time_never_goes_back_where_frames_are_shorter_than_planned(tmp_path):
     rounds = run.rounds
     assert rounds["active_nodes"].tolist()[-1] == 1
     assert rounds["airtime_s"].iloc[-1] < rounds["airtime_s"].iloc[0] / 3
+
+
+def test_a_frame_without_messages_takes_the_time_that_its_row_says(tmp_path):
+    """Budgets are spent: nobody sends, so a frame is feedback alone."""
+    run = scripted(
+        tmp_path,
+        every=100,
+        radio={**RADIO, "guard_s": 1e-3},
+        power={"objective": "own-noise", "schedule": "adaptive"},
+        privacy={"budget_total": 0.1},
+        scenario={"rounds": 12},
+    )
+    rounds = run.rounds
+    silent = rounds[rounds["active_nodes"] == 0]
+    assert len(silent) > 2
+    assert (silent["airtime_s"] == silent["feedback_s"]).all()
+    assert (silent["payload_s"] == 0).all()
+    np.testing.assert_allclose(np.diff(silent["opened_s"]), silent["airtime_s"].iloc[:-1], rtol=0, atol=1e-9)

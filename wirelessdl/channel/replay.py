@@ -28,6 +28,7 @@ from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
 
 COLUMNS = ("time_s", "tx", "rx", "gain")
+_NODES = 1 << 31  # the number of a pair of nodes fits in 64 bits
 ComplexArray: TypeAlias = NDArray[np.complex128]
 
 
@@ -181,6 +182,8 @@ def _read(path: Path, name: str) -> tuple[FloatArray, IntArray, IntArray, FloatA
         )
     time_s, gain = _numbers(columns["time_s"], "time_s", name), _gains(columns["gain"], name)
     tx, rx = (_whole(columns[column], name) for column in ("tx", "rx"))
+    if not time_s.ndim or not tx.ndim or not rx.ndim:
+        raise ValueError(f"file is {name!r}; time_s, tx and rx must be lists, also of one instant or link")
     if gain.ndim >= 2 and gain.shape[:2] == (len(time_s), len(tx)) and len(tx) == len(rx):
         gain = gain.reshape(len(time_s) * len(tx), *gain.shape[2:])
         time_s = np.repeat(time_s, len(tx))
@@ -222,7 +225,7 @@ def _require_sound(time_s: FloatArray, tx: IntArray, rx: IntArray, gain: FloatAr
     """Raise where a row is no finite gain of a link; amplitudes must not be negative, complex numbers may be any."""
     fits = np.isfinite(gain) if np.iscomplexobj(gain) else np.isfinite(gain) & (gain.real >= 0)
     whole = fits if gain.ndim == 1 else fits.all(axis=1)
-    bad = ~(whole & np.isfinite(time_s)) | (tx < 0) | (rx < 0)
+    bad = ~(whole & np.isfinite(time_s)) | (tx < 0) | (rx < 0) | (np.maximum(tx, rx) >= _NODES)
     if bad.any():
         at = int(np.argmax(bad))
         value = gain[at] if gain.ndim == 1 else gain[at][int(np.argmin(fits[at]))]

@@ -279,7 +279,7 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: flo
         "turns": each(lambda d: d.frame.turns),
         "pilot_s": each(lambda d: to_s(d.frame.pilot_ns)),
         "node_pilot_s": each(lambda d: to_s(d.frame.own_pilot_ns)),
-        "payload_s": each(lambda d: to_s(max(d.frame.uneven_ns or (d.frame.payload_ns,)))),
+        "payload_s": each(lambda d: to_s(max(d.frame.payloads_ns, default=0))),
         "guard_s": each(lambda d: to_s(d.frame.guard_ns)),
         "feedback_s": each(lambda d: to_s(d.frame.feedback_ns)),
         "exchange_s": each(lambda d: to_s(d.frame.exchange_ns)),

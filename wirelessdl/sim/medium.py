@@ -100,7 +100,8 @@ class Medium:
                 yield env.timeout(payload_ns)
             frames.close_frame(round, int(env.now), self.states.fallen.copy())
             self.states.close(participation)
-            yield env.timeout(frame.guard_ns + frame.exchange_ns)
+            # where nobody has a message to send there are no turns, and no guard after the last
+            yield env.timeout((frame.guard_ns if frame.payloads_ns else frame.feedback_ns) + frame.exchange_ns)
             received.succeed()
 
     def _opening(self, round: int, now_ns: int, frame: Frame) -> Participation:
