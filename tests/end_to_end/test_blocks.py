@@ -45,7 +45,10 @@ GIVEN = {
     "docs/report.md": ["wirelessdl run urban_er_k20 --rounds 80"],
     "docs/reproduction.md": [f"cp {ROOT}/scenarios/studies/fig4.toml my_study.toml"],
     "docs/survival.md": ["wirelessdl run quickstart --rounds 4"],
+    "docs/wideband.md": ["wirelessdl run wideband_factory_k10 --rounds 4 --set trace.blocks=true"],
 }
+# pages whose blocks follow one another like cells of a notebook: test_python_pages.py
+NOTEBOOKS = ("docs/python.md", "docs/from_ns3.md", "docs/from_pytorch.md")
 # what Python of a page takes as given
 NAMES = {
     "docs/network.md": """
@@ -97,7 +100,7 @@ def test_python_and_toml_of_a_page_can_be_read(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page) and page not in NOTEBOOKS])
 def test_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)  # a study's processes would load torch anew
     checkout(tmp_path)
