@@ -377,9 +377,13 @@ def _excess(records: Sequence[RoundRecord], count: int) -> Any:
 
 
 def _self_interference_w(records: Sequence[RoundRecord], scale_w: FloatArray) -> Any:
-    """What each node heard of its own emission, as far as models and noise were really sent."""
-    powers = [power for record in records if (power := record.result.self_interference_power) is not None]
-    return scale_w * fetch(powers).ravel() if powers else _nulls(len(scale_w))
+    """What each node heard of its own emission, as far as models and noise were really sent; null where nobody sent."""
+    values = _nulls(len(scale_w)).reshape(len(records), -1)
+    heard = [n for n, record in enumerate(records) if record.result.self_interference_power is not None]
+    if heard:
+        powers = [power for n in heard if (power := records[n].result.self_interference_power) is not None]
+        values[heard] = scale_w.reshape(len(records), -1)[heard] * fetch(powers)
+    return values.ravel()
 
 
 def _phase_rad(channel: FrameChannel) -> FloatArray:

@@ -57,11 +57,12 @@ class Clocked:
     def __init__(self, period_s: Annotated[float, Gt(0)]):
         self.period_s, self.period_ns = period_s, to_ns(period_s)
         self._next_ns = 0
+        self._env: simpy.Environment | None = None
 
     def wait(self, gate: Gate) -> Waiting:
         now = int(gate.env.now)
-        if now == 0:
-            self._next_ns = 0  # a policy may serve several runs of time in turn
+        if gate.env is not self._env:
+            self._next_ns, self._env = 0, gate.env  # a policy may serve several runs of time in turn
         missed = max(0, -((self._next_ns - now) // self.period_ns))
         opens = self._next_ns + missed * self.period_ns
         self._next_ns = opens + self.period_ns

@@ -1,0 +1,125 @@
+"""Combinations of all options: every two alternatives of two options stand together in some run.
+
+    python tests/campaigns/combinations.py FOLDER RUNS [SEED]     # at most so many runs; 0: the whole array, once
+
+Every row runs for three rounds in a child process (`mutants.limited`); `invariants.broken` and `wirelessdl verify` read
+its traces, `wirelessdl report` makes its page. Pairs that no scenario may hold must be refused: one line, exit code 2.
+Lines that begin with FOUND say what went wrong; the last line has the counts. Where an array has fewer rows than are
+asked for, another one is drawn from the next seed.
+"""
+
+import random
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import mutants
+import tomli_w
+from covering import all_pairs, covering_array, pairs_of
+from invariants import broken
+from mutants import limited, wrong
+from options import NET, RULES, complete, table_of, with_needs
+
+import wirelessdl
+from wirelessdl.errors import WirelessdlError
+from wirelessdl.scenario.loader import parse_scenario
+
+mutants.LIMIT_S = 600  # slow ways of computing are among the options, and a machine may be busy
+
+
+def accepts(row):
+    """Whether a row describes a scenario that is not refused for what it says."""
+    if not all(rule(complete(row)) for rule in RULES):
+        return False
+    try:
+        parse_scenario(table_of(row))
+    except WirelessdlError:
+        return False
+    return True
+
+
+def tried(row, folder, counts):
+    """Lines for what is wrong with one row; counts what became of it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "nets.py").write_text(NET)
+    file, out = folder / "row.toml", folder / "out"
+    file.write_bytes(tomli_w.dumps(table_of(row)).encode())
+    result = limited(["run", str(file), "--quiet", "--out", str(out)], folder)
+    problem = wrong("run", result, (0, 2))
+    if problem:
+        return [f"run: {problem}"]
+    if result[0] == 2:
+        counts["refused"] += 1
+        counts[_reason(result[1])] += 1
+        if list(out.glob("*")):
+            return [f"run: refused, and left {sorted(path.name for path in out.glob('*'))}: {result[1].strip()}"]
+        return []
+    counts["finished"] += 1
+    (path,) = out.iterdir()
+    lines = []
+    for command in ("verify", "report"):
+        problem = wrong(command, limited([command, str(path)], folder), (0,))
+        lines += [f"{command}: {problem}"] if problem else []
+    return [*lines, *broken(wirelessdl.open_run(path))]
+
+
+def _reason(output):
+    """The kind of a refusal, without its numbers, for the counts."""
+    line = next(line for line in output.splitlines() if "Error: " in line)
+    return "REASON " + "".join("#" if letter.isdigit() else letter for letter in line)[:160]
+
+
+def refused(pair, folder):
+    """What is wrong with how a pair is refused that no scenario may hold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "nets.py").write_text(NET)
+    file = folder / "pair.toml"
+    file.write_bytes(tomli_w.dumps(table_of(with_needs(pair))).encode())
+    problem = wrong("check", limited(["check", str(file)], folder), (2,))
+    return [f"check: {problem}"] if problem else []
+
+
+def campaign(folder, most, seed):
+    counts, covered, impossible, ran = Counter(), set(), 0, 0
+    while most == 0 or ran < most:
+        rows, pairs = covering_array(random.Random(seed), accepts)
+        print(f"ARRAY seed {seed}: {len(rows)} rows, {len(pairs)} pairs to be refused", flush=True)
+        for number, pair in enumerate(pairs if not impossible else []):
+            for line in refused(pair, folder / "pair"):
+                counts["found"] += 1
+                print(f"FOUND pair {number} {pair} {line}", flush=True)
+        impossible = impossible or len(pairs)
+        for number, row in enumerate(rows[: most - ran or None] if most else rows):
+            before = counts["finished"]
+            lines = tried(row, folder / "row", counts)
+            ran += 1
+            if counts["finished"] > before:
+                covered |= pairs_of(row)
+            for line in lines:
+                counts["found"] += 1
+                print(f"FOUND {seed}:{number} {line}\n  {row}", flush=True)
+            print(f"TRIED {seed}:{number}", flush=True)
+        seed += 1
+        if most == 0:
+            break
+    for reason, count in counts.most_common():
+        if reason.startswith("REASON"):
+            print(f"{count:5} {reason.removeprefix('REASON ')}")
+    print(
+        f"combinations: {ran} runs, {counts['finished']} finished, {counts['refused']} refused with one line; "
+        f"{impossible} pairs refused with one line; {len(covered)} of {len(all_pairs()) - impossible} possible pairs "
+        f"in finished runs; {counts['found']} found",
+        flush=True,
+    )
+    return counts["found"]
+
+
+if __name__ == "__main__":
+    # loaded once: children inherit it
+    import wirelessdl.analysis.report
+    import wirelessdl.run.session
+
+    place, most = Path(sys.argv[1]).resolve(), int(sys.argv[2])
+    raise SystemExit(min(campaign(place, most, int(sys.argv[3]) if len(sys.argv) > 3 else 0), 1))

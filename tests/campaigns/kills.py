@@ -1,0 +1,227 @@
+"""Processes that are killed at random and gone on with: the tables equal those of the run that nothing happened to.
+
+    python tests/campaigns/kills.py FOLDER KILLS [SEED] [CASE ...]      # cases by name; all of them where none is named
+
+Cases are all bundled scenarios but those that need downloads, with few rounds, and a small one with every kind of
+model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the time that the
+uninterrupted run took, then gone on with, and in two of five cases killed again before it is let finish. Processes are
+children of this one, which has loaded the package, so that a kill costs little more than the rounds themselves. Lines
+that begin with FOUND say what went wrong; the last line has the counts.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
+from mutants import DEFECT, LIMIT_S  # noqa: E402
+
+import wirelessdl  # noqa: E402
+from wirelessdl.errors import WirelessdlError  # noqa: E402
+from wirelessdl.trace.lock import is_locked  # noqa: E402
+
+ROUNDS = 45  # checkpoints after 20 and 40, parts after 20, 40 and 45
+PARTS = ("--set", "trace.checkpoint_every=20", "--set", "trace.flush_every=20")
+SMALL = ("quickstart", "--set", "learning.eval_every=10", "--set", "power.objective=own-noise")
+OPTIONS = {
+    "mlp": ("learning.model={model='mlp',hidden=[16]}",),
+    "cnn": ("learning.model={model='cnn',channels=4,hidden=8}", "learning.batch_size=4"),
+    "logistic-poisson": ("learning.model=logistic", "learning.sampling=poisson"),
+    "shuffled": ("learning.sampling=shuffled",),
+    "pairwise": ("privacy.noise=pairwise",),
+    "pairwise-neighbours": ("privacy.noise=pairwise", "privacy.pairs=neighbours", "network.topology=ring"),
+    "tdma": ("radio.access=tdma",),
+    "digital": ("radio.access=digital",),
+    "digital-outages": ("radio.access=digital", "radio.rate_bps_hz=6", "radio.attempts=2"),
+    "passes": ("radio.mixing_passes=3", "learning.closing_passes=5"),
+    "total": ("privacy.epsilon_max=inf", "privacy.epsilon_total=4"),
+    "budget": ("privacy.budget_total=1.5",),
+    "some-samples": ("learning.eval_samples=100",),
+    "float64": ("learning.dtype=float64",),
+    "listen": ("faults.crashes={kind='exponential',up_s=0.3,down_s=0.1}", "faults.rejoin=listen"),
+    "hidden-state": ("channel.models=[{model='log-distance'},{model='drift.py:Drift'}]",),
+    "windowed": ("power.balance=false", "power.multiplier=windowed", "radio.control_failure=0.1"),
+}
+SWEEPS = {
+    "sweep": ("--vary", "privacy.epsilon_max=1,inf", "--seeds", "2", "--no-local"),
+    "sweep-digital": ("--vary", "radio.access=oac,digital", "--baseline", "tdma"),
+}
+
+
+def cases():
+    """Name and arguments of `wirelessdl run` or `sweep`, without where it writes."""
+    for path in sorted((ROOT / "scenarios").glob("*.toml")):
+        if "cifar" not in path.stem:
+            yield path.stem, ("run", path.stem, "--rounds", str(ROUNDS), "--set", "learning.eval_every=15", *PARTS)
+    for name, overrides in OPTIONS.items():
+        settings = [word for override in overrides for word in ("--set", override)]
+        yield name, ("run", *SMALL, "--rounds", str(ROUNDS), *PARTS, *settings)
+    for name, arguments in SWEEPS.items():
+        yield name, ("sweep", *SMALL, "--rounds", "25", *PARTS, "--jobs", "1", *arguments)
+
+
+def start(arguments, folder, output):
+    """`wirelessdl` in a child that leads a group of its own; returns its process id."""
+    child = os.fork()
+    if child:
+        return child
+    code = DEFECT
+    try:
+        os.setpgid(0, 0)
+        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        os.chdir(folder)
+        sys.argv = ["wirelessdl", *arguments]
+        from wirelessdl.cli.main import main
+
+        main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def wait(child, seconds):
+    """Exit code within so many seconds, or None: the child, and all it started, was killed."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.killpg(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return None if code == -signal.SIGKILL else code
+
+
+class Case:
+    """One command, the result that nothing happened to, and how long it took."""
+
+    def __init__(self, name, arguments, folder):
+        self.name, self.arguments, self.folder = name, arguments, folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "drift.py").write_text(HIDDEN_STATE)
+        self.output = folder / "output.txt"
+        began = time.monotonic()
+        code = wait(start([*arguments, "--quiet", *self.out("whole")], folder, self.output), 20 * LIMIT_S)
+        self.took_s = time.monotonic() - began
+        if code:
+            raise RuntimeError(f"{name}: exit code {code}: {self.said()}")
+        self.whole = self.result("whole")
+
+    def out(self, place):
+        return ("--out", str(self.folder / place))
+
+    def said(self):
+        return self.output.read_text(errors="replace").strip()[-600:]
+
+    def result(self, place):
+        """The run directory, or the study's; None where a killed process left none."""
+        if self.arguments[0] == "sweep":
+            path = self.folder / place
+            return path if (path / "study.json").exists() else None
+        return next(iter(sorted((self.folder / place).glob("[!.]*"))), None)
+
+    def killed(self, rng, counts):
+        """Kill and go on until it is done; lines for what is wrong."""
+        place = "killed"
+        shutil.rmtree(self.folder / place, ignore_errors=True)
+        left, code = rng.choice([1, 1, 1, 2, 2]), None
+        while code is None:
+            found = self.result(place)
+            fresh = [*self.arguments, *self.out(place)]
+            arguments = fresh if found is None else [self.arguments[0], "--resume", str(found)]
+            child = start([*arguments, "--quiet"], self.folder, self.output)
+            code = wait(child, rng.random() * self.took_s if left else 20 * LIMIT_S)
+            if code is None:
+                counts["kills"] += 1
+                counts["early"] += found is None and self.result(place) is None
+                left -= 1
+                if left < 0:
+                    return ["took 20 times as long as is allowed"]
+                problem = self.readable(place)
+                if problem:
+                    return [problem]
+            elif code:
+                return [f"exit code {code}: {self.said()}"]
+            elif left:
+                counts["over"] += 1  # it was done before its time came
+        return self.differs(self.result(place))
+
+    def readable(self, place):
+        """What is wrong with what a killed run left."""
+        found = self.result(place)
+        if found is None or self.arguments[0] == "sweep":
+            return None
+        try:
+            if is_locked(found):
+                return "the lock outlives its process"
+            _ = wirelessdl.open_run(found).rounds
+        except WirelessdlError as error:
+            if "no rounds" not in str(error):
+                return f"what was left cannot be read: {error}"
+        return None
+
+    def differs(self, found):
+        try:
+            if self.arguments[0] == "run":
+                assert_same_tables(found, self.whole)
+                return []
+            names = sorted(path.name for path in (self.whole / "runs").iterdir())
+            assert sorted(path.name for path in (found / "runs").iterdir()) == names, "other runs"
+            for name in names:
+                assert_same_tables(found / "runs" / name, self.whole / "runs" / name)
+        except (AssertionError, WirelessdlError) as error:
+            return [f"differs from the uninterrupted one: {str(error)[:600]}"]
+        return []
+
+
+def campaign(folder, kills, seed, names):
+    rng, counts, every = random.Random(seed), Counter(), dict(cases())
+    chosen = names or list(every)
+    ready = {}
+    rng.shuffle(chosen)
+    while counts["kills"] < kills:
+        for name in chosen:
+            if counts["kills"] >= kills:
+                break
+            if name not in ready:
+                shutil.rmtree(folder / name, ignore_errors=True)
+                ready[name] = Case(name, every[name], folder / name)
+            before = counts["kills"]
+            for line in ready[name].killed(rng, counts):
+                counts["found"] += 1
+                print(f"FOUND {name}: {line}", flush=True)
+            counts["results"] += 1
+            print(f"TRIED {name} {counts['kills'] - before} kills, whole run {ready[name].took_s:.1f} s", flush=True)
+    print(
+        f"kills: {counts['kills']} kills of {counts['results']} results in {len(ready)} cases, {counts['early']} "
+        f"before a run directory was there, {counts['over']} processes done before their time; {counts['found']} found",
+        flush=True,
+    )
+    return counts["found"]
+
+
+if __name__ == "__main__":
+    # loaded once: children inherit it
+    import wirelessdl.run.session
+    import wirelessdl.study.sweep
+
+    place, kills, *rest = sys.argv[1:]
+    raise SystemExit(min(campaign(Path(place).resolve(), int(kills), int(rest[0]) if rest else 0, rest[1:]), 1))
