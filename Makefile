@@ -10,7 +10,7 @@ PIP_FLAGS ?= --disable-pip-version-check
 # so a file stays with one worker; files go in their order, or the few long tests would come last.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-all mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
+.PHONY: run test test-all soak mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
 
 run: $(STAMP)
 	@$(BIN)/wirelessdl run $(SCENARIO)
@@ -20,6 +20,14 @@ test: lint types
 
 test-all: lint types
 	$(PYTEST)
+
+# Campaigns with large counts, one after another; hours. Each prints what it found and its counts.
+SOAK ?= outputs/soak
+soak: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/combinations.py $(SOAK)/combinations 400
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/kills.py $(SOAK)/kills 500
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/damage.py $(SOAK)/damage 500
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/mutants.py $(SOAK)/mutants 0 4999
 
 # Whether tests notice a small change in the modules that epsilons rest on; takes a second or more for each of 700
 # changes, and is not part of `test`.

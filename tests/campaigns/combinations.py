@@ -82,15 +82,11 @@ def refused(pair, folder):
 
 
 def campaign(folder, most, seed):
-    counts, covered, impossible, ran = Counter(), set(), 0, 0
+    counts, covered, unlike, ran = Counter(), set(), [], 0
     while most == 0 or ran < most:
         rows, pairs = covering_array(random.Random(seed), accepts)
         print(f"ARRAY seed {seed}: {len(rows)} rows, {len(pairs)} pairs to be refused", flush=True)
-        for number, pair in enumerate(pairs if not impossible else []):
-            for line in refused(pair, folder / "pair"):
-                counts["found"] += 1
-                print(f"FOUND pair {number} {pair} {line}", flush=True)
-        impossible = impossible or len(pairs)
+        unlike = unlike or pairs
         for number, row in enumerate(rows[: most - ran or None] if most else rows):
             before = counts["finished"]
             lines = tried(row, folder / "row", counts)
@@ -104,12 +100,16 @@ def campaign(folder, most, seed):
         seed += 1
         if most == 0:
             break
+    for number, pair in enumerate(unlike):
+        for line in refused(pair, folder / "pair"):
+            counts["found"] += 1
+            print(f"FOUND pair {number} {pair} {line}", flush=True)
     for reason, count in counts.most_common():
         if reason.startswith("REASON"):
             print(f"{count:5} {reason.removeprefix('REASON ')}")
     print(
         f"combinations: {ran} runs, {counts['finished']} finished, {counts['refused']} refused with one line; "
-        f"{impossible} pairs refused with one line; {len(covered)} of {len(all_pairs()) - impossible} possible pairs "
+        f"{len(unlike)} pairs refused with one line; {len(covered)} of {len(all_pairs()) - len(unlike)} possible pairs "
         f"in finished runs; {counts['found']} found",
         flush=True,
     )

@@ -89,6 +89,7 @@ OPTIONS = {
         "plain": {"radio.mixing_passes": 2, "radio.mixing": "plain"},
         "closing": {"learning.closing_passes": 4},
     },
+    "subbands": {"1": {}, "4": {"radio.subbands": 4}},
     "slots": {"auto": {}, "three": {"radio.payload_slots": 3}},
     "full-power": {"no": {}, "yes": {"radio.use_full_power": True}},
     "allocator": {"lp": {}, "aligned": {"power.allocator": "aligned"}},
