@@ -170,7 +170,7 @@ def thermal(tables: Tables) -> Found:
         "epsilon_max 1. "
         + "; ".join(said)
         + f"; more accurate with credit beyond its interval in {better} of {total} cells",
-        "holds for link epsilons; learning does not gain" if not better else "holds",
+        "holds" if better > total / 2 else f"holds for link epsilons; learning gains in {better} of {total} cells",
     )
 
 
