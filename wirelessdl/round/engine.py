@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.errors import ContractError, shown
+from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.quantizer import Quantizer
@@ -42,6 +42,7 @@ from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.delivery import Delivering
+from wirelessdl.round.kept_state import part_of, unsound_arrays
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
@@ -56,12 +57,6 @@ from wirelessdl.round.weights import FrameWeights, Weigher, delivered_weights
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
-# of a kept state: arrays that grow with what was met, and sums that may be without bound
-_GROWING = (
-    *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
-    "multiplier_weights",
-)
-_MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 _GAP_EVERY_ROUND = 64  # nodes up to which the spectral gap is worth computing in every round
 
 
@@ -354,21 +349,10 @@ class Engine:
 
     def unsound(self, arrays: Mapping[str, NDArray[Any]]) -> str | None:
         """What is wrong with a kept state, in words; None where this engine can go on from it."""
-        fresh = self.state()
-        for name in sorted({*fresh, *arrays}):
-            if name not in arrays or name not in fresh:
-                return f"{shown(name, 40)} is {'missing' if name in fresh else 'unknown'}"
-            here, kept = fresh[name], arrays[name]
-            shape = (*here.shape[:-1], *kept.shape[-1:]) if name in _GROWING else here.shape
-            if kept.dtype != here.dtype or kept.shape != shape:
-                return f"{name} is {kept.dtype} of shape {kept.shape}, expected {here.dtype} of shape {here.shape}"
-            if kept.dtype.kind == "f" and np.isnan(kept).any():
-                return f"{name} holds NaN"
-            if kept.dtype.kind == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(kept).all():
-                return f"{name} holds infinities"
-            if name != "x" and name != "mixed" and (kept < 0).any():
-                return f"{name} holds negative numbers"
-        if not self.stages.ledger.fits(_part(arrays, "ledger_")):
+        found = unsound_arrays(self.state(), arrays)
+        if found is not None:
+            return found
+        if not self.stages.ledger.fits(part_of(arrays, "ledger_")):
             return "the ledger names senders or links that do not exist"
         return None
 
@@ -393,12 +377,8 @@ class Engine:
         stages, arrays = self.stages, replay.arrays
         stages.learning.restore(arrays["x"], arrays.get("mixed"))
         self.violations, self.time_ns = arrays["counts"].tolist()
-        stages.ledger.restore(_part(arrays, "ledger_"))
-        stages.multiplier.restore(_part(arrays, "multiplier_"))
-        stages.pending.restore(_part(arrays, "pending_"))
+        stages.ledger.restore(part_of(arrays, "ledger_"))
+        stages.multiplier.restore(part_of(arrays, "multiplier_"))
+        stages.pending.restore(part_of(arrays, "pending_"))
         self._replay, self.trace.muted = None, False
         self._hooks.on_start()
-
-
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
