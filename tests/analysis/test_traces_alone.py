@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from conftest import tiny, tiny_table
 
-from wirelessdl import simulate
+from wirelessdl import open_run, simulate
 from wirelessdl.analysis.figures import CURVES, SINGLE
 
 # every key of a scenario that may name a class in a file
@@ -116,6 +116,11 @@ def test_no_file_that_a_run_names_is_executed(run, tmp_path, wirelessdl_command)
         done = wirelessdl_command(*command)
         assert done.code == 0, done.err
         assert not marker.exists(), command
+    opened = open_run(run.path, strict=False)
+    assert len(opened.final_models()) == run.scenario["network"]["nodes"]
+    opened.plot("accuracy")
+    assert "<svg" in opened._repr_html_()
+    assert not marker.exists()
     assert "planted" not in sys.modules
     # nor is anything left out for it
     page = (run.path / "report.html").read_text()

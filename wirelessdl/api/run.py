@@ -121,7 +121,10 @@ class Run(TracedRun):
         return ", ".join(map(str, rounds)) or "none"
 
     def learner(self, device: str = "auto") -> "RunLearner":
-        """Model and data set of the run, to evaluate its models: `run.learner().accuracy(run.final_models())`."""
+        """Model and data set of the run, to evaluate its models: `run.learner().accuracy(run.final_models())`.
+
+        Executes the files of the user's own that the scenario names, as `resume` does: only for runs that you trust.
+        """
         from wirelessdl.run.learner import learner_of
 
         return learner_of(self, self._objects, device)
