@@ -10,7 +10,8 @@ from interrupting import assert_same_tables
 from made_engines import bytes_data, make, order
 
 from wirelessdl.learning.ahead import Ahead
-from wirelessdl.learning.draws import NodeDraws, _fill_rows, _rows_in_turn
+from wirelessdl.learning.draws import NodeDraws, _fill_rows, rows_in_turn
+from wirelessdl.learning.models.closed_form import Mlp
 from wirelessdl.run.session import simulate
 from wirelessdl.streams import Streams
 
@@ -25,6 +26,10 @@ def two_threads():
     torch.set_num_threads(before)
 
 
+def perceptron(data):
+    return make(data, learner=Mlp(data.features, data.classes, hidden=[4]))
+
+
 def draws(nodes=4):
     return NodeDraws(Streams(3), nodes, CPU, passes=2)
 
@@ -34,7 +39,7 @@ def test_rows_filled_without_the_interpreters_lock_are_the_same(dtype):
     seeds = [5, 2**32 - 1, 0, 77]
     found = [torch.empty(4, 501, dtype=dtype) for _ in range(2)]
     _fill_rows(found[0], seeds, torch.Generator())
-    _rows_in_turn(found[1], seeds, torch.Generator())
+    rows_in_turn(found[1], seeds, torch.Generator())
     assert torch.equal(*found)
 
 
@@ -88,7 +93,7 @@ def test_work_that_has_not_begun_is_left_to_the_one_who_needs_it():
 
 @pytest.mark.usefixtures("two_threads")
 def test_other_streams_forget_what_was_drawn():
-    engine, other = make(bytes_data()), make(bytes_data())
+    engine, other = perceptron(bytes_data()), perceptron(bytes_data())
     assert engine._ahead is not None
     engine.round(order(5))
     for one in (engine, other):
@@ -99,7 +104,7 @@ def test_other_streams_forget_what_was_drawn():
 
 @pytest.mark.usefixtures("two_threads")
 def test_an_evaluation_is_of_the_models_as_they_were():
-    engine = make(bytes_data())
+    engine = perceptron(bytes_data())
     result = engine.round(order(5, evaluate=True))
     expected = engine.accuracy(engine._mixed)
     for round in (2, 3, 4):
@@ -111,7 +116,7 @@ def test_an_evaluation_is_of_the_models_as_they_were():
 
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_in_an_evaluation_comes_out_where_it_is_asked_for(monkeypatch):
-    engine = make(bytes_data())
+    engine = perceptron(bytes_data())
     monkeypatch.setattr(engine.strategy, "scores", lambda *_: (_ for _ in ()).throw(MemoryError))
     result = engine.round(order(5, evaluate=True))
     with pytest.raises(MemoryError):
@@ -121,7 +126,8 @@ def test_an_error_in_an_evaluation_comes_out_where_it_is_asked_for(monkeypatch):
 @pytest.mark.parametrize("patient", [False, True])
 @pytest.mark.usefixtures("two_threads")
 def test_runs_are_the_same_and_evaluations_are_told_in_order(tmp_path, patient):
-    scenario = tiny(scenario={"rounds": 30}, learning={"eval_every": 3})
+    model = {"model": "mlp", "hidden": [4]}
+    scenario = tiny(scenario={"rounds": 30}, learning={"eval_every": 3, "model": model})
     told, rounds = [], []
     run = simulate(
         scenario,

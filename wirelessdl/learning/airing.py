@@ -115,7 +115,7 @@ class Airing:
         interferes = any(segment.self_interference_scale.any() for segment in segments)
         power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
         thermal, interference = (
-            self._tensor(np.stack([getattr(segment, name) for segment in segments], axis=1))
+            self.tensor(np.stack([getattr(segment, name) for segment in segments], axis=1))
             for name in ("thermal_scale", "self_interference_scale")
         )
 
@@ -181,8 +181,8 @@ class Airing:
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""
-        return self._tensor(values).unsqueeze(1)
+        return self.tensor(values).unsqueeze(1)
 
-    def _tensor(self, values: FloatArray) -> Tensor:
+    def tensor(self, values: FloatArray) -> Tensor:
         """On the device; converted before it becomes a tensor, which takes a third of the time."""
         return torch.from_numpy(values.astype(self._numbers)).to(device=self._device, non_blocking=True)

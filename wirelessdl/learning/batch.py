@@ -138,6 +138,17 @@ class Store:
         self._start = torch.as_tensor(self._shift, dtype=self.dtype, device=self.device)
         self.test_x = self.ready(data.test_x)
 
+    @property
+    def one_scale(self) -> bool:
+        """Whether all features are shifted and scaled alike, with a bias column beside them."""
+        return isinstance(self._slope, float) and self.bias_column
+
+    @property
+    def scale(self) -> tuple[bool, Tensor, float]:
+        """Whether features are shifted and scaled, by what, where it is the same for all."""
+        assert isinstance(self._slope, float)
+        return self._scaled, self._start, self._slope
+
     def ready(self, stored: np.ndarray) -> Tensor:
         """Samples as stored, `[N, ...]`, as a learner takes them."""
         return Buffer(self).normalise(self._keep(stored))

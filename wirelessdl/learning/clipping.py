@@ -17,7 +17,7 @@ import torch
 from wirelessdl.arrays import FloatArray
 
 Clipping: TypeAlias = Literal["batch", "per-sample"]
-_LARGEST = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
+LARGEST = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
 
 
 def sensitivity(clipping: Clipping, clip_norm: float, divisor: FloatArray) -> FloatArray:
@@ -32,7 +32,7 @@ def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
 def not_finite(norm: torch.Tensor) -> torch.Tensor:
     """Which norms belong to gradients that count as zero."""
-    return torch.lt(norm, _LARGEST[norm.dtype]).logical_not_()  # NaN is not less
+    return torch.lt(norm, LARGEST[norm.dtype]).logical_not_()  # NaN is not less
 
 
 def product_norm(back: torch.Tensor, given: torch.Tensor) -> torch.Tensor:

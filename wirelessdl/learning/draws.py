@@ -78,10 +78,13 @@ class NodeDraws:
 
         purpose: "noise", "thermal" or the number of a mixing pass, from 0.
         """
+        _fill_rows(out, self.seeds(round, purpose, range(len(out)) if nodes is None else nodes), self._torch)
+
+    def seeds(self, round: int, purpose: str | int, nodes: Sequence[int]) -> list[int]:
+        """Of the rows that `fill_normal` fills."""
         index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
         first = self._base + round * self._nodes * self._purposes + index
-        chosen = range(len(out)) if nodes is None else nodes
-        _fill_rows(out, [_scramble(first + node * self._purposes) for node in chosen], self._torch)
+        return [_scramble(first + node * self._purposes) for node in nodes]
 
     def fill_dither(self, out: torch.Tensor, round: int, nodes: Sequence[int]) -> None:
         """Fill `out` with uniform numbers for the rounding of messages, one row per node.
@@ -106,7 +109,7 @@ class NodeDraws:
         out.normal_(generator=self._torch)
 
 
-def _rows_in_turn(out: torch.Tensor, seeds: list[int], generator: torch.Generator) -> None:
+def rows_in_turn(out: torch.Tensor, seeds: list[int], generator: torch.Generator) -> None:
     for row in range(len(seeds)):
         generator.manual_seed(seeds[row])
         out[row].normal_(0.0, 1.0, generator=generator)
@@ -121,14 +124,14 @@ def _without_lock() -> Callable[[torch.Tensor, list[int], torch.Generator], None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated in favour of compilers, which need a C++ compiler
         try:
-            return torch.jit.script(_rows_in_turn)
+            return torch.jit.script(rows_in_turn)
         except Exception:  # whatever a later torch says instead
-            return _rows_in_turn
+            return rows_in_turn
 
 
 def _fill_rows(out: torch.Tensor, seeds: list[int], generator: torch.Generator) -> None:
     """Rows of standard normal numbers, each from a seed of its own."""
-    fill = _without_lock() if out.device.type == "cpu" else _rows_in_turn
+    fill = _without_lock() if out.device.type == "cpu" else rows_in_turn
     fill(out, seeds, generator)
 
 

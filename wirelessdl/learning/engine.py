@@ -27,18 +27,20 @@ from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.fused import share_right
+from wirelessdl.learning.fused_rounds import FusedRounds, can_be_fused
 from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.gradients.batched import ClosedForm
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
-from wirelessdl.learning.records import RoundInput, RoundResult, Settings
-from wirelessdl.learning.runtime import Need, Workers, available, most_nodes, one_thread, pick_device
+from wirelessdl.learning.pipeline import Pipeline
+from wirelessdl.learning.records import RoundInput, RoundResult, RoundValues, Settings
+from wirelessdl.learning.runtime import Need, Workers, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler
+from wirelessdl.learning.sizes import Sizes
 from wirelessdl.learning.superposition import Air, consensus_distance, project_
-from wirelessdl.memory import format_size
-from wirelessdl.mixing import is_sparse
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -88,7 +90,20 @@ class LearningEngine:
                 f"learning.{key}; its batches are padded, and gradient(...) of {type(learner).__name__} takes no "
                 'weight: add it, use "without-replacement" with batch_size, or per-sample clipping'
             )
-        self._require_room()
+        self._sizes = Sizes(
+            learner=learner,
+            strategy=self.strategy,
+            settings=settings,
+            nodes=self.nodes,
+            batch=self.sampler.width,
+            stored_bytes=self._stored[0],
+            tests=self._stored[1],
+            features=math.prod(self._shape) + 1,
+            classes=self._classes,
+            evaluated=self._evaluated(),
+            width=self.dtype.itemsize,
+        )
+        self._sizes.require_room(self.device)
         if trials is not None:
             tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
             trials.try_gradients(tried, settings.clipping)
@@ -111,11 +126,21 @@ class LearningEngine:
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
-        self.x = self._initial(streams)
-        self._spare, self._mixed = torch.zeros_like(self.x), self.x.clone()
+        self._x = self._initial(streams)
+        self._spare, self._mixed = torch.zeros_like(self._x), self._x.clone()
         self._third: Tensor | None = None  # where mixing passes need it
-        self._ahead = self._second_thread(streams)
+        self._ahead: Ahead | None = None
+        self._pipeline: Pipeline | None = None
+        if self._second_core_is_free():
+            draws = NodeDraws(streams, self.nodes, self.device, settings.passes)
+            if can_be_fused(learner, self._store, self.sampler, settings):
+                self._pipeline = Pipeline(draws, self._x)
+            else:
+                self._ahead = Ahead(draws, self._x)
         self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers, self._ahead)
+        if self._pipeline is not None:
+            parts = (self._store, self.sampler, settings, self._airing, self._pipeline)
+            self._fused = FusedRounds(*parts, radius=self.radius, chunk=self.strategy.chunk)
         self._objective = self._known_optimum() if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
@@ -132,22 +157,32 @@ class LearningEngine:
         place = torch.from_numpy(np.sort(chosen)).to(self.device)
         return features.index_select(0, place), labels.index_select(0, place)
 
-    def _second_thread(self, streams: Streams) -> Ahead | None:
-        """Where it pays: gradients are short, and a core is free meanwhile."""
+    def _second_core_is_free(self) -> bool:
+        """Where a second thread pays: gradients are short, and a core is free meanwhile."""
         free = self.device.type == "cpu" and torch.get_num_threads() > 1
-        if not free or not isinstance(self.strategy, ClosedForm) or self.x.numel() > MOST_NUMBERS:
-            return None
-        return Ahead(NodeDraws(streams, self.nodes, self.device, self.settings.passes), self.x)
+        return free and isinstance(self.strategy, ClosedForm) and self._x.numel() <= MOST_NUMBERS
+
+    @property
+    def x(self) -> Tensor:
+        """The models, `[K, m]`; not a copy."""
+        self.settle()
+        return self._x
+
+    def settle(self) -> None:
+        """Until all rounds that were handed over are done."""
+        if self._pipeline is not None:
+            self._pipeline.settle()
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
         self._draws = [NodeDraws(streams, self.nodes, self.device, self.settings.passes) for _ in self._draws]
         self.draws = self._draws[0]
-        if self._ahead is not None:
-            self._ahead.restart(NodeDraws(streams, self.nodes, self.device, self.settings.passes))
+        for second in (self._ahead, self._pipeline):
+            if second is not None:
+                second.restart(NodeDraws(streams, self.nodes, self.device, self.settings.passes))
         self.sampler.restart()
-        self.x.copy_(self._initial(streams))
-        self._mixed.copy_(self.x)
+        self._x.copy_(self._initial(streams))
+        self._mixed.copy_(self._x)
         if isinstance(self.strategy, Threads) and self.remembered is not None:
             self.strategy.remember(self.nodes)
 
@@ -165,27 +200,45 @@ class LearningEngine:
     @torch.no_grad()
     def round(self, given: RoundInput) -> RoundResult:
         """One slot: send, superpose, differentiate, step."""
+        if self._pipeline is not None:
+            if self._fused.take(given):
+                return self._hand_over(given, self._pipeline)
+            self._pipeline.settle()
         with one_thread(self._small):
-            result = self._round(given)
+            values = self._round(given)
         if not given.evaluate:
-            return result
-        evaluated = self._mixed if self.settings.evaluated == "mixed" else self.x
+            return RoundResult(values, None)
+        evaluated = self._mixed if self.settings.evaluated == "mixed" else self._x
         if self._ahead is None:
-            return replace(result, evaluation=self.accuracy(evaluated, whole=given.whole))
+            return RoundResult(values, self.accuracy(evaluated, whole=given.whole))
         alone = partial(self.accuracy, whole=given.whole, workers=Workers(1))
-        return replace(result, evaluation=self._ahead.evaluate(alone, evaluated))
+        return RoundResult(values, self._ahead.evaluate(alone, evaluated))
 
-    def _round(self, given: RoundInput) -> RoundResult:
+    def _hand_over(self, given: RoundInput, pipeline: Pipeline) -> RoundResult:
+        """The same round in a second thread, after those before it."""
+        drawn = self.sampler.batches(self.draws, range(self.nodes), given.round)
+        samples = [client[positions] for client, positions in zip(self.client_indices, drawn)]
+        work = self._fused.call(given, self.draws, samples, self._x, self._spare, self._mixed)
+        values = pipeline.hand_over(given.round, self._fused.wanted(given), work)
+        self._x, self._spare = self._spare, self._x
+        if not given.evaluate:
+            return RoundResult(values, None)
+        evaluated = self._mixed if self.settings.evaluated == "mixed" else self._x
+        tests = (self._store.test_x, self._store.test_y) if given.whole else self._tests
+        count = self._fused.accuracy(evaluated, self._classes, tests, self._evaluated())
+        return RoundResult(values, pipeline.after(count))
+
+    def _round(self, given: RoundInput) -> RoundValues:
         update = given.update
         if update.withdraw.any():
             back = torch.as_tensor(update.withdraw.nonzero()[0], device=self.device)
-            self.x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
+            self._x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
         kept = None
         if update.keep.any():
             away = torch.as_tensor(update.keep.nonzero()[0], device=self.device)
-            kept = [held.index_select(0, away) for held in (self.x, self._mixed)]
+            kept = [held.index_select(0, away) for held in (self._x, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
-        sent_power = torch.linalg.vector_norm(self.x, dim=1).square_().div_(self.learner.size)
+        sent_power = torch.linalg.vector_norm(self._x, dim=1).square_().div_(self.learner.size)
         mixed, self_interference_power, pass_power = self._on_air(given)
         if self._ahead is not None:
             self._ahead.expect(given.round + 1)
@@ -202,26 +255,25 @@ class LearningEngine:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
-            point, gradient = (mixed if hardened else self.x)[part], self._spare[part]
+            point, gradient = (mixed if hardened else self._x)[part], self._spare[part]
             loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
         self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
-        self.x, self._spare = self._spare, self.x
+        self._x, self._spare = self._spare, self._x
         if kept is not None:
-            self.x.index_copy_(0, away, kept[0])
+            self._x.index_copy_(0, away, kept[0])
         if stood is not None and self.remembered is not None:
             self.remembered.index_copy_(0, still, stood)
-        evaluated = mixed if self.settings.evaluated == "mixed" else self.x
-        return RoundResult(
+        evaluated = mixed if self.settings.evaluated == "mixed" else self._x
+        return RoundValues(
             sent_power,
             self_interference_power,
             grad_norm,
             loss,
             nonfinite,
             consensus_distance(evaluated, self._spare),
-            None,
             pass_power,
             None if self._objective is None else self._objective.excess(evaluated),
         )
@@ -238,6 +290,7 @@ class LearningEngine:
     @property
     def held(self) -> Tensor:
         """What each node held after the last slot and its passes, before its step, `[K, m]`; not a copy."""
+        self.settle()
         return self._mixed
 
     @property
@@ -252,7 +305,7 @@ class LearningEngine:
 
     def mixed(self) -> np.ndarray:
         """What each node held after the last slot, before its step, `[K, m]`."""
-        return self._mixed.cpu().numpy().copy()
+        return self.held.cpu().numpy().copy()
 
     def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
         """Go on from remembered models."""
@@ -283,49 +336,14 @@ class LearningEngine:
             if self._regression:
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:
-                right[part] = (scores.argmax(dim=2) == labels).to(self.dtype).mean(dim=1)
+                right[part] = share_right(scores, labels)
 
         (workers or self._gradients).each(-(-len(x) // chunk), evaluate)
         return right
 
     def need(self, nodes: int | None = None) -> Need:
         """Memory that the run takes, for this network or another size of it."""
-        nodes = self.nodes if nodes is None else nodes
-        size, width = self.learner.size, self.dtype.itemsize
-        stored, tests = self._stored
-        features = math.prod(self._shape) + 1
-        strategy, batch = self.strategy, self.sampler.width
-        at_once = min(nodes, strategy.chunk) * strategy.workers
-        numbers = capability(self.learner, "activations") or sum(
-            shape[0] for shape in capability(self.learner, "shapes") or [(self._classes,)]
-        )
-        module = isinstance(self.learner, ModuleLearner)
-        evaluated = min(tests, 500) * numbers * strategy.workers if module else 0
-        return Need(
-            models=(4 if self.settings.passes else 3) * nodes * size * width,
-            data=stored + tests * features * width,
-            batches=at_once * batch * features * (width + 1),
-            layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
-            evaluation=(min(nodes, self._evaluated()) * strategy.workers * tests * self._classes * 2 + evaluated)
-            * width,
-            mixing=self._mixing_need(nodes),
-        )
-
-    def _mixing_need(self, nodes: int) -> int:
-        """Weights of a slot, as they come and as they are multiplied: all pairs, or links and where they are."""
-        links = None if self.settings.links is None else math.ceil(self.settings.links / self.nodes * nodes)
-        if links is None or not is_sparse(nodes, links):
-            return 2 * nodes * nodes * 8
-        return 2 * (links + nodes) * 16
-
-    def _require_room(self) -> None:
-        need, free = self.need(), available(self.device)
-        if need.total > free:
-            fits = most_nodes(self.need, self.nodes, free)
-            remedy = f"{fits} nodes would fit" if fits else "use a smaller model or batch_size"
-            raise ValueError(
-                f"learning needs {need.formatted()}; {format_size(free)} are free on {self.device}: {remedy}"
-            )
+        return self._sizes.need(self.nodes if nodes is None else nodes)
 
     @property
     def optimum(self) -> FloatArray | None:
@@ -334,13 +352,13 @@ class LearningEngine:
 
     def _on_air(self, given: RoundInput) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What every node holds after payload and passes; ||w||^2 / m and the passes' likewise, where they matter."""
-        sent, power = self._airing.payload(given, self._draws, self.x, self._spare, self._mixed)
+        sent, power = self._airing.payload(given, self._draws, self._x, self._spare, self._mixed)
         if not given.passes:
             return self._mixed, power, None
-        if sent is self.x:
-            sent = self._spare.copy_(self.x)
+        if sent is self._x:
+            sent = self._spare.copy_(self._x)
         if self._third is None:
-            self._third = torch.empty_like(self.x)
+            self._third = torch.empty_like(self._x)
         y, self._spare, self._third, passed = self._airing.passes(
             given.passes, given.round, self._draws, sent, self._mixed, self._third
         )

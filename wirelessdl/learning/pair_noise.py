@@ -45,6 +45,11 @@ class GroupNoise:
     kappa: Tensor | None = None
 
     @staticmethod
+    def is_dense(group: IntArray) -> bool:
+        """Whether the map of these groups is a matrix."""
+        return (int(group.max(initial=-1)) + 1) * len(group) <= _DENSE
+
+    @staticmethod
     def make(
         own: FloatArray,
         pair: FloatArray,
@@ -79,7 +84,7 @@ class GroupNoise:
         left = np.bincount(label, weights=spare * inverse / heads, minlength=groups + 1)
         kappa = 1.0 - np.sqrt(left)
         direction = np.sqrt(inverse / np.where(total > 0, total, 1.0)[label])
-        if groups * len(own) > _DENSE:
+        if not GroupNoise.is_dense(group):
             given = np.sqrt(np.where(on_air, square, 0.0)), np.where(counted, direction, 0.0), kappa[: max(groups, 1)]
             columns = [torch.as_tensor(part).to(device=device, dtype=dtype).unsqueeze(1) for part in given]
             nothing = torch.zeros(0, 0, device=device, dtype=dtype)

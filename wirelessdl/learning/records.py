@@ -89,8 +89,8 @@ class RoundInput:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundResult:
-    """What came of it, per node unless said otherwise."""
+class RoundValues:
+    """What came of a round, per node unless said otherwise."""
 
     sent_power: Tensor  # ||x||^2 / m of the model that was sent
     self_interference_power: (
@@ -100,9 +100,52 @@ class RoundResult:
     loss: Tensor
     nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
-    evaluation: Tensor | Future[Tensor] | None  # accuracy, perhaps still on its way; None: not evaluated
     pass_power: Tensor | None = None  # ||y||^2 / m of what was sent in mixing passes, summed over them
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
+
+
+@dataclass(frozen=True, eq=False)
+class RoundResult:
+    """What came of a round, which may still be under way: whoever reads it waits for it."""
+
+    values: RoundValues | Future[RoundValues]
+    evaluation: Tensor | Future[Tensor] | None  # accuracy, perhaps still on its way; None: not evaluated
+
+    @property
+    def known_values(self) -> RoundValues:
+        return self.values.result() if isinstance(self.values, Future) else self.values
+
+    @property
+    def sent_power(self) -> Tensor:
+        return self.known_values.sent_power
+
+    @property
+    def self_interference_power(self) -> Tensor | None:
+        return self.known_values.self_interference_power
+
+    @property
+    def grad_norm(self) -> Tensor:
+        return self.known_values.grad_norm
+
+    @property
+    def loss(self) -> Tensor:
+        return self.known_values.loss
+
+    @property
+    def nonfinite_gradients(self) -> Tensor:
+        return self.known_values.nonfinite_gradients
+
+    @property
+    def consensus_distance(self) -> Tensor:
+        return self.known_values.consensus_distance
+
+    @property
+    def pass_power(self) -> Tensor | None:
+        return self.known_values.pass_power
+
+    @property
+    def excess(self) -> Tensor | None:
+        return self.known_values.excess
 
     @property
     def evaluated(self) -> bool:

@@ -86,6 +86,10 @@ class Air:
             if not whole:
                 out[:, part] = here
 
+    def weights(self, number: int, segment: Segment) -> Tensor:
+        """A of a slot, on the device; number: of the slot in its frame."""
+        return self._weights((number, ""), segment.weights)
+
     def _add(
         self,
         number: int,

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
@@ -124,11 +124,18 @@ def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float
         mass, _ = loss_masses(grid, q, nu, sampler)
         with np.errstate(divide="ignore"):
             log_mass = np.log(mass)
-        upper += count * logsumexp(log_mass + slopes[:, None] * grid, axis=1)
-        lower += count * logsumexp(log_mass - slopes[:, None] * grid, axis=1)
+        tilt = slopes[:, None] * grid
+        upper += count * _log_sum_exp(log_mass + tilt)
+        lower += count * _log_sum_exp(log_mass - tilt)
     needed = -math.log(_TAIL * delta)
     widest = max(float(np.min((upper + needed) / slopes)), float(np.min((lower + needed) / slopes)))
     return min(1.01 * widest + 2 * reach / 300, 1.01 * sum(counts.values()) * reach) + 1e-12
+
+
+def _log_sum_exp(values: FloatArray) -> FloatArray:
+    """Of each row; scipy's takes ten times as long over rows this short."""
+    top = values.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.exp(values - top).sum(axis=1)) + top[:, 0])
 
 
 def _support(q: float, nu: float, delta: float, sampler: Sampled) -> float:

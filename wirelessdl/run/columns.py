@@ -101,9 +101,13 @@ def node_columns(
 
 
 def link_columns(
-    records: Sequence[RoundRecord], power_w: FloatArray, residual_w: FloatArray, thermal_w: float, sample: LinkSample
+    records: Sequence[RoundRecord],
+    power_w: FloatArray,
+    sinr_db: Sequence[FloatArray],
+    thermal_w: float,
+    sample: LinkSample,
 ) -> Columns:
-    """One row per round and link that is heard and traced. power_w, residual_w: [rounds, K] radiated, and its own."""
+    """One row per round and link that is heard and traced. power_w: [rounds, K] radiated; sinr_db: of all heard."""
     decisions = [record.decision for record in records]
     if not decisions:
         return {name: [] for name in TABLES["links"].names}
@@ -116,8 +120,7 @@ def link_columns(
     gain = flat(lambda d: root_mean_square([slot.gain for slot in d.channel.slots]))
     tx = [decision.channel.heard.tx[keep] for decision, keep in zip(decisions, traced)]
     radiated = np.concatenate([power[senders] for power, senders in zip(power_w, tx)])
-    every = zip(decisions, power_w, residual_w)
-    sinr = np.concatenate([_sinr_db(*row, thermal_w)[keep] for row, keep in zip(every, traced)])
+    sinr = np.concatenate([heard[keep] for heard, keep in zip(sinr_db, traced)])
     return {
         "round": np.repeat([decision.round for decision in decisions], [len(senders) for senders in tx]),
         "tx": np.concatenate(tx),
@@ -214,14 +217,20 @@ def _promised(decision: FrameDecision) -> FloatArray:
     return decision.own_epsilon if coalition is None or decision.promised == "own" else coalition
 
 
-def _median_sinr_db(decisions: Sequence[FrameDecision], nodes: Columns, thermal_w: float) -> Any:
-    """Of the graph's links in each round; masked where there are none, or nothing disturbs them."""
+def sinr_of_rounds(records: Sequence[RoundRecord], nodes: Columns, thermal_w: float) -> list[FloatArray]:
+    """SINR of all that is heard in each round, `[heard]` dB. nodes: the columns of the nodes table."""
     power_w, residual_w = (
-        np.ma.filled(nodes[name], 0.0).reshape(len(decisions), -1) for name in ("power_w", "self_interference_w")
+        np.ma.filled(nodes[name], 0.0).reshape(len(records), -1) for name in ("power_w", "self_interference_w")
     )
+    every = zip(records, power_w, residual_w)
+    return [_sinr_db(record.decision, power, residual, thermal_w) for record, power, residual in every]
+
+
+def _median_sinr_db(decisions: Sequence[FrameDecision], sinr_db: Sequence[FloatArray]) -> Any:
+    """Of the graph's links in each round; masked where there are none, or nothing disturbs them."""
     found = np.full(len(decisions), np.nan)
-    for row, decision in enumerate(decisions):
-        of_links = _sinr_db(decision, power_w[row], residual_w[row], thermal_w)[decision.channel.is_neighbour]
+    for row, (decision, heard) in enumerate(zip(decisions, sinr_db)):
+        of_links = heard[decision.channel.is_neighbour]
         if len(of_links) and not np.isposinf(of_links).any():
             found[row] = np.median(of_links)
     return np.ma.masked_invalid(found)
@@ -240,8 +249,8 @@ def _sinr_db(decision: FrameDecision, power_w: FloatArray, residual_w: FloatArra
     )
 
 
-def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: float) -> Columns:
-    """One row per round. nodes: the columns of the nodes table."""
+def round_columns(records: Sequence[RoundRecord], nodes: Columns, sinr_db: Sequence[FloatArray]) -> Columns:
+    """One row per round. nodes: the columns of the nodes table; sinr_db: of all heard in each round."""
     decisions, count = [record.decision for record in records], len(records)
 
     def each(get: Callable[[FrameDecision], Any]) -> Any:
@@ -271,7 +280,7 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, thermal_w: flo
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
         "spectral_gap": np.ma.masked_invalid(each(lambda d: d.spectral_gap)),
-        "sinr_db": _median_sinr_db(decisions, nodes, thermal_w),
+        "sinr_db": _median_sinr_db(decisions, sinr_db),
         "slots": each(lambda d: len(d.frame.payloads_ns)),
         "passes": each(lambda d: d.frame.passes),
         "opened_s": each(lambda d: to_s(d.opened_ns)),

@@ -4,7 +4,8 @@ Tensors of the learning engine stay where they are until then, so a round waits 
 """
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from wirelessdl.run.columns import (
     node_columns,
     privacy_columns,
     round_columns,
+    sinr_of_rounds,
 )
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.events import Event, TraceEvents
@@ -48,14 +50,18 @@ class Recorder:
         flush_every: int,
         sample: LinkSample,
         blocks_delta: float | None = None,
+        settle: Callable[[], None] = lambda: None,
     ):
-        """blocks_delta: delta of the epsilon of blocks; None: blocks are not traced."""
+        """blocks_delta: delta of the epsilon of blocks; None: blocks are not traced. settle: ends rounds under way."""
+        self._settle = settle
         self._blocks_delta = blocks_delta
         self._energy, self._thermal_w, self._self_interference = energy, thermal_w, self_interference
         self._links, self._flush_every, self._sample = links, flush_every, sample
         self._records: list[RoundRecord] = []
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
+        self._rows = 0
+        self._pool: ThreadPoolExecutor | None = None
 
     def listen(self, trace: TraceEvents) -> None:
         """Subscribe to what the tables hold."""
@@ -71,38 +77,45 @@ class Recorder:
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
         waited = time.monotonic() - self._flushed_at > _PATIENCE_S
-        rows = sum(len(c.heard) * c.subbands + c.heard.nodes for c in (one.decision.channel for one in self._records))
-        if rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
+        channel = record.decision.channel
+        self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
+        if self._rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
             self.flush()
 
     def flush(self) -> None:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
         records, self._records = self._records, []
         events, self._events = self._events, []
-        self._flushed_at = time.monotonic()
+        self._flushed_at, self._rows = time.monotonic(), 0
         if not records:
             return
+        self._settle()
         first, last = records[0].decision.round, records[-1].decision.round
         loss = fetch([record.result.loss for record in records])
         nodes = node_columns(records, loss, self._energy, self._self_interference)
+        sinr_db = sinr_of_rounds(records, nodes, self._thermal_w)
         parts = {"nodes": nodes, "events": event_columns(events)}
         if self._links != "none":
             traced = [n for n, record in enumerate(records) if self._wants_links(record)]
-            power_w, residual_w = (
-                np.ma.filled(nodes[name], 0.0).reshape(len(records), -1)[traced]
-                for name in ("power_w", "self_interference_w")
-            )
+            power_w = nodes["power_w"].reshape(len(records), -1)
             parts["links"] = link_columns(
-                [records[n] for n in traced], power_w, residual_w, self._thermal_w, self._sample
+                [records[n] for n in traced],
+                power_w[traced],
+                [sinr_db[n] for n in traced],
+                self._thermal_w,
+                self._sample,
             )
             if self._blocks_delta is not None:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
-        with ThreadPoolExecutor(len(parts)) as pool:  # a disk syncs three files as fast as one
-            written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(len(parts), "wirelessdl-tables")  # a disk syncs three files as fast as one
+        written = [self._pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
+        rounds = round_columns(records, nodes, sinr_db)
+        wait(written)
         for part in written:
             part.result()
         # last of all: what the rounds table has, every other table has too
-        self.writer.part("rounds", round_columns(records, nodes, self._thermal_w), first, last)
+        self.writer.part("rounds", rounds, first, last)
         _require_finite(records, loss)
         _require_within_budget(records, nodes["power_w"])
 

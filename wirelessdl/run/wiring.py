@@ -187,6 +187,7 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
 def run_rounds(world: World, engine: Engine) -> None:
     """Let time pass from zero to the end of the last round."""
     world.simulation.run(world.scenario.scenario.rounds, engine, engine.node_state)
+    world.learning.settle()
 
 
 def make_recorder(world: World) -> Recorder:
@@ -200,6 +201,7 @@ def make_recorder(world: World) -> Recorder:
         flush_every=trace.flush_every,
         sample=LinkSample(world.link_rate, world.streams),
         blocks_delta=world.scenario.privacy.delta if trace.blocks else None,
+        settle=world.learning.settle,
     )
 
 

@@ -114,8 +114,8 @@ class Softmax:
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         nodes = len(x)
-        flat = features @ x.view(nodes * self.classes, -1).T  # one product for all nodes
-        return flat.view(len(features), nodes, self.classes).transpose(0, 1)
+        flat = x.view(nodes * self.classes, -1) @ features.T  # one product for all nodes
+        return flat.view(nodes, self.classes, len(features)).mT
 
 
 class Mlp:
