@@ -6,7 +6,8 @@ Cases are all bundled scenarios but those that need downloads, with few rounds, 
 model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the time that the
 uninterrupted run took, then gone on with, and in two of five cases killed again before it is let finish. Processes are
 children of this one, which has loaded the package, so that a kill costs little more than the rounds themselves. Lines
-that begin with FOUND say what went wrong; the last line has the counts.
+that begin with FOUND say what went wrong; the last line has the counts. One that was stopped goes on (`journal`), and
+makes the uninterrupted runs again.
 """
 
 import os
@@ -15,15 +16,15 @@ import shutil
 import signal
 import sys
 import time
-import traceback
 from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from children import LIMIT_S, become, load_all  # noqa: E402
 from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
-from mutants import DEFECT, LIMIT_S  # noqa: E402
+from journal import Journal  # noqa: E402
 
 import wirelessdl  # noqa: E402
 from wirelessdl.errors import WirelessdlError  # noqa: E402
@@ -35,6 +36,7 @@ SMALL = ("quickstart", "--set", "learning.eval_every=10", "--set", "power.object
 OPTIONS = {
     "mlp": ("learning.model={model='mlp',hidden=[16]}",),
     "cnn": ("learning.model={model='cnn',channels=4,hidden=8}", "learning.batch_size=4"),
+    "resnet": ("learning.model=resnet20", "learning.batch_size=1", "learning.eval_samples=4", "network.nodes=2"),
     "logistic-poisson": ("learning.model=logistic", "learning.sampling=poisson"),
     "shuffled": ("learning.sampling=shuffled",),
     "pairwise": ("privacy.noise=pairwise",),
@@ -64,7 +66,8 @@ def cases():
             yield path.stem, ("run", path.stem, "--rounds", str(ROUNDS), "--set", "learning.eval_every=15", *PARTS)
     for name, overrides in OPTIONS.items():
         settings = [word for override in overrides for word in ("--set", override)]
-        yield name, ("run", *SMALL, "--rounds", str(ROUNDS), *PARTS, *settings)
+        rounds = 25 if name == "resnet" else ROUNDS
+        yield name, ("run", *SMALL, "--rounds", str(rounds), *PARTS, *settings)
     for name, arguments in SWEEPS.items():
         yield name, ("sweep", *SMALL, "--rounds", "25", *PARTS, "--jobs", "1", *arguments)
 
@@ -74,26 +77,8 @@ def start(arguments, folder, output):
     child = os.fork()
     if child:
         return child
-    code = DEFECT
-    try:
-        os.setpgid(0, 0)
-        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
-        os.chdir(folder)
-        sys.argv = ["wirelessdl", *arguments]
-        from wirelessdl.cli.main import main
-
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    os.setpgid(0, 0)
+    return become(arguments, folder, output)
 
 
 def wait(child, seconds):
@@ -193,25 +178,28 @@ class Case:
 
 
 def campaign(folder, kills, seed, names):
-    rng, counts, every = random.Random(seed), Counter(), dict(cases())
+    every, journal, ready = dict(cases()), Journal(folder), {}
     chosen = names or list(every)
-    ready = {}
-    rng.shuffle(chosen)
-    while counts["kills"] < kills:
-        for name in chosen:
-            if counts["kills"] >= kills:
-                break
-            if name not in ready:
-                shutil.rmtree(folder / name, ignore_errors=True)
-                ready[name] = Case(name, every[name], folder / name)
-            before = counts["kills"]
-            for line in ready[name].killed(rng, counts):
-                counts["found"] += 1
-                print(f"FOUND {name}: {line}", flush=True)
-            counts["results"] += 1
-            print(f"TRIED {name} {counts['kills'] - before} kills, whole run {ready[name].took_s:.1f} s", flush=True)
+    random.Random(seed).shuffle(chosen)
+    number = 0
+    while journal.counts["kills"] < kills:
+        name, number = chosen[number % len(chosen)], number + 1
+        trial = f"{seed}:{number} {name}"
+        if trial in journal:
+            continue
+        if name not in ready:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            ready[name] = Case(name, every[name], folder / name)
+        counts = Counter(results=1)
+        found = ready[name].killed(random.Random(trial), counts)
+        journal.add(trial, counts, found)
+        print(f"TRIED {trial} {counts['kills']} kills, whole run {ready[name].took_s:.1f} s", flush=True)
+    counts, by_case = journal.counts, Counter()
+    for trial, counted in journal.trials.items():
+        by_case[trial.partition(" ")[2]] += counted.get("kills", 0)
+    print(", ".join(f"{name} {count}" for name, count in sorted(by_case.items())))
     print(
-        f"kills: {counts['kills']} kills of {counts['results']} results in {len(ready)} cases, {counts['early']} "
+        f"kills: {counts['kills']} kills of {counts['results']} results in {len(by_case)} cases, {counts['early']} "
         f"before a run directory was there, {counts['over']} processes done before their time; {counts['found']} found",
         flush=True,
     )
@@ -219,9 +207,6 @@ def campaign(folder, kills, seed, names):
 
 
 if __name__ == "__main__":
-    # loaded once: children inherit it
-    import wirelessdl.run.session
-    import wirelessdl.study.sweep
-
+    load_all()
     place, kills, *rest = sys.argv[1:]
     raise SystemExit(min(campaign(Path(place).resolve(), int(kills), int(rest[0]) if rest else 0, rest[1:]), 1))

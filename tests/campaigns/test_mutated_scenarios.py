@@ -10,17 +10,18 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import children
 import mutants
 import pytest
 
-MUTANTS, BATCH = 2000, 50
+MUTANTS, BATCH = 2000, 250
 
 
 @pytest.mark.slow
 def test_no_mutant_of_a_scenario_gets_through_to_a_traceback(tmp_path):
     def batch(first):
         return subprocess.run(
-            [sys.executable, mutants.__file__, str(tmp_path), str(first), str(first + BATCH - 1)],
+            [sys.executable, mutants.__file__, str(tmp_path / str(first)), str(first), str(first + BATCH - 1)],
             capture_output=True,
             text=True,
             check=False,
@@ -39,12 +40,12 @@ def test_no_mutant_of_a_scenario_gets_through_to_a_traceback(tmp_path):
 DEFECTS = """
 import time
 from pathlib import Path
-import mutants
+import children
 import wirelessdl.cli.main as cli
-mutants.LIMIT_S = 1
+children.LIMIT_S = 1
 for defect in (lambda: {}["x"], lambda: time.sleep(20), lambda: bytearray(5 * 10**9), lambda: print("\\x1b[31m")):
     cli.main = defect
-    print(mutants.wrong("check", mutants.limited(["check"], Path.cwd()), (0, 2)))
+    print(children.wrong("check", children.limited(["check"], Path.cwd()), (0, 2)))
 """
 
 
@@ -63,5 +64,5 @@ def test_a_traceback_a_long_run_a_large_one_and_raw_characters_are_found(tmp_pat
     assert (key, long) == ("traceback: KeyError: 'x'", "took more than 1 s")
     assert large == "traceback: MemoryError"
     assert raw.startswith("control characters")
-    assert mutants.wrong("check", (2, "two\nlines\n", 1.0, 10), (0, 2)) is not None
-    assert mutants.wrong("check", (2, "ScenarioError: x is 3\n", 1.0, 10), (0, 2)) is None
+    assert children.wrong("check", (2, "two\nlines\n", 1.0, 10), (0, 2)) is not None
+    assert children.wrong("check", (2, "ScenarioError: x is 3\n", 1.0, 10), (0, 2)) is None
