@@ -2,8 +2,8 @@
 
     python tests/campaigns/combinations.py FOLDER RUNS [SEED]     # at most so many runs; 0: the whole array, once
 
-Every row runs for three rounds in a child process (`children.limited`); `invariants.broken` and `wirelessdl verify` read
-its traces, `wirelessdl report` makes its page. Pairs that no scenario may hold must be refused: one line, exit code 2.
+Every row runs for three rounds in a child process (`children`); `invariants.broken` and `wirelessdl verify` read its
+traces, `wirelessdl report` makes its page. Pairs that no scenario may hold must be refused: one line, exit code 2.
 Lines that begin with FOUND say what went wrong; the last line has the counts. Where an array has fewer rows than are
 asked for, another one is drawn from the next seed. One that was stopped goes on (`journal`).
 """
