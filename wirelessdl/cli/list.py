@@ -110,6 +110,8 @@ def _age(started: str) -> str:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
     except (TypeError, ValueError):  # somebody edited it
         return ""
+    if seconds < 0:  # the clock was set back since
+        return ""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"

@@ -17,6 +17,7 @@ from wirelessdl.scenario.objects import Given, part_overrides
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
+from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
@@ -195,8 +196,30 @@ def _interrupted(run: Run) -> list[int]:
     ]
 
 
+def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise where provenance.json names versions, device, threads or files that no process of the run had.
+
+    kept: as the checkpoint has them; now: as they are, and were where a forced process was killed before it saved.
+    """
+    stated = dict(leaves(_circumstances(said)))
+    if stated in (dict(leaves(_circumstances(origin))) for origin in (kept, now)):
+        return
+    true = dict(leaves(_circumstances(kept)))
+    key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
+    raise TraceError(
+        f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
+        f"checkpoint {shown(_show(true.get(key)))}; it was edited: restore it"
+    )
+
+
 def settle_finished(run: Run) -> None:
-    """A process may be killed between its last figures and its last word: say that the run is done."""
+    """A process may be killed between its last figures and its last word: say that the run is done.
+
+    Raises where scenario.toml, provenance.json or summary.json was changed since it was written.
+    """
+    changed = next(iter(changed_documents(run.path)), None)
+    if changed is not None:
+        raise TraceError(f"{shown(run.path)}: {changed}; restore it, or start a new run")
     if run.provenance.get("state") == "done":
         return
     with RunLock(run.path):

@@ -52,11 +52,11 @@ def require_run(path: str | Path) -> Path:
 
 def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
     """Refuse a run whose tables are those of another version."""
-    written = provenance.get("schema", VERSION)
+    written, writer = provenance.get("schema", VERSION), provenance.get("wirelessdl", "unknown")
     if written != VERSION:
         raise TraceError(
-            f"{path}: its tables are of schema {written}, this version reads {VERSION}; use the wirelessdl that wrote "
-            f"it ({provenance.get('wirelessdl', 'unknown')}), or run the scenario again"
+            f"{shown(path)}: its tables are of schema {shown(written, 40)}, this version reads {VERSION}; use the "
+            f"wirelessdl that wrote it ({shown(writer, 40)}), or run the scenario again"
         )
 
 
