@@ -38,12 +38,16 @@ def load_all():
     gc.freeze()  # a collection in a child would copy the pages of all that is here
 
 
-def limited(arguments, folder):
-    """`wirelessdl` in a child: exit code, both outputs together, seconds and the most memory it held, bytes."""
+def limited(arguments, folder, user=None):
+    """`wirelessdl` in a child: exit code, both outputs together, seconds and the most memory it held, bytes.
+
+    user: number of the user and the group that the child becomes; only root may ask for it.
+    """
     output, began = folder / "output.txt", time.monotonic()
     child = os.fork()
     if child == 0:
-        _become(arguments, folder, output)
+        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+        become(arguments, folder, output, user)
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
@@ -57,13 +61,7 @@ def limited(arguments, folder):
     return code, output.read_text(errors="replace"), time.monotonic() - began, usage.ru_maxrss * 1024
 
 
-def _become(arguments, folder, output):
-    """The child: never returns."""
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
-    become(arguments, folder, output)
-
-
-def become(arguments, folder, output):
+def become(arguments, folder, output, user=None):
     """`wirelessdl` in this process, which is a child: never returns."""
     code = DEFECT
     try:
@@ -71,6 +69,10 @@ def become(arguments, folder, output):
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         os.chdir(folder)
+        if user is not None:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
         sys.argv = ["wirelessdl", *arguments]
         from wirelessdl.cli.main import main
 

@@ -3,7 +3,8 @@
     python tests/campaigns/damage.py FOLDER DAMAGES [SEED]
 
 A finished and an interrupted run and study are made once. Each damage takes a copy of one, and one file of it: cut,
-emptied, deleted, bytes flipped or overwritten, exchanged for another file of it, or made unreadable as text.
+emptied, deleted, bytes flipped or overwritten, exchanged for another file of it, made unreadable as text, or one value
+of a document edited.
 
 Runs: `verify` must say so (exit code 1, or one line and 2) or the file must not matter; `list` and `report` end in a
 result or one line; `run --resume` ends in one line, or in the tables of the uninterrupted run.
@@ -19,9 +20,13 @@ import os
 import random
 import shutil
 import sys
+import tomllib
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+
+import tomli_w
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
@@ -30,6 +35,7 @@ import children  # noqa: E402
 from children import limited, load_all, wrong  # noqa: E402
 from interrupting import StopAt, assert_same_tables  # noqa: E402
 from journal import Journal  # noqa: E402
+from mutants import leaves  # noqa: E402
 
 import wirelessdl  # noqa: E402
 
@@ -43,6 +49,9 @@ SWEEP = (
     *("--set", "learning.dataset={kind='synthetic',samples=400,test_samples=100}", "--set", "learning.batch_size=8"),
     *("--seeds", "2", "--quiet"),
 )
+VALUES = [
+    0, -1, 3, 10**18, 0.5, 1e300, True, None, "", "x", "9.9.9", "\x1b[31m", "y" * 5000, [], [1], ["a"], {}, {"a": 1},
+]  # fmt: skip
 KINDS = {
     "cut": lambda rng, old, _: old[: rng.randrange(len(old) + 1)],
     "empty": lambda *_: b"",
@@ -53,8 +62,23 @@ KINDS = {
     "exchange": lambda _, __, other: other,
     "no text": lambda _, old, __: b"\xff\xfe\x00" + old,
     "longer": lambda rng, old, _: old + rng.randbytes(100),
+    "edit": lambda rng, old, _: _edited(rng, old),
     "delete": None,
 }
+
+
+def _edited(rng, old):
+    """One value of a document changed, as an editor would; a flipped bit of what is no document."""
+    for load, dump in ((json.loads, json.dumps), (tomllib.loads, tomli_w.dumps)):
+        with suppress(ValueError, TypeError, AttributeError, UnicodeDecodeError):
+            table = load(old.decode())
+            *steps, last = rng.choice([path for path, _ in leaves(table)])
+            place = table
+            for step in steps:
+                place = place[step]
+            place[last] = rng.choice(VALUES)
+            return dump(table).encode()
+    return _flipped(rng, old)
 
 
 def _flipped(rng, old):
@@ -177,11 +201,11 @@ def tried_study(rng, folder, whole, source, counts):
     if result[0] == 0:
         # files of runs that are finished are not read again: `verify` has the word there
         deep = what[1].startswith("runs/") and not what[1].endswith("summary.json")
-        lines += [] if deep else _differs(lambda: _assert_same_study(study, whole), counts)
+        lines += [] if deep else _differs(lambda: assert_same_study(study, whole), counts)
     return what, lines
 
 
-def _assert_same_study(study, whole):
+def assert_same_study(study, whole):
     one, other = wirelessdl.open_study(study), wirelessdl.open_study(whole)
     columns = [name for name in other.index.columns if name != "wall_s"]
     assert list(one.index.columns) == list(other.index.columns), "other columns in the index"

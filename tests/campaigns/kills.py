@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from children import LIMIT_S, become, load_all  # noqa: E402
+from children import LIMIT_S, become, limited, load_all  # noqa: E402
 from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
 from journal import Journal  # noqa: E402
 
@@ -167,7 +167,8 @@ class Case:
         try:
             if self.arguments[0] == "run":
                 assert_same_tables(found, self.whole)
-                return []
+                code, output, *_ = limited(["verify", str(found)], self.folder)
+                return [f"verify: exit code {code}: {output[-600:]}"] if code else []
             names = sorted(path.name for path in (self.whole / "runs").iterdir())
             assert sorted(path.name for path in (found / "runs").iterdir()) == names, "other runs"
             for name in names:

@@ -1,5 +1,6 @@
 """Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from wirelessdl.scenario.objects import Given, part_overrides
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
+from wirelessdl.trace.checksums import NAME as CHECKSUMS
 from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
@@ -95,6 +97,18 @@ def resumption(
             "is cut short after results could be seen has the total of all rounds declared: leave --rounds out"
         )
     return Resumption(run, stored, wanted, home, done)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise where something in a run directory belongs to somebody else: before anything in it is changed."""
+    places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
+    for path in [*places, folder / CHECKSUMS]:
+        mode = os.W_OK | os.R_OK | (os.X_OK if path in places else 0)
+        if path.exists() and not os.access(path, mode):
+            raise TraceError(
+                f"{shown(path)}: cannot be written: permission denied; it belongs to another user, or its mode forbids "
+                "it: the run goes on where its owner resumes it, or in a copy of your own"
+            )
 
 
 def require_whole(run: Run, done: int) -> None:

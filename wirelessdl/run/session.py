@@ -30,6 +30,7 @@ from wirelessdl.run.resume import (
     require_same_origin,
     require_traced,
     require_whole,
+    require_writable,
     resumption,
     settle_finished,
 )
@@ -122,6 +123,7 @@ def resume(
     if going.finished:
         settle_finished(run)
         return run
+    require_writable(folder)
     with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
         candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
