@@ -8,11 +8,18 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 import children
 import mutants
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wirelessdl.errors import WirelessdlError
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 
 MUTANTS, BATCH = 2000, 250
 
@@ -35,6 +42,33 @@ def test_no_mutant_of_a_scenario_gets_through_to_a_traceback(tmp_path):
     assert [run.stderr[-500:] for run in done if run.returncode] == []
     assert len(tried) > 0.9 * MUTANTS
     assert sum("report" in line for line in tried) > 0.1 * MUTANTS  # as many came out as runs
+
+
+PLACES = [path for path, _ in mutants.leaves(load_scenario("urban_er_k20").to_table())]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(mutants.VALUES),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300)
+@given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=2))
+def test_a_scenario_with_any_values_is_read_or_refused_in_one_line(changes):
+    """Shrunk by hypothesis to the value that matters; what is read is not built, which takes too long for this."""
+    table = load_scenario("urban_er_k20").to_table()
+    for path, value in changes:
+        place = table
+        with suppress(TypeError, KeyError, IndexError):  # the first change took away where the second goes
+            for step in path[:-1]:
+                place = place[step]
+            place[path[-1]] = deepcopy(value)
+    said = ""
+    try:
+        parse_scenario(table)
+    except WirelessdlError as error:
+        said = str(error)
+    assert said.isprintable()
 
 
 DEFECTS = """
