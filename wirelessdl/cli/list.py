@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.outline import outlines
 from wirelessdl.errors import shown
 
 
 @click.command(epilog="Example: wirelessdl list outputs/")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=PATH)
 @click.option(
     "--json",
     "as_json",
