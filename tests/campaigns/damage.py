@@ -42,7 +42,8 @@ import wirelessdl  # noqa: E402
 children.LIMIT_S = 600  # a machine may be busy
 SETTINGS = (
     "power.objective=own-noise", "learning.eval_every=10", "trace.checkpoint_every=20", "trace.flush_every=20",
-    "scenario.rounds=45",
+    "scenario.rounds=45", "learning.batch_size=8",
+    "learning.dataset={kind='synthetic',samples=400,test_samples=100}",
 )  # fmt: skip
 SWEEP = (
     *("sweep", "quickstart", "--rounds", "2", "--vary", "privacy.epsilon_max=1,inf", "--no-local", "--jobs", "1"),
