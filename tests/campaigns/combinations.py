@@ -2,10 +2,10 @@
 
     python tests/campaigns/combinations.py FOLDER RUNS [SEED]     # at most so many runs; 0: the whole array, once
 
-Every row runs for three rounds in a child process (`mutants.limited`); `invariants.broken` and `wirelessdl verify` read
-its traces, `wirelessdl report` makes its page. Pairs that no scenario may hold must be refused: one line, exit code 2.
+Every row runs for three rounds in a child process (`children`); `invariants.broken` and `wirelessdl verify` read its
+traces, `wirelessdl report` makes its page. Pairs that no scenario may hold must be refused: one line, exit code 2.
 Lines that begin with FOUND say what went wrong; the last line has the counts. Where an array has fewer rows than are
-asked for, another one is drawn from the next seed.
+asked for, another one is drawn from the next seed. One that was stopped goes on (`journal`).
 """
 
 import random
@@ -14,18 +14,19 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import mutants
+import children
 import tomli_w
+from children import limited, load_all, wrong
 from covering import all_pairs, covering_array, pairs_of
 from invariants import broken
-from mutants import limited, wrong
+from journal import Journal
 from options import NET, RULES, complete, table_of, with_needs
 
 import wirelessdl
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.scenario.loader import parse_scenario
 
-mutants.LIMIT_S = 600  # slow ways of computing are among the options, and a machine may be busy
+children.LIMIT_S = 600  # slow ways of computing are among the options, and a machine may be busy
 
 
 def accepts(row):
@@ -82,44 +83,41 @@ def refused(pair, folder):
 
 
 def campaign(folder, most, seed):
-    counts, covered, unlike, ran = Counter(), set(), [], 0
+    journal, covered, unlike, ran = Journal(folder), set(), [], 0
     while most == 0 or ran < most:
         rows, pairs = covering_array(random.Random(seed), accepts)
         print(f"ARRAY seed {seed}: {len(rows)} rows, {len(pairs)} pairs to be refused", flush=True)
         unlike = unlike or pairs
         for number, row in enumerate(rows[: most - ran or None] if most else rows):
-            before = counts["finished"]
-            lines = tried(row, folder / "row", counts)
             ran += 1
-            if counts["finished"] > before:
+            name, counts = f"{seed}:{number}", Counter(runs=1)
+            if name not in journal:
+                journal.add(name, counts, [f"{line}\n  {row}" for line in tried(row, folder / "row", counts)])
+                print(f"TRIED {name}", flush=True)
+            if journal.trials[name].get("finished"):
                 covered |= pairs_of(row)
-            for line in lines:
-                counts["found"] += 1
-                print(f"FOUND {seed}:{number} {line}\n  {row}", flush=True)
-            print(f"TRIED {seed}:{number}", flush=True)
         seed += 1
         if most == 0:
             break
     for number, pair in enumerate(unlike):
-        for line in refused(pair, folder / "pair"):
-            counts["found"] += 1
-            print(f"FOUND pair {number} {pair} {line}", flush=True)
+        if f"pair {number}" not in journal:
+            journal.add(
+                f"pair {number}", Counter(pairs=1), [f"{pair} {line}" for line in refused(pair, folder / "pair")]
+            )
+    counts = journal.counts
     for reason, count in counts.most_common():
         if reason.startswith("REASON"):
             print(f"{count:5} {reason.removeprefix('REASON ')}")
     print(
-        f"combinations: {ran} runs, {counts['finished']} finished, {counts['refused']} refused with one line; "
-        f"{len(unlike)} pairs refused with one line; {len(covered)} of {len(all_pairs()) - len(unlike)} possible pairs "
-        f"in finished runs; {counts['found']} found",
+        f"combinations: {counts['runs']} runs, {counts['finished']} finished, {counts['refused']} refused with one "
+        f"line; {counts['pairs']} pairs that no scenario may hold; {len(covered)} of "
+        f"{len(all_pairs()) - len(unlike)} possible pairs in finished runs; {counts['found']} found",
         flush=True,
     )
     return counts["found"]
 
 
 if __name__ == "__main__":
-    # loaded once: children inherit it
-    import wirelessdl.analysis.report
-    import wirelessdl.run.session
-
+    load_all()
     place, most = Path(sys.argv[1]).resolve(), int(sys.argv[2])
     raise SystemExit(min(campaign(place, most, int(sys.argv[3]) if len(sys.argv) > 3 else 0), 1))

@@ -1,12 +1,18 @@
-"""Files of runs that are damaged at random: the right result or one line, never a traceback or a smaller epsilon.
+"""Files of runs and studies that are damaged at random: the right result or one line, never another one unsaid.
 
     python tests/campaigns/damage.py FOLDER DAMAGES [SEED]
 
-A finished and an interrupted run are made once. Each damage takes a copy of one, and one file of it: cut, emptied,
-deleted, bytes flipped or overwritten, exchanged for another file of the run, or made unreadable as text. `verify` must
-say so (exit code 1, or one line and 2) or the file must not matter; `list` and `report` end in a result or one line;
-`run --resume` ends in one line, or in the tables of the uninterrupted run. Lines that begin with FOUND say what went
-wrong; the last line has the counts.
+A finished and an interrupted run and study are made once. Each damage takes a copy of one, and one file of it: cut,
+emptied, deleted, bytes flipped or overwritten, exchanged for another file of it, made unreadable as text, or one value
+of a document edited.
+
+Runs: `verify` must say so (exit code 1, or one line and 2) or the file must not matter; `list` and `report` end in a
+result or one line; `run --resume` ends in one line, or in the tables of the uninterrupted run.
+Studies: `list`, `sweep --status` and `report` end in a result or one line; `compare` ends in one line, or prints what
+it printed before; `sweep --resume` ends in one line, or in the index and the tables of the uninterrupted study.
+
+Lines that begin with FOUND say what went wrong; the last line has the counts. A damage is drawn from its number; one
+campaign that was stopped goes on (`journal`).
 """
 
 import json
@@ -14,24 +20,39 @@ import os
 import random
 import shutil
 import sys
+import tomllib
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+
+import tomli_w
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-import mutants  # noqa: E402
+import children  # noqa: E402
+from children import limited, load_all, wrong  # noqa: E402
 from interrupting import StopAt, assert_same_tables  # noqa: E402
-from mutants import limited, wrong  # noqa: E402
+from journal import Journal  # noqa: E402
+from mutants import leaves  # noqa: E402
 
 import wirelessdl  # noqa: E402
 
-mutants.LIMIT_S = 600  # a machine may be busy
+children.LIMIT_S = 600  # a machine may be busy
 SETTINGS = (
     "power.objective=own-noise", "learning.eval_every=10", "trace.checkpoint_every=20", "trace.flush_every=20",
-    "scenario.rounds=45",
+    "scenario.rounds=45", "learning.batch_size=8",
+    "learning.dataset={kind='synthetic',samples=400,test_samples=100}",
 )  # fmt: skip
+SWEEP = (
+    *("sweep", "quickstart", "--rounds", "2", "--vary", "privacy.epsilon_max=1,inf", "--no-local", "--jobs", "1"),
+    *("--set", "learning.dataset={kind='synthetic',samples=400,test_samples=100}", "--set", "learning.batch_size=8"),
+    *("--seeds", "2", "--quiet"),
+)
+VALUES = [
+    0, -1, 3, 10**18, 0.5, 1e300, True, None, "", "x", "9.9.9", "\x1b[31m", "y" * 5000, [], [1], ["a"], {}, {"a": 1},
+]  # fmt: skip
 KINDS = {
     "cut": lambda rng, old, _: old[: rng.randrange(len(old) + 1)],
     "empty": lambda *_: b"",
@@ -42,8 +63,23 @@ KINDS = {
     "exchange": lambda _, __, other: other,
     "no text": lambda _, old, __: b"\xff\xfe\x00" + old,
     "longer": lambda rng, old, _: old + rng.randbytes(100),
+    "edit": lambda rng, old, _: _edited(rng, old),
     "delete": None,
 }
+
+
+def _edited(rng, old):
+    """One value of a document changed, as an editor would; a flipped bit of what is no document."""
+    for load, dump in ((json.loads, json.dumps), (tomllib.loads, tomli_w.dumps)):
+        with suppress(ValueError, TypeError, AttributeError, UnicodeDecodeError):
+            table = load(old.decode())
+            *steps, last = rng.choice([path for path, _ in leaves(table)])
+            place = table
+            for step in steps:
+                place = place[step]
+            place[last] = rng.choice(VALUES)
+            return dump(table).encode()
+    return _flipped(rng, old)
 
 
 def _flipped(rng, old):
@@ -53,36 +89,57 @@ def _flipped(rng, old):
     return old[:place] + bytes([old[place] ^ (1 << rng.randrange(8))]) + old[place + 1 :]
 
 
+# --- what is damaged
+
+
 def make(folder):
-    """Paths of a finished run and of one that was stopped after round 30; a child makes them."""
+    """A finished and an interrupted run, and a finished and an interrupted study, unless they are there; by name."""
+    if not (folder / "made").exists():
+        for name in ("run", "part", "study", "half"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        _make_runs(folder)
+        code, output, *_ = limited([*SWEEP, "--out", str(folder / "study" / "study")], folder)
+        if code:
+            raise RuntimeError(f"the study to be damaged was not made: {output}")
+        half = shutil.copytree(folder / "study" / "study", folder / "half" / "study")
+        shutil.rmtree(half / "runs" / "c001-s8-r1")
+        (folder / "made").touch()
+    return {name: next((folder / name).iterdir()) for name in ("run", "part", "study", "half")}
+
+
+def _make_runs(folder):
     if child := os.fork():
         if os.waitpid(child, 0)[1]:
             raise RuntimeError("the runs to be damaged were not made")
-        return next((folder / "whole").iterdir()), next((folder / "part").iterdir())
+        return
     scenario, stop = wirelessdl.load_scenario("quickstart", overrides=SETTINGS), StopAt(30)
     try:
-        wirelessdl.simulate(scenario, out=folder / "whole")
+        wirelessdl.simulate(scenario, out=folder / "run")
         wirelessdl.simulate(scenario, out=folder / "part", on_round=stop.on_round, should_stop=stop.should_stop)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
-    return os._exit(0)
+    os._exit(0)
 
 
-def damaged(rng, run):
-    """Spoil one file of a run; what was done to which."""
-    files = [path for path in sorted(run.rglob("*")) if path.is_file() and path.name != "lock"]
-    path, kind = rng.choice(files), rng.choice(sorted(KINDS))
+def damaged(rng, place):
+    """Spoil one file of a run or study; what was done to which."""
+    files = [path for path in sorted(place.rglob("*")) if path.is_file() and not path.name.endswith("lock")]
+    own = [path for path in files if path.parent == place]
+    chosen = own if (place / "study.json").exists() and rng.random() < 0.7 else files
+    path, kind = rng.choice(chosen), rng.choice(sorted(KINDS))
     if KINDS[kind] is None:
         path.unlink()
     else:
         path.write_bytes(KINDS[kind](rng, path.read_bytes(), rng.choice(files).read_bytes()))
-    return kind, path.relative_to(run).as_posix()
+    return kind, path.relative_to(place).as_posix()
 
 
-def tried(rng, folder, whole, source, counts):
-    """What was done, and lines for what is wrong."""
-    shutil.rmtree(folder / "copy", ignore_errors=True)
+# --- what must hold
+
+
+def tried_run(rng, folder, whole, source, counts):
+    """What was done to a run, and lines for what is wrong."""
     run = shutil.copytree(source, folder / "copy" / source.name)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     what = damaged(rng, run)
@@ -102,11 +159,7 @@ def tried(rng, folder, whole, source, counts):
     if result[0] == 0 and not problem:
         lines += _smaller(run, whole)
         if source != whole:
-            try:
-                assert_same_tables(run, whole)
-                counts["equal"] += 1
-            except Exception as error:
-                lines.append(f"resume: other tables, and no word of it: {str(error)[:300]}")
+            lines += _differs(lambda: assert_same_tables(run, whole), counts)
     return what, lines
 
 
@@ -122,27 +175,82 @@ def _smaller(run, whole):
     return []
 
 
+def tried_study(rng, folder, whole, source, counts):
+    """What was done to a study, and lines for what is wrong."""
+    study = shutil.copytree(source, folder / "copy" / source.name)
+    told = limited(["compare", str(study)], folder)[:2]
+    what = damaged(rng, study)
+    lines, noticed = [], 0
+    for words, allowed in (
+        (("list", str(study.parent)), (0,)),
+        (("sweep", "--status", str(study)), (0, 2)),
+        (("report", str(study)), (0, 2)),
+        (("compare", str(study)), (0, 2)),
+    ):
+        result = limited(words, folder)
+        problem = wrong(words[0], result, allowed)
+        lines += [f"{words[0]}: {problem}"] if problem else []
+        noticed += result[0] != 0
+        if words[0] == "compare" and result[0] == 0 and result[:2] != told:
+            lines.append(f"compare: other figures, and no word of it: {result[1]!r}")
+    result = limited(["sweep", "--resume", str(study), "--jobs", "1", "--quiet"], folder)
+    counts["noticed"] += noticed > 0 or result[0] != 0
+    counts["refused"] += result[0] != 0
+    if result[0] != 1:  # runs that failed are told of by a line each
+        problem = wrong("resume", result, (0, 2))
+        lines += [f"resume: {problem}"] if problem else []
+    if result[0] == 0:
+        # files of runs that are finished are not read again: `verify` has the word there
+        deep = what[1].startswith("runs/") and not what[1].endswith("summary.json")
+        lines += [] if deep else _differs(lambda: assert_same_study(study, whole), counts)
+    return what, lines
+
+
+def assert_same_study(study, whole):
+    one, other = wirelessdl.open_study(study), wirelessdl.open_study(whole)
+    columns = [name for name in other.index.columns if name != "wall_s"]
+    assert list(one.index.columns) == list(other.index.columns), "other columns in the index"
+    assert one.index[columns].equals(other.index[columns]), "other values in the index"
+    for path in other.index["path"]:
+        assert_same_tables(study / path, whole / path)
+
+
+def _differs(assert_same, counts):
+    try:
+        assert_same()
+    except Exception as error:
+        return [f"resume: other results, and no word of it: {str(error)[:300]}"]
+    counts["equal"] += 1
+    return []
+
+
 def campaign(folder, count, seed):
-    rng, counts = random.Random(seed), Counter()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    whole, part = make(folder)
+    journal = Journal(folder)
+    made = make(folder)
     for number in range(count):
-        (kind, name), lines = tried(rng, folder, whole, rng.choice([whole, part]), counts)
-        for line in lines:
-            counts["found"] += 1
-            print(f"FOUND {seed}:{number} {kind} {name}: {line}", flush=True)
-        print(f"TRIED {number} {kind} {name}", flush=True)
+        if number in journal:
+            continue
+        rng, counts = random.Random(f"{seed}:{number}"), Counter(damages=1)
+        shutil.rmtree(folder / "copy", ignore_errors=True)
+        # studies that go on start workers, which takes seconds: fewer of them
+        name = rng.choice(["run", "part", "run", "part", "run", "part", "study", "half"])
+        is_study = name in ("study", "half")
+        tried, whole = (tried_study, made["study"]) if is_study else (tried_run, made["run"])
+        (kind, file), lines = tried(rng, folder, whole, made[name], counts)
+        counts[name] += 1
+        journal.add(number, counts, [f"{name}, {kind} {file}: {line}" for line in lines])
+        print(f"TRIED {number} {name}, {kind} {file}", flush=True)
+    counts = journal.counts
     print(
-        f"damage: {count} damages, {counts['noticed']} noticed by verify, {counts['refused']} resumes refused with one "
-        f"line, {counts['equal']} resumed to equal tables; {counts['found']} found",
+        f"damage: {counts['damages']} damages ({counts['run']} of finished and {counts['part']} of interrupted runs, "
+        f"{counts['study']} of finished and {counts['half']} of interrupted studies), {counts['noticed']} noticed, "
+        f"{counts['refused']} resumes refused, {counts['equal']} resumed to equal results; {counts['found']} found",
         flush=True,
     )
     return counts["found"]
 
 
 if __name__ == "__main__":
-    # loaded once: children inherit it
-
+    load_all()
     place, count, *rest = sys.argv[1:]
     raise SystemExit(min(campaign(Path(place).resolve(), int(count), int(rest[0]) if rest else 0), 1))

@@ -3,27 +3,31 @@
     python tests/campaigns/kills.py FOLDER KILLS [SEED] [CASE ...]      # cases by name; all of them where none is named
 
 Cases are all bundled scenarios but those that need downloads, with few rounds, and a small one with every kind of
-model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the time that the
-uninterrupted run took, then gone on with, and in two of five cases killed again before it is let finish. Processes are
-children of this one, which has loaded the package, so that a kill costs little more than the rounds themselves. Lines
-that begin with FOUND say what went wrong; the last line has the counts.
+model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the processor time
+(sweeps: of the time) that the uninterrupted run took, then gone on with, and in two of five cases killed again before
+it is let finish. Processes are children of this one, which has loaded the package, so that a kill costs little more
+than the rounds themselves. Lines that begin with FOUND say what went wrong; the last line has the counts. Every case is
+tried three times before one is tried more often, then those that are quick more often than those that are slow. One
+that was stopped goes on (`journal`).
 """
 
+import math
 import os
 import random
 import shutil
 import signal
 import sys
 import time
-import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+from children import LIMIT_S, become, limited, load_all  # noqa: E402
 from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
-from mutants import DEFECT, LIMIT_S  # noqa: E402
+from journal import Journal  # noqa: E402
 
 import wirelessdl  # noqa: E402
 from wirelessdl.errors import WirelessdlError  # noqa: E402
@@ -35,6 +39,7 @@ SMALL = ("quickstart", "--set", "learning.eval_every=10", "--set", "power.object
 OPTIONS = {
     "mlp": ("learning.model={model='mlp',hidden=[16]}",),
     "cnn": ("learning.model={model='cnn',channels=4,hidden=8}", "learning.batch_size=4"),
+    "resnet": ("learning.model=resnet20", "learning.batch_size=1", "learning.eval_samples=4", "network.nodes=2"),
     "logistic-poisson": ("learning.model=logistic", "learning.sampling=poisson"),
     "shuffled": ("learning.sampling=shuffled",),
     "pairwise": ("privacy.noise=pairwise",),
@@ -64,7 +69,8 @@ def cases():
             yield path.stem, ("run", path.stem, "--rounds", str(ROUNDS), "--set", "learning.eval_every=15", *PARTS)
     for name, overrides in OPTIONS.items():
         settings = [word for override in overrides for word in ("--set", override)]
-        yield name, ("run", *SMALL, "--rounds", str(ROUNDS), *PARTS, *settings)
+        rounds = 25 if name == "resnet" else ROUNDS
+        yield name, ("run", *SMALL, "--rounds", str(rounds), *PARTS, *settings)
     for name, arguments in SWEEPS.items():
         yield name, ("sweep", *SMALL, "--rounds", "25", *PARTS, "--jobs", "1", *arguments)
 
@@ -73,33 +79,17 @@ def start(arguments, folder, output):
     """`wirelessdl` in a child that leads a group of its own; returns its process id."""
     child = os.fork()
     if child:
+        with suppress(OSError):
+            os.setpgid(child, child)  # whoever comes first
         return child
-    code = DEFECT
-    try:
-        os.setpgid(0, 0)
-        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
-        os.chdir(folder)
-        sys.argv = ["wirelessdl", *arguments]
-        from wirelessdl.cli.main import main
-
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    os.setpgid(0, 0)
+    return become(arguments, folder, output)
 
 
-def wait(child, seconds):
-    """Exit code within so many seconds, or None: the child, and all it started, was killed."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def wait(child, seconds, spent=time.monotonic):
+    """Exit code before `spent` has grown by so many seconds, or None: the child, and all it started, was killed."""
+    began = spent()
+    while spent() - began < seconds:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
@@ -110,6 +100,19 @@ def wait(child, seconds):
     return None if code == -signal.SIGKILL else code
 
 
+def processor_clock(child):
+    """Seconds of processor time that a process has used, which do not depend on what else the machine does."""
+    number = (~child << 3) | 2  # clock_getcpuclockid(3), which Python lacks
+
+    def spent():
+        try:
+            return time.clock_gettime(number)
+        except OSError:
+            return math.inf  # it has just ended
+
+    return spent
+
+
 class Case:
     """One command, the result that nothing happened to, and how long it took."""
 
@@ -118,12 +121,21 @@ class Case:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "drift.py").write_text(HIDDEN_STATE)
         self.output = folder / "output.txt"
+        if not (folder / "took_s").exists():
+            self.make()
+        self.took_s, self.whole = float((folder / "took_s").read_text()), self.result("whole")
+
+    def make(self):
+        """The run that nothing happened to."""
+        shutil.rmtree(self.folder / "whole", ignore_errors=True)
         began = time.monotonic()
-        code = wait(start([*arguments, "--quiet", *self.out("whole")], folder, self.output), 20 * LIMIT_S)
-        self.took_s = time.monotonic() - began
-        if code:
-            raise RuntimeError(f"{name}: exit code {code}: {self.said()}")
-        self.whole = self.result("whole")
+        child = start([*self.arguments, "--quiet", *self.out("whole")], self.folder, self.output)
+        _, status, usage = os.wait4(child, 0)
+        if status:
+            raise RuntimeError(f"{self.name}: status {status}: {self.said()}")
+        sweep = self.arguments[0] == "sweep"  # its workers do the work
+        took_s = time.monotonic() - began if sweep else usage.ru_utime + usage.ru_stime
+        (self.folder / "took_s").write_text(str(took_s))
 
     def out(self, place):
         return ("--out", str(self.folder / place))
@@ -148,7 +160,11 @@ class Case:
             fresh = [*self.arguments, *self.out(place)]
             arguments = fresh if found is None else [self.arguments[0], "--resume", str(found)]
             child = start([*arguments, "--quiet"], self.folder, self.output)
-            code = wait(child, rng.random() * self.took_s if left else 20 * LIMIT_S)
+            if left:
+                clock = time.monotonic if self.arguments[0] == "sweep" else processor_clock(child)
+                code = wait(child, rng.random() * self.took_s, clock)
+            else:
+                code = wait(child, 20 * LIMIT_S)
             if code is None:
                 counts["kills"] += 1
                 counts["early"] += found is None and self.result(place) is None
@@ -182,7 +198,8 @@ class Case:
         try:
             if self.arguments[0] == "run":
                 assert_same_tables(found, self.whole)
-                return []
+                code, output, *_ = limited(["verify", str(found)], self.folder)
+                return [f"verify: exit code {code}: {output[-600:]}"] if code else []
             names = sorted(path.name for path in (self.whole / "runs").iterdir())
             assert sorted(path.name for path in (found / "runs").iterdir()) == names, "other runs"
             for name in names:
@@ -192,26 +209,32 @@ class Case:
         return []
 
 
+def _turn(tries, case):
+    """What decides whose turn it is: three tries each, then as many seconds each."""
+    return min(tries, 3), tries * case.took_s if tries >= 3 and case is not None else 0
+
+
 def campaign(folder, kills, seed, names):
-    rng, counts, every = random.Random(seed), Counter(), dict(cases())
+    every, journal, ready, tries = dict(cases()), Journal(folder), {}, Counter()
     chosen = names or list(every)
-    ready = {}
-    rng.shuffle(chosen)
-    while counts["kills"] < kills:
-        for name in chosen:
-            if counts["kills"] >= kills:
-                break
-            if name not in ready:
-                shutil.rmtree(folder / name, ignore_errors=True)
-                ready[name] = Case(name, every[name], folder / name)
-            before = counts["kills"]
-            for line in ready[name].killed(rng, counts):
-                counts["found"] += 1
-                print(f"FOUND {name}: {line}", flush=True)
-            counts["results"] += 1
-            print(f"TRIED {name} {counts['kills'] - before} kills, whole run {ready[name].took_s:.1f} s", flush=True)
+    random.Random(seed).shuffle(chosen)
+    for trial in journal.trials:
+        tries[trial.partition(" ")[2]] += 1
+    while journal.counts["kills"] < kills:
+        name = min(chosen, key=lambda name: _turn(tries[name], ready.get(name)))
+        if name not in ready:
+            ready[name] = Case(name, every[name], folder / name)
+        tries[name] += 1
+        counts, trial = Counter(results=1), f"{seed}:{tries[name]} {name}"
+        found = ready[name].killed(random.Random(trial), counts)
+        journal.add(trial, counts, found)
+        print(f"TRIED {trial} {counts['kills']} kills, whole run {ready[name].took_s:.1f} s", flush=True)
+    counts, by_case = journal.counts, Counter()
+    for trial, counted in journal.trials.items():
+        by_case[trial.partition(" ")[2]] += counted.get("kills", 0)
+    print(", ".join(f"{name} {count}" for name, count in sorted(by_case.items())))
     print(
-        f"kills: {counts['kills']} kills of {counts['results']} results in {len(ready)} cases, {counts['early']} "
+        f"kills: {counts['kills']} kills of {counts['results']} results in {len(by_case)} cases, {counts['early']} "
         f"before a run directory was there, {counts['over']} processes done before their time; {counts['found']} found",
         flush=True,
     )
@@ -219,9 +242,6 @@ def campaign(folder, kills, seed, names):
 
 
 if __name__ == "__main__":
-    # loaded once: children inherit it
-    import wirelessdl.run.session
-    import wirelessdl.study.sweep
-
+    load_all()
     place, kills, *rest = sys.argv[1:]
     raise SystemExit(min(campaign(Path(place).resolve(), int(kills), int(rest[0]) if rest else 0, rest[1:]), 1))

@@ -5,29 +5,25 @@
 A mutant is drawn from its number, so any one can be had again by itself, without those before it. Strategies of
 hypothesis were tried on 50 mutants: 8 came out as runs, 6 of them in a row and much alike, since it varies an example
 that it has before it draws a new one.
-Every command runs in a
-child process with 4 GB of data and a minute; a line that begins with FOUND says what went wrong, and where.
+Every command runs in a child process with 4 GB of data and a minute (`children`). A line that begins with FOUND says
+what went wrong, and where; the last line has the counts.
 """
 
-import os
 import random
-import re
-import resource
 import shutil
-import signal
 import sys
-import time
 import tomllib
-import traceback
+from collections import Counter
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
 import tomli_w
+from children import limited, load_all, wrong
+from journal import Journal
 
 from wirelessdl.scenario.loader import load_scenario
 
-LIMIT_S, LIMIT_BYTES = 60, 4_000_000_000
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 NAMES = sorted(path.stem for path in SCENARIOS.glob("*.toml") if "cifar" not in path.stem)
 VALUES = [
@@ -36,8 +32,6 @@ VALUES = [
     [], [1], ["a"], [[]], {}, {"kind": "none"}, {"kind": 3}, {"model": "softmax"}, {"kind": "full", "p": 1},
 ]  # fmt: skip
 ADDED = ["nodes", "kind", "model", "rounds", "zzz"]
-DEFECT = 70  # exit code of a child that a traceback ended
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def leaves(table, path=()):
@@ -105,68 +99,6 @@ def mutant(rng):
     return table
 
 
-def limited(arguments, folder):
-    """`wirelessdl` in a child: exit code, both outputs together, seconds and the most memory it held, bytes."""
-    output, began = folder / "output.txt", time.monotonic()
-    child = os.fork()
-    if child == 0:
-        _become(arguments, folder, output)
-    while True:
-        done, status, usage = os.wait4(child, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() - began > LIMIT_S:
-            os.kill(child, signal.SIGKILL)
-            _, status, usage = os.wait4(child, 0)
-            break
-        time.sleep(0.005)
-    code = os.waitstatus_to_exitcode(status)
-    return code, output.read_text(errors="replace"), time.monotonic() - began, usage.ru_maxrss * 1024
-
-
-def _become(arguments, folder, output):
-    """The child: never returns."""
-    code = DEFECT
-    try:
-        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
-        os.chdir(folder)
-        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
-        sys.argv = ["wirelessdl", *arguments]
-        from wirelessdl.cli.main import main
-
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def wrong(command, result, allowed):
-    """What is wrong with how a command ended; None where nothing is."""
-    code, output, seconds, peak = result
-    if code == DEFECT:
-        return f"traceback: {output.strip().splitlines()[-1][:300]}"
-    if seconds > LIMIT_S:
-        return f"took more than {LIMIT_S} s"
-    if peak > LIMIT_BYTES:
-        return f"held {peak / 1e9:.1f} GB"
-    if code not in allowed:
-        return f"exit code {code}: {output[-300:]!r}"
-    errors = [line for line in output.splitlines() if re.match(r"\w+Error: ", line)]
-    if len(errors) != (code == 2):
-        return f"{len(errors)} lines of errors with exit code {code}: {output[-300:]!r}"
-    if CONTROL.search(output):
-        return f"control characters in the output of {command}: {output[:300]!r}"
-    return None
-
-
 def commands(rng, table, folder):
     """Name, verdict and seconds of every command on one mutant; half of the runs are edited before they are read."""
     file, out = folder / "mutant.toml", folder / "out"
@@ -189,29 +121,42 @@ def commands(rng, table, folder):
         yield tried("report", str(run), allowed=(0,) if sound else (0, 2))[1]
 
 
-def attempt(number, folder):
+def attempt(number, folder, journal):
     """Try one mutant and print a line for it, TRIED, after one for everything that went wrong, FOUND."""
-    rng = random.Random(number)
+    rng, counts = random.Random(number), Counter(mutants=1)
     table, place = mutant(rng), folder / str(number)
     try:
         tomli_w.dumps(table)
     except (TypeError, AttributeError, ValueError):
-        return  # not even TOML
+        journal.add(number, Counter(untold=1))  # not even TOML
+        return
+    shutil.rmtree(place, ignore_errors=True)  # of a campaign that was stopped
     place.mkdir(parents=True)
-    took = []
+    took, found = [], []
     for name, problem, seconds in commands(rng, table, place):
         took.append(f"{name} {seconds:.1f} s")
-        if problem is not None:
-            print(f"FOUND {number} {name}: {problem}", flush=True)
+        counts[name] += 1
+        found += [f"{name}: {problem}"] if problem is not None else []
+    journal.add(number, counts, found)
     print(f"TRIED {number} {', '.join(took)}", flush=True)
     shutil.rmtree(place)
 
 
-if __name__ == "__main__":
-    # loaded once: children inherit it
-    import wirelessdl.analysis.report
-    import wirelessdl.preview.describe
-    import wirelessdl.run.session  # noqa: F401
+def campaign(folder, first, last):
+    journal = Journal(folder)
+    for number in range(first, last + 1):
+        if number not in journal:
+            attempt(number, folder, journal)
+    counts = journal.counts
+    print(
+        f"mutants: {counts['mutants']} mutants, {counts['check'] + counts['run'] + counts['list'] + counts['report']} "
+        f"commands, {counts['report']} of them reports of runs that came out, half of these edited; {counts['untold']} "
+        f"more that TOML cannot hold; {counts['found']} found",
+        flush=True,
+    )
+    return counts["found"]
 
-    for number in range(int(sys.argv[2]), int(sys.argv[3]) + 1):
-        attempt(number, Path(sys.argv[1]).resolve())
+
+if __name__ == "__main__":
+    load_all()
+    raise SystemExit(min(campaign(Path(sys.argv[1]).resolve(), int(sys.argv[2]), int(sys.argv[3])), 1))

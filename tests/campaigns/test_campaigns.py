@@ -1,20 +1,36 @@
-"""Combinations of options, kills and damages, with small counts; `make soak` has large ones."""
+"""Combinations of options, kills, damages and other users' files, with small counts; `make soak` has large ones."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+BY_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+
+@pytest.fixture
+def folder():
+    """One that every user can enter, unlike tmp_path."""
+    made = Path(tempfile.mkdtemp(prefix="campaign-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "count"), [("combinations", 20), ("kills", 10), ("damage", 20)])
-def test_a_campaign_finds_nothing(name, count, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("combinations", 20), ("kills", 10), ("damage", 20), pytest.param("owners", 12, marks=BY_ROOT)],
+)
+def test_a_campaign_finds_nothing(name, count, folder):
     done = subprocess.run(
-        [sys.executable, str(HERE / f"{name}.py"), str(tmp_path), str(count)],
+        [sys.executable, str(HERE / f"{name}.py"), str(folder), str(count)],
         capture_output=True,
         text=True,
         check=False,

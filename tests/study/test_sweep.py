@@ -2,8 +2,10 @@
 
 import json
 import math
+import random
+import shutil
 import time
-from contextlib import chdir
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -13,12 +15,13 @@ from in_process import in_process, write_quick
 from interrupting import assert_same_tables
 
 import wirelessdl
-from wirelessdl.errors import StudyError, WirelessdlError
+from wirelessdl.errors import StudyError, TraceError, WirelessdlError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import engine, sweep
 from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
 from wirelessdl.study.task import Outcome, RunTask, run_or_resume
 from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.study import sealed
 from wirelessdl.trace.study_index import STOP, figures_of, planned_in, read_manifest, status_of, task_lock
 
 BROKEN = """
@@ -203,7 +206,7 @@ def test_options_that_exclude_each_other(study, arguments, message):
         ("out/scenario.toml", ("rounds = 2", "rounds = 3"), "scenario.toml: was changed since the study began"),
         ("out/study.json", ('"seeds": [', '"sseeds": ['), "study.json: was edited"),
         ("out/study.json", ('"c001"', '"../x"'), "study.json: was edited"),
-        ("out/study.json", ('"wirelessdl": "', '"wirelessdl": "9'), "wirelessdl was 90.1.0, is 0.1.0; --force goes on"),
+        ("out/study.json", ("epsilon_max=0.5", "epsilon_max=0.7"), "study.json: was edited"),
     ],
 )
 def test_a_study_that_was_changed_is_not_gone_on_with(study, name, text, message):
@@ -219,6 +222,54 @@ def test_a_study_that_was_changed_is_not_gone_on_with(study, name, text, message
     assert done.code == 2
     assert message in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_study_of_other_versions_goes_on_by_force_only(study):
+    path = study / "study.json"
+    before = path.read_text()
+    content = json.loads(before)
+    content["versions"]["wirelessdl"] = "90.1.0"
+    path.write_text(json.dumps(sealed(content)))
+    try:
+        done = command_line("sweep", "--resume", str(study))
+        forced = command_line("sweep", "--resume", str(study), "--force")
+    finally:
+        path.write_text(before)
+    assert done.code == 2
+    assert "wirelessdl was 90.1.0, is 0.1.0; --force goes on" in done.err
+    assert forced.code == 0, forced.err
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00{}"])
+def test_a_finished_run_without_readable_figures_is_not_counted_as_finished(study, content):
+    """Its row had empty figures, and nothing was said."""
+    path = study / "runs" / "c001-s3-r1" / "summary.json"
+    before, index = path.read_bytes(), (study / "index.parquet").read_bytes()
+    path.write_bytes(content)
+    try:
+        with chdir(study.parent):
+            seen, done = command_line("sweep", "--status", "out"), command_line("sweep", "--resume", "out")
+    finally:
+        path.write_bytes(before)
+        (study / "index.parquet").write_bytes(index)
+    assert "1 failed" in seen.out
+    assert done.code == 1
+    assert "summary.json" in done.err
+
+
+def test_every_flipped_bit_of_the_manifest_and_the_names_in_the_index_are_noticed(study, tmp_path):
+    """A column of another name, or a cell of another value, went through unsaid."""
+    good = wirelessdl.open_study(study).index
+    copy = shutil.copytree(study, tmp_path / "copy", ignore=shutil.ignore_patterns("runs"))
+    for name in ("study.json", "index.parquet"):
+        old = (copy / name).read_bytes()
+        for number in range(150):
+            rng = random.Random(number)
+            place = rng.randrange(len(old))
+            (copy / name).write_bytes(old[:place] + bytes([old[place] ^ (1 << rng.randrange(8))]) + old[place + 1 :])
+            with suppress(TraceError):
+                pd.testing.assert_frame_equal(wirelessdl.open_study(copy).index, good)
+        (copy / name).write_bytes(old)
 
 
 def test_a_folder_that_is_no_study(tmp_path):

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.options import PATH
+
 _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
 
@@ -22,7 +24,7 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per result and append it to the history.")
 @click.option(
     "--history",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("outputs") / "bench.jsonl",
     show_default=True,
     help="File that --json appends to.",
@@ -30,7 +32,7 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 @click.option(
     "--compare",
     "old",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A history: print how each ratio changed since its last entry there.",
 )
 def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:

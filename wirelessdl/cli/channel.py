@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
-from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError
 
@@ -30,12 +30,10 @@ _SHOWN = 3  # links of either end of the list
 @click.option("--links", "chosen", metavar="TX-RX,...", help="Links in the figure (default: best, median, worst).")
 @click.option(
     "--figure",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Draw a map, gains over time and frequency, and fading statistics into this file (.pdf, .png, .svg).",
 )
-@click.option(
-    "--export", type=click.Path(path_type=Path), help="Write |h| of every slot for the model `replay` (.parquet, .npz)."
-)
+@click.option("--export", type=PATH, help="Write |h| of every slot for the model `replay` (.parquet, .npz).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def command(
     scenario: str,

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import one_study, reads_runs
 from wirelessdl.errors import shown as printable
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     epilog="Examples: wirelessdl compare outputs/urban_er_k20-s7-r1 outputs/urban_er_k20_paper_lp-s7-r1; "
     "wirelessdl compare outputs/tradeoff --to privacy.epsilon_max=inf"
 )
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="STUDY|RUN RUN...")
 @click.option(
     "--to",
     metavar="REFERENCE",

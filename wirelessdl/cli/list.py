@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.outline import outlines
 from wirelessdl.errors import shown
 
 
 @click.command(epilog="Example: wirelessdl list outputs/")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=PATH)
 @click.option(
     "--json",
     "as_json",
@@ -109,6 +110,8 @@ def _age(started: str) -> str:
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
     except (TypeError, ValueError):  # somebody edited it
+        return ""
+    if seconds < 0:  # the clock was set back since
         return ""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:

@@ -73,3 +73,7 @@ def main() -> None:
     except WirelessdlError as error:
         click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}", err=True)
         sys.exit(2)
+    except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
+        words = "permission denied; it belongs to another user, or its mode forbids it"
+        click.echo(f"PermissionError: {shown(error.filename, 4000)}: {words}", err=True)
+        sys.exit(2)

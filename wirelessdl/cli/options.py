@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path, readable=False)  # whoever reads it says in one line that it cannot be read
 
 
 def scenario_options(*, required: bool = True) -> Callable[[F], F]:

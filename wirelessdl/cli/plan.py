@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.reading import reads_runs
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ _MOST = 40  # nodes shown one by one
 
 @click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
 @scenario_options(required=False)
-@click.option("--audit", type=click.Path(path_type=Path), help="Audit this finished run instead.")
+@click.option("--audit", type=PATH, help="Audit this finished run instead.")
 @click.option("--receiver", type=int, help="With --audit: the receiver (default: the one with the most links).")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw the plan into this file (.pdf, .png, .svg).")
+@click.option("--figure", type=PATH, help="Draw the plan into this file (.pdf, .png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @reads_runs
 def command(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import one_study, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
@@ -31,12 +32,10 @@ _OF_RUNS = {"figure": None, "round_": None, "links": ()}
     epilog="Examples: wirelessdl plot outputs/urban_er_k20-s7-r* --figure accuracy --format pdf; "
     "wirelessdl plot outputs/tradeoff --x epsilon --y accuracy --series network.nodes --logx"
 )
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="STUDY|RUN...")
 @click.option("--figure", type=click.Choice(_FIGURES), help="Runs: figure to draw.")
 @click.option("--format", "kind", default="pdf", type=click.Choice(["pdf", "png", "svg"]), help="File format.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="File to write; default: FIGURE.FORMAT in the working folder."
-)
+@click.option("--out", type=PATH, help="File to write; default: FIGURE.FORMAT in the working folder.")
 @click.option(
     "--against",
     default="round",

@@ -42,9 +42,22 @@ def reads_runs(function: F) -> F:
         named = [options.get(name) for name in ("runs", "run", "audit")]
         paths = [path for one in named for path in (one if isinstance(one, tuple) else [one]) if path is not None]
         with reading(paths):
-            return function(*arguments, **options)
+            result = function(*arguments, **options)
+        for path in paths:
+            _say_changes(path)
+        return result
 
     return command  # type: ignore[return-value]
+
+
+def _say_changes(path: Path) -> None:
+    """A line for each document of a run that was edited: what was shown may rest on it."""
+    from wirelessdl.trace.checksums import changed_documents
+    from wirelessdl.trace.lock import is_locked
+
+    if path.is_dir() and not (path / "study.json").is_file() and not is_locked(path):
+        for line in changed_documents(path):
+            click.echo(f"warning: {shown(path)}: {line}", err=True)
 
 
 def one_study(paths: Sequence[Path]) -> bool:

@@ -4,22 +4,19 @@ from pathlib import Path
 
 import click
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import one_study, reads_runs
 
 
 @click.command(epilog="Examples: wirelessdl report outputs/urban_er_k20-s7-r1; wirelessdl report outputs/tradeoff")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STUDY|RUN...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="STUDY|RUN...")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File to write; default: report.html in STUDY or RUN, or in the working folder for several.",
 )
-@click.option(
-    "--csv", "csv_folder", type=click.Path(path_type=Path), help="Also write every table as CSV into this folder."
-)
-@click.option(
-    "--tensorboard", type=click.Path(path_type=Path), help="Also write curves as TensorBoard events under this folder."
-)
+@click.option("--csv", "csv_folder", type=PATH, help="Also write every table as CSV into this folder.")
+@click.option("--tensorboard", type=PATH, help="Also write curves as TensorBoard events under this folder.")
 @click.option("--accountants", is_flag=True, help="Also the totals of the other accountants; takes seconds.")
 @reads_runs
 def command(

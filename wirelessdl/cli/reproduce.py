@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.progress import stopper_installed
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell instead of the study's own number.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at a time (default: one per core).")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory (default: outputs/reproduce-SCALE).")
+@click.option("--out", type=PATH, help="Directory (default: outputs/reproduce-SCALE).")
 @click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
 @click.option("--force", is_flag=True, help="Go on with a study that other versions of packages began.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")

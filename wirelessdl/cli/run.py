@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import emit, listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: wirelessdl run scenarios/urban_er_k20.toml --rounds 100 --set privacy.epsilon_max=0.5")
 @scenario_options(required=False)
-@click.option("--out", default="outputs", type=click.Path(path_type=Path), help="Folder for run directories.")
-@click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Continue the run in this directory.")
+@click.option("--out", default="outputs", type=PATH, help="Folder for run directories.")
+@click.option("--resume", "resumed", type=PATH, help="Continue the run in this directory.")
 @click.option(
     "--force", is_flag=True, help="With --resume: allow changes to tracing, evaluation, device, threads and versions."
 )

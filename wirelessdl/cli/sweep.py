@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import say_user_code
+from wirelessdl.cli.options import PATH, say_user_code
 from wirelessdl.cli.progress import emit, stopper_installed
 from wirelessdl.errors import shown
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=int, help="Number of rounds.")
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Add a baseline by name; repeatable.")
 @click.option("--no-local", is_flag=True, help="Leave out the baseline local, which private studies have by default.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the study (default: outputs/<name>).")
+@click.option("--out", type=PATH, help="Directory of the study (default: outputs/<name>).")
 @click.option("--jobs", type=int, help="Runs at a time, in processes of this machine (default: one per core).")
 @click.option("--threads", type=int, help="Threads of each run (default: cores / jobs).")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, e.g. tcp://host:8786.")
 @click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:N or mps.")
-@click.option("--resume", "resumed", type=click.Path(path_type=Path), metavar="DIR", help="Continue this study.")
+@click.option("--resume", "resumed", type=PATH, metavar="DIR", help="Continue this study.")
 @click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
-@click.option("--status", "looked_at", type=click.Path(path_type=Path), metavar="DIR", help="Print how a study stands.")
+@click.option("--status", "looked_at", type=PATH, metavar="DIR", help="Print how a study stands.")
 @click.option("--dry-run", is_flag=True, help="Check all cells, time pilot runs, print cells, time and disk space.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finished run, then the counts.")

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import reads_runs
 from wirelessdl.errors import shown
 
 
 @click.command(epilog="Example: wirelessdl verify outputs/urban_er_k20-s7-r1")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("run", type=PATH, metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reads_runs
 def command(run: Path, as_json: bool) -> None:

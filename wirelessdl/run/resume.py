@@ -1,5 +1,6 @@
 """Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from wirelessdl.scenario.objects import Given, part_overrides
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
+from wirelessdl.trace.checksums import NAME as CHECKSUMS
+from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
@@ -94,6 +97,18 @@ def resumption(
             "is cut short after results could be seen has the total of all rounds declared: leave --rounds out"
         )
     return Resumption(run, stored, wanted, home, done)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise where something in a run directory belongs to somebody else: before anything in it is changed."""
+    places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
+    for path in [*places, folder / CHECKSUMS]:
+        mode = os.W_OK | os.R_OK | (os.X_OK if path in places else 0)
+        if path.exists() and not os.access(path, mode):
+            raise TraceError(
+                f"{shown(path)}: cannot be written: permission denied; it belongs to another user, or its mode forbids "
+                "it: the run goes on where its owner resumes it, or in a copy of your own"
+            )
 
 
 def require_whole(run: Run, done: int) -> None:
@@ -195,8 +210,30 @@ def _interrupted(run: Run) -> list[int]:
     ]
 
 
+def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise where provenance.json names versions, device, threads or files that no process of the run had.
+
+    kept: as the checkpoint has them; now: as they are, and were where a forced process was killed before it saved.
+    """
+    stated = dict(leaves(_circumstances(said)))
+    if stated in (dict(leaves(_circumstances(origin))) for origin in (kept, now)):
+        return
+    true = dict(leaves(_circumstances(kept)))
+    key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
+    raise TraceError(
+        f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
+        f"checkpoint {shown(_show(true.get(key)))}; it was edited: restore it"
+    )
+
+
 def settle_finished(run: Run) -> None:
-    """A process may be killed between its last figures and its last word: say that the run is done."""
+    """A process may be killed between its last figures and its last word: say that the run is done.
+
+    Raises where scenario.toml, provenance.json or summary.json was changed since it was written.
+    """
+    changed = next(iter(changed_documents(run.path)), None)
+    if changed is not None:
+        raise TraceError(f"{shown(run.path)}: {changed}; restore it, or start a new run")
     if run.provenance.get("state") == "done":
         return
     with RunLock(run.path):

@@ -27,8 +27,10 @@ from wirelessdl.run.resume import (
     extensions,
     refuse_changes,
     require_charged,
+    require_same_origin,
     require_traced,
     require_whole,
+    require_writable,
     resumption,
     settle_finished,
 )
@@ -121,6 +123,7 @@ def resume(
     if going.finished:
         settle_finished(run)
         return run
+    require_writable(folder)
     with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
         candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
@@ -133,6 +136,8 @@ def resume(
         require_traced(run, kept, session.clients)
         require_charged(run, kept)
     before = run.provenance
+    if kept is not None:
+        require_same_origin(folder, before, kept.facts["origin"], session.origin)
     facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
     refuse_changes(
         folder,
@@ -145,7 +150,8 @@ def resume(
     )
     for key in ("started", "command", "folder"):  # where the run comes from does not change
         session.origin[key] = before.get(key, session.origin[key])
-    session.run(lambda: folder, kept, resumed=[*before.get("resumed", []), now()])
+    earlier = before.get("resumed", [])
+    session.run(lambda: folder, kept, resumed=[*earlier, now(after=[session.origin["started"], *earlier])])
     return session.result()
 
 
@@ -353,7 +359,7 @@ class _Session:
                 figures |= {"stopped": self._stopped, "epsilon_declared": at_most[figures["promised"]]}
                 figures |= {f"epsilon_{view}_declared": value for view, value in at_most.items()}
             writer.summary(figures)
-        writer.provenance({**self.origin, "state": state, "finished": now(), "wall_s": wall_s})
+        writer.provenance({**self.origin, "state": state, "finished": self._now(), "wall_s": wall_s})
         writer.finish()
 
     def _declared(self, view: Proven, odometer: float) -> float:
@@ -370,6 +376,10 @@ class _Session:
             plan = replace(plan, own_share=np.full(nodes, planner.pairs.least_own(nodes)))
         return min(max(odometer, min(forecast(self._forecast_terms, plan, view).values())), budget)
 
+    def _now(self) -> str:
+        """Time of day, not before the run was started or last gone on with."""
+        return now(after=[self.origin["started"], *self.origin.get("resumed", [])])
+
     def _wall_s(self) -> float:
         """Seconds that all processes together spent on the run."""
         return self.earlier_s + time.perf_counter() - self.started
@@ -381,6 +391,8 @@ class _Session:
         try:
             self.recorder.flush()
             message = str(error) if isinstance(error, WirelessdlError) else repr(error)
-            self.recorder.writer.provenance({**self.origin, "state": "failed", "error": message, "finished": now()})
+            self.recorder.writer.provenance(
+                {**self.origin, "state": "failed", "error": message, "finished": self._now()}
+            )
         except WirelessdlError:
             pass

@@ -84,7 +84,7 @@ def parse_scenario(
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
-        raise ScenarioError(f"{origin}: {_first_finding(error, table)}") from None
+        raise ScenarioError(f"{origin}: {shown(_first_finding(error, table), 4000)}") from None
     scenario._origin = origin
     scenario._folder = folder
     scenario._objects = dict(objects or {})

@@ -20,7 +20,7 @@ from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, ma
 from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
 from wirelessdl.trace.files import leaves, plain, write_json, write_text
 from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study import MANIFEST, SCHEMA
+from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
 from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
 
 
@@ -137,8 +137,7 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
     except OSError as error:
         raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
     write_text(folder / SCENARIO, text)
-    write_json(
-        folder / MANIFEST,
+    content = plain(
         {
             "schema": SCHEMA,
             "name": plan.name,
@@ -157,8 +156,9 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
             "folder": plan.base.folder,
             **({"objects": keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
             "created": now(),
-        },
+        }
     )
+    write_json(folder / MANIFEST, sealed(content))
 
 
 def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:

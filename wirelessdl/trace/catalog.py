@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -54,13 +55,27 @@ class StudyStatus:
 
 def runs_in(folder: Path) -> list[RunStatus]:
     """Every run directly under a folder, oldest first. Studies are not runs."""
-    paths = [path for path in _folders(folder) if (path / "scenario.toml").is_file() and not is_study(path)]
+    paths = [path for path in _folders(folder) if _is_run(path)]
     return sorted(map(_status_or_error, paths), key=lambda run: str(run.started))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a folder says that it is a run; also one that cannot be looked into, which is then told of."""
+    try:
+        return (path / "scenario.toml").is_file() and not is_study(path)
+    except PermissionError:
+        return True
+
+
+def _is_study(path: Path) -> bool:
+    with suppress(PermissionError):
+        return is_study(path)
+    return False
 
 
 def studies_in(folder: Path) -> list[StudyStatus]:
     """Every study directly under a folder, oldest first."""
-    return sorted((_study_status(path) for path in _folders(folder) if is_study(path)), key=lambda one: one.started)
+    return sorted((_study_status(path) for path in _folders(folder) if _is_study(path)), key=lambda one: one.started)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -91,7 +106,7 @@ def _status_or_error(path: Path) -> RunStatus:
     """One bad run must not hide the others."""
     try:
         return run_status(path)
-    except (TraceError, KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
+    except (TraceError, OSError, LookupError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         return RunStatus(path.name, "", "unreadable", 0, 0, None, None, "", str(error).removeprefix(f"{path}: "))
 
 

@@ -9,6 +9,7 @@ it wrote the line: at most the newest file of each kind is then unlisted.
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from wirelessdl.errors import TraceError, shown
@@ -16,6 +17,7 @@ from wirelessdl.trace.files import read_regular, sha256_of, write_text
 
 NAME = "checksums.txt"
 _GONE = "-" * 64
+_DOCUMENTS = ("scenario.toml", "provenance.json", "summary.json")
 _LINE = re.compile(r"([0-9a-f]{64}|-{64})  (\S.*)")
 
 
@@ -53,6 +55,17 @@ class Checksums:
                 os.close(handle)
         except OSError as error:
             raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
+
+
+def changed_documents(folder: Path) -> list[str]:
+    """A line for each of a run's documents that is not what its checksum says; none where they are not listed."""
+    listed, _ = read_checksums(folder)
+    found = []
+    for name in _DOCUMENTS:
+        with suppress(OSError):
+            if name in listed and sha256_of(folder / name) != listed[name]:
+                found.append(f"{name} differs from its checksum: it was changed since the run wrote it")
+    return found
 
 
 def _is_name(name: str) -> bool:

@@ -13,7 +13,7 @@ import json
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +52,11 @@ def require_run(path: str | Path) -> Path:
 
 def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
     """Refuse a run whose tables are those of another version."""
-    written = provenance.get("schema", VERSION)
+    written, writer = provenance.get("schema", VERSION), provenance.get("wirelessdl", "unknown")
     if written != VERSION:
         raise TraceError(
-            f"{path}: its tables are of schema {written}, this version reads {VERSION}; use the wirelessdl that wrote "
-            f"it ({provenance.get('wirelessdl', 'unknown')}), or run the scenario again"
+            f"{shown(path)}: its tables are of schema {shown(written, 40)}, this version reads {VERSION}; use the "
+            f"wirelessdl that wrote it ({shown(writer, 40)}), or run the scenario again"
         )
 
 
@@ -134,7 +134,7 @@ class Run:
         """The resolved scenario as nested tables: the keys that everything here reads are there, and of their type."""
         path = self.path / "scenario.toml"
         try:
-            table = tomllib.loads(read_regular(path).decode())
+            table = copy.deepcopy(_parsed(read_regular(path)))
         except (OSError, ValueError, RecursionError) as error:
             raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
         require_resolved(table, path)
@@ -247,6 +247,11 @@ class Run:
         if not isinstance(content, dict):
             raise TraceError(f"{path}: holds no JSON object")
         return content
+
+
+@lru_cache(maxsize=8)  # by content: a report asks a hundred times, and a run may be edited meanwhile
+def _parsed(text: bytes) -> dict[str, Any]:
+    return tomllib.loads(text.decode())
 
 
 # keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it

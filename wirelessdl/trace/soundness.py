@@ -169,6 +169,13 @@ def document_problems(run: Run) -> Iterator[str]:
     for name in ("started", "finished", "state", "error", "folder", "wirelessdl", "device"):
         if name in origin and not _is_text(origin[name]):
             yield f"provenance.json: {name} is no text"
+    for name, rule, words in _ORIGIN:
+        if origin.get(name) is not None and not rule(origin[name]):
+            yield f"provenance.json: {name} is {shown(origin[name], 40)}; must be {words}"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_figure(value: Any) -> bool:
@@ -178,3 +185,21 @@ def _is_figure(value: Any) -> bool:
 def _is_text(value: Any) -> bool:
     """A text that can be written down: no zero bytes, no halves of characters."""
     return isinstance(value, str) and "\0" not in value and not re.search("[\ud800-\udfff]", value)
+
+
+def _are_texts(value: Any) -> bool:
+    """Texts by name; None stands for a package that is not installed."""
+    return isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values())
+
+
+_ORIGIN = (
+    ("packages", _are_texts, "texts by name"),
+    ("user_files", _are_texts, "texts by name"),
+    ("threads", _is_count, "a whole number"),
+    ("schema", _is_count, "a whole number"),
+    ("wall_s", _is_figure, "a number"),
+    ("strategy", _is_text, "a text"),
+    ("git", _is_text, "a text"),
+    ("command", lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of texts"),
+    ("extended", lambda value: isinstance(value, list) and all(map(_is_count, value)), "a list of whole numbers"),
+)

@@ -9,11 +9,15 @@ over runs of one cell, not their spread.
 
 A study directory may come from a stranger. Its manifest and index are checked before anything is read by them, and a
 path in the index that leads out of the directory is refused. Works while the study goes on.
+
+The manifest holds a digest of its other entries, the index one of its columns' names and types: Parquet checks its
+pages, not what it says about them.
 """
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -23,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, shown
-from wirelessdl.trace.files import open_regular
+from wirelessdl.trace.files import open_regular, plain
 from wirelessdl.trace.run import Run, open_run
 
 if TYPE_CHECKING:
@@ -35,6 +39,8 @@ STATES = ("planned", "running", "interrupted", "finished", "failed")
 _TEXTS = ("cell", "name", "baseline", "status", "error", "path")
 _MOST_BYTES = 1 << 28  # of the manifest
 _MOST_COLUMNS = 2000
+_DIGEST = "sha256"  # entry of the manifest
+_COLUMNS = b"wirelessdl.columns"  # entry of the index's metadata
 # endings that a name may leave out: accuracy is accuracy_mean, epsilon the promised total, energy energy_j
 _ENDINGS = ("", "_mean", "_total", "_j", "_s", "_db")
 
@@ -156,6 +162,32 @@ def inside(study: Path, path: str) -> Path:
     return folder
 
 
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest with a digest of its entries, as JSON holds them."""
+    return {**content, _DIGEST: _digest_of(content)}
+
+
+def require_sealed(content: Mapping[str, Any], path: Path) -> None:
+    """Raise where a manifest has a digest that its entries do not have."""
+    if content.get(_DIGEST, (digest := _digest_of(content))) != digest:
+        raise TraceError(f"{shown(path)}: was edited: its entries do not have its sha256; restore it")
+
+
+def _digest_of(content: Mapping[str, Any]) -> str:
+    entries = {key: value for key, value in content.items() if key != _DIGEST}
+    return hashlib.sha256(json.dumps(plain(entries), sort_keys=True).encode()).hexdigest()
+
+
+def with_digest(table: pa.Table) -> pa.Table:
+    """An index that says which columns it has."""
+    return table.replace_schema_metadata({_COLUMNS: _columns_digest(table.schema)})
+
+
+def _columns_digest(schema: pa.Schema) -> bytes:
+    text = schema.to_string(show_schema_metadata=False, show_field_metadata=False)
+    return hashlib.sha256(text.encode()).hexdigest().encode()
+
+
 def _manifest(path: Path) -> dict[str, Any]:
     try:
         with open_regular(path) as handle:
@@ -172,6 +204,7 @@ def _manifest(path: Path) -> dict[str, Any]:
             f"{shown(path)}: schema is {shown(content.get('schema'), 40)}, this version reads {SCHEMA}; use the "
             "wirelessdl that wrote it"
         )
+    require_sealed(content, path)
     rules: dict[str, tuple[Callable[[Any], bool], str]] = {
         "name": (_is_text, "a text"),
         "varied": (lambda v: _is_list(v, _is_text) and len(set(v)) == len(v), "a list of different keys"),
@@ -206,6 +239,9 @@ def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str]
             stored = pq.ParquetFile(handle, page_checksum_verification=True)
             if stored.metadata.num_rows > most or stored.metadata.num_columns > _MOST_COLUMNS:
                 raise ValueError(f"has {stored.metadata.num_rows} rows, {MANIFEST} plans {most} runs")
+            said = (stored.schema_arrow.metadata or {}).get(_COLUMNS)
+            if said is not None and said != _columns_digest(stored.schema_arrow):
+                raise ValueError("names other columns than were written")
             return stored.read(columns=columns)
     except FileNotFoundError:
         raise TraceError(

@@ -19,7 +19,7 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.files import open_regular, read_regular, write_whole
 from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.study import INDEX, MANIFEST
+from wirelessdl.trace.study import INDEX, MANIFEST, require_sealed, with_digest
 
 SCENARIO, RUNS, STOP = "scenario.toml", "runs", "stop"
 Status = Literal["planned", "running", "interrupted", "finished", "failed"]
@@ -76,6 +76,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
     if not isinstance(content, dict):
         raise TraceError(f"{shown(path)}: holds no JSON object")
+    require_sealed(content, path)
     return content
 
 
@@ -107,6 +108,8 @@ def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
         return ("running" if is_locked(study / RUNS, task_lock(planned.folder_name)) else "planned"), None
     state = state_of(folder)
     if state == "done":
+        if not _content(folder / "summary.json"):
+            return "failed", "summary.json cannot be read; restore it, or remove the run's folder to run it again"
         return "finished", None
     if state == "failed":
         return "failed", _one_line(_content(folder / "provenance.json").get("error"))
@@ -142,7 +145,7 @@ def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None
     for key in dict.fromkeys(key for row in rows for key in row.figures):
         if key not in columns:
             columns[key] = column([row.figures.get(key) for row in rows])
-    table = pa.table(columns)
+    table = with_digest(pa.table(columns))
     write_whole(study / INDEX, lambda handle: pq.write_table(table, handle, write_page_checksum=True))
 
 

@@ -1,0 +1,110 @@
+"""A run of many rounds in one process: memory, files and open files do not grow with rounds beyond what is documented.
+
+    python tests/campaigns/long_run.py FOLDER [ROUNDS]      # 20,000 rounds unless a number is given
+
+Fading, adaptive plans, pilots and crashes: what changes from round to round is on. Every 100 rounds, after the parts of
+these are written, the process notes its resident memory without files that it maps, what malloc has given out, Python's
+blocks, its open files, and the files in the run directory. The slopes are those of least squares after the first
+quarter. Must hold: less than 5 bytes a round of resident memory, no more open files than at the first
+quarter, and one file of each table for every `trace.flush_every` rounds beside a constant number.
+"""
+
+import ctypes
+import gc
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from wirelessdl.run.session import simulate
+from wirelessdl.scenario.loader import load_scenario
+
+EVERY, MOST_SLOPE = 100, 5.0
+SETTINGS = (
+    "network.nodes=3",
+    "learning.dataset={kind='synthetic',samples=300,test_samples=60,features=8,classes=3}",
+    "learning.batch_size=4",
+    "learning.eval_every=500",
+    "channel.models=[{model='log-distance'},{model='rayleigh'}]",
+    "power.schedule=adaptive",
+    "radio.csi={kind='pilots',symbols=4}",
+    "radio.thermal_noise=true",
+    "faults.crashes={kind='exponential',up_s=3.0,down_s=0.1}",
+    f"trace.flush_every={EVERY}",
+    f"trace.checkpoint_every={EVERY}",
+)
+
+
+class _Malloc(ctypes.Structure):
+    """struct mallinfo2 of glibc."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
+        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
+    ]
+
+
+def _malloc_bytes():
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _Malloc
+    told = library.mallinfo2()
+    return told.uordblks + told.hblkhd
+
+
+def _resident_bytes():
+    text = Path("/proc/self/status").read_text()
+    return int(text.partition("RssAnon:")[2].split()[0]) * 1024
+
+
+class Watch:
+    """What the process and its run directory hold, every so many rounds."""
+
+    def __init__(self, out):
+        self.out, self.seen = out, []
+
+    def __call__(self, round):
+        if round % EVERY != 1 or round == 1:  # what is buffered is one round, always
+            return
+        gc.collect()
+        files = sum(len(names) for _, _, names in os.walk(self.out))
+        opened = len(os.listdir("/proc/self/fd"))
+        self.seen.append((round, _resident_bytes(), _malloc_bytes(), sys.getallocatedblocks(), opened, files))
+        if round % 2000 == 1:
+            print("ROUND", *self.seen[-1], flush=True)
+
+
+def campaign(folder, rounds):
+    scenario = load_scenario("quickstart", overrides=(*SETTINGS, f"scenario.rounds={rounds}"))
+    watch = Watch(folder)
+    run = simulate(scenario, out=folder, on_round=watch)
+    seen = np.array(watch.seen, dtype=float)
+    late = seen[seen[:, 0] > rounds / 4]
+    resident, malloc, blocks = (np.polyfit(late[:, 0], late[:, column], 1)[0] for column in (1, 2, 3))
+    tables = sum(1 for path in run.path.iterdir() if path.is_dir() and any(path.glob("part-*.parquet")))
+    files = sum(len(names) for _, _, names in os.walk(folder))
+    most_files = tables * -(-rounds // EVERY) + 12
+    found = []
+    if resident >= MOST_SLOPE:
+        found.append(f"resident memory grows by {resident:.2f} bytes a round")
+    if late[:, 4].max() > seen[seen[:, 0] <= rounds / 4][:, 4].max():
+        found.append(f"open files grow to {late[:, 4].max():.0f}")
+    if files > most_files:
+        found.append(f"{files} files, at most {most_files} are documented")
+    for line in found:
+        print(f"FOUND {line}", flush=True)
+    print(
+        f"long_run: {len(run.rounds)} rounds in {run.summary['wall_s']:.0f} s; resident memory {resident:.2f} bytes a "
+        f"round, malloc {malloc:.2f}, Python's blocks {blocks:.4f} a round; {late[:, 1].max() / 1e6:.1f} MB at most; "
+        f"open files {late[:, 4].min():.0f} to {late[:, 4].max():.0f}; {files} files in {tables} tables; {len(found)} "
+        "found",
+        flush=True,
+    )
+    return len(found)
+
+
+if __name__ == "__main__":
+    place, *rest = sys.argv[1:]
+    raise SystemExit(min(campaign(Path(place).resolve(), int(rest[0]) if rest else 20_000), 1))
