@@ -1,6 +1,7 @@
 """Schedules, margins, multipliers and the verdict before training."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ def test_plan_speaks_draws_and_prints_json(wirelessdl_command, tmp_path):
     assert facts["epsilon"][0][0] is None
     assert facts["theta"] == 4.0
     no_noise = json.loads(wirelessdl_command("plan", "quickstart", "--json", "--set", "privacy.epsilon_max=inf").out)
-    assert no_noise["epsilon_own"] == ["inf"] * 4
+    assert no_noise["epsilon_own"] == [math.inf] * 4  # a number, as in summary.json
     wirelessdl_command("plan", "quickstart", "--set", "privacy.epsilon_max=inf", "--figure", "none.png")
     assert (tmp_path / "none.png").stat().st_size > 10_000
 

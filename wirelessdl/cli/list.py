@@ -35,13 +35,13 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 def _list_runs(folder: Path, as_json: bool) -> None:
     from wirelessdl.trace.catalog import against, runs_in, studies_in
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
     folder = folder / "runs" if (folder / "study.json").is_file() else folder
     runs, studies = runs_in(folder), studies_in(folder)
     if as_json:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
-            click.echo(json.dumps(plain(facts)))
+            click.echo(figures_text(facts))
         return
     console = _console()
     if not runs and not studies:
