@@ -68,7 +68,7 @@ def _in_repository(page: str, target: str) -> str | None:
 def _numbers_page() -> str:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        from check_numbers import page
+        from numbers_page import page
     finally:
         sys.path.pop(0)
     return page()

@@ -81,6 +81,52 @@ def test_numbers_that_are_checked_stand_in_their_pages():
             assert entry.block()
 
 
+def test_numbers_that_are_not_run_again_name_a_test_or_a_command_of_their_page():
+    numbers = script("check_numbers")
+    for one in numbers.left_out():
+        if isinstance(one, numbers.Tested):
+            path, _, name = one.test.partition("::")
+            assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), one
+            assert numbers.stands_in(one) == 1, one
+        else:
+            assert one.command in (ROOT / one.page).read_text(encoding="utf-8"), one
+
+
+def test_every_page_with_measured_numbers_is_in_the_table_of_numbers():
+    numbers = script("check_numbers")
+    listed = {entry.page for entry in [*numbers.entries(), *numbers.left_out()]}
+    pages = "audit baselines channels choosing data digital gallery learning network noise performance power privacy"
+    pages += " reliability report reproduction scale survival time tutorial wideband"
+    assert {f"docs/{page}.md" for page in pages.split()} | {"README.md"} <= listed
+
+
+def test_a_table_is_its_cells():
+    numbers = script("check_numbers")
+    table = numbers.Table(
+        "docs/channels.md",
+        "| seed | 11 | 1 | 2 | 3 | mean |",
+        "wirelessdl run x {row} --seed {column} --json",
+        0.5,
+        {"`none`": "--set a=b"},
+        json="accuracy_mean",
+    )
+    first, *_, mean = table.numbers()
+    assert first.command == "wirelessdl run x --set a=b --seed 11 --json"
+    said = float(first.stated.rstrip("%")) / 100
+    assert first.problem([f'{{"accuracy_mean": {said + 0.004}}}']) == ""
+    assert "gives" in first.problem([f'{{"accuracy_mean": {said + 0.006}}}'])
+    assert [command.split()[6] for command in mean.commands] == ["11", "1", "2", "3"]
+    assert "gives 50" in mean.problem(['{"accuracy_mean": 0.5}'] * 4)
+
+
+def test_what_a_command_printed_is_kept(tmp_path, monkeypatch):
+    numbers = script("check_numbers")
+    one = numbers.Number("README.md", "is {3} here", "python -c 'print(3)'", 0.1, match=r"(\d)")
+    assert numbers.check([one], tmp_path) == ([], 0)
+    monkeypatch.setattr(numbers, "_run", lambda *_: pytest.fail("run again"))
+    assert numbers.check([one], tmp_path) == ([], 0)
+
+
 def test_a_number_that_differs_is_found():
     numbers = script("check_numbers")
     one = numbers.Number("README.md", "reaches {80.1%} here", "wirelessdl run x --json", 0.5, json="a.b")
