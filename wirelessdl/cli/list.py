@@ -47,6 +47,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
+    most = 60 if console.is_terminal else _WIDEST  # of a scenario's name; a pipe gets all of it
     table = Table(box=None, pad_edge=False)
     for name, justify in [
         ("run", "left"),
@@ -62,8 +63,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     table.add_column("age", justify="right", no_wrap=True)
     for study in studies:
         table.add_row(
-            escape(shown(study.study)),
-            escape(f"study of {shown(study.scenario, 60)}"),
+            escape(shown(study.study, max(most, 200))),
+            escape(f"study of {shown(study.scenario, most)}"),
             f"[{_COLOURS[study.state]}]{study.state}[/]",
             f"{study.finished}/{study.runs}",
             *("", "", ""),
@@ -71,8 +72,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         )
     for run in runs:
         table.add_row(
-            escape(shown(run.name)),
-            escape(shown(run.scenario, 60)),
+            escape(shown(run.name, max(most, 200))),
+            escape(shown(run.scenario, most)),
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
