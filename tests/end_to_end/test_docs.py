@@ -27,6 +27,18 @@ def test_readme_names_every_bundled_scenario():
     assert not [name for name in bundled_scenarios() if README.count(f"\n| `{name}` |") > 1]  # and once in its table
 
 
+def test_links_of_the_readme_lead_to_files_and_headings():
+    """The site checks all other pages; the README is not one of them."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", README, flags=re.DOTALL)):
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).exists(), target
+        if anchor:
+            text = re.sub(r"```.*?```", "", (ROOT / path).read_text(encoding="utf-8"), flags=re.DOTALL)
+            headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+            made = [re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower())) for heading in headings]
+            assert anchor in made, target
+
+
 def script(name):
     """A script of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
