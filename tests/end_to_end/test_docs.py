@@ -55,6 +55,13 @@ def test_pages_of_keys_columns_and_commands_are_up_to_date(page):
     assert written == getattr(tables, f"{page}_page")(), "run python docs/tables.py"
 
 
+def test_pages_name_the_schema_versions_that_are_written():
+    from wirelessdl.trace import checkpoint, schema
+
+    page = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8")
+    assert f"Tables have schema version {schema.VERSION}, checkpoints have schema version {checkpoint.VERSION}." in page
+
+
 def test_the_scorecard_is_what_its_csv_files_say(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     scorecard = script("scorecard")
