@@ -111,7 +111,8 @@ def draw(run: wirelessdl.Run, path: Path) -> None:
     for tx, rx, dark in zip(links["tx"], links["rx"], shade, strict=True):
         ground.plot(*place[[tx, rx]].T, color=str(0.88 - 0.6 * dark), linewidth=0.7, zorder=1)
     ground.plot(*place.T, "o", color=BLUE, markersize=4, zorder=2)
-    ground.set(aspect="equal", xlabel="m", ylabel="m")
+    ground.set(xlabel="m", ylabel="m")
+    ground.set_aspect("equal", adjustable="datalim")  # nodes on a line have no height of their own
     seen = run.evaluated
     curve.fill_between(
         seen["time_s"], 100 * seen["accuracy_min"], 100 * seen["accuracy_max"], color=BLUE, alpha=0.25, linewidth=0

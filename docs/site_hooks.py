@@ -22,6 +22,7 @@ OUTSIDE = {
 PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(?<!</span>)<code>([^<]{1,30})</code>")  # not that of a block
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
 
 
@@ -56,6 +57,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return LIST.sub(r"\1\n\n", LINK.sub(moved, markdown))
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark short code, which does not break: a browser would break --rounds after its hyphens."""
+    return CODE.sub(r'<code class="short">\1</code>', html)
+
+
 def _in_repository(page: str, target: str) -> str | None:
     """Path from the root of the repository of what a page links to; None where it is no file of it."""
     if "://" in target or target.startswith("mailto:"):
@@ -68,7 +74,7 @@ def _in_repository(page: str, target: str) -> str | None:
 def _numbers_page() -> str:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        from check_numbers import page
+        from numbers_page import page
     finally:
         sys.path.pop(0)
     return page()

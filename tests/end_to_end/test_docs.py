@@ -27,6 +27,18 @@ def test_readme_names_every_bundled_scenario():
     assert not [name for name in bundled_scenarios() if README.count(f"\n| `{name}` |") > 1]  # and once in its table
 
 
+def test_links_of_the_readme_lead_to_files_and_headings():
+    """The site checks all other pages; the README is not one of them."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", README, flags=re.DOTALL)):
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).exists(), target
+        if anchor:
+            text = re.sub(r"```.*?```", "", (ROOT / path).read_text(encoding="utf-8"), flags=re.DOTALL)
+            headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+            made = [re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower())) for heading in headings]
+            assert anchor in made, target
+
+
 def script(name):
     """A script of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
@@ -41,6 +53,13 @@ def test_pages_of_keys_columns_and_commands_are_up_to_date(page):
     tables = script("tables")
     written = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert written == getattr(tables, f"{page}_page")(), "run python docs/tables.py"
+
+
+def test_pages_name_the_schema_versions_that_are_written():
+    from wirelessdl.trace import checkpoint, schema
+
+    page = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8")
+    assert f"Tables have schema version {schema.VERSION}, checkpoints have schema version {checkpoint.VERSION}." in page
 
 
 def test_the_scorecard_is_what_its_csv_files_say(monkeypatch):
@@ -79,6 +98,52 @@ def test_numbers_that_are_checked_stand_in_their_pages():
             assert entry.tolerance > 0
         else:
             assert entry.block()
+
+
+def test_numbers_that_are_not_run_again_name_a_test_or_a_command_of_their_page():
+    numbers = script("check_numbers")
+    for one in numbers.left_out():
+        if isinstance(one, numbers.Tested):
+            path, _, name = one.test.partition("::")
+            assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), one
+            assert numbers.stands_in(one) == 1, one
+        else:
+            assert one.command in (ROOT / one.page).read_text(encoding="utf-8"), one
+
+
+def test_every_page_with_measured_numbers_is_in_the_table_of_numbers():
+    numbers = script("check_numbers")
+    listed = {entry.page for entry in [*numbers.entries(), *numbers.left_out()]}
+    pages = "audit baselines channels choosing data digital gallery learning network noise performance power privacy"
+    pages += " reliability report reproduction scale survival time tutorial wideband"
+    assert {f"docs/{page}.md" for page in pages.split()} | {"README.md"} <= listed
+
+
+def test_a_table_is_its_cells():
+    numbers = script("check_numbers")
+    table = numbers.Table(
+        "docs/channels.md",
+        "| seed | 11 | 1 | 2 | 3 | mean |",
+        "wirelessdl run x {row} --seed {column} --json",
+        0.5,
+        {"`none`": "--set a=b"},
+        json="accuracy_mean",
+    )
+    first, *_, mean = table.numbers()
+    assert first.command == "wirelessdl run x --set a=b --seed 11 --json"
+    said = float(first.stated.rstrip("%")) / 100
+    assert first.problem([f'{{"accuracy_mean": {said + 0.004}}}']) == ""
+    assert "gives" in first.problem([f'{{"accuracy_mean": {said + 0.006}}}'])
+    assert [command.split()[6] for command in mean.commands] == ["11", "1", "2", "3"]
+    assert "gives 50" in mean.problem(['{"accuracy_mean": 0.5}'] * 4)
+
+
+def test_what_a_command_printed_is_kept(tmp_path, monkeypatch):
+    numbers = script("check_numbers")
+    one = numbers.Number("README.md", "is {3} here", "python -c 'print(3)'", 0.1, match=r"(\d)")
+    assert numbers.check([one], tmp_path) == ([], 0)
+    monkeypatch.setattr(numbers, "_run", lambda *_: pytest.fail("run again"))
+    assert numbers.check([one], tmp_path) == ([], 0)
 
 
 def test_a_number_that_differs_is_found():

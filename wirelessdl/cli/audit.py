@@ -1,6 +1,5 @@
 """`wirelessdl audit`."""
 
-import json
 import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -70,9 +69,9 @@ def command(
     with frames_bar(trials, quiet=as_json) as advance:
         report = audit_scenario(loaded, options, advance)
     if as_json:
-        from wirelessdl.trace.files import plain
+        from wirelessdl.trace.files import figures_text
 
-        click.echo(json.dumps(plain(facts(report)), indent=2))
+        click.echo(figures_text(facts(report), indent=2))
     else:
         _print(loaded.scenario.name, report)
     if not report.sound:

@@ -1,6 +1,5 @@
 """`wirelessdl channel`."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,9 +71,9 @@ def command(
     if export is not None:
         _export(found, export)
     if as_json:
-        from wirelessdl.trace.files import plain
+        from wirelessdl.trace.files import figures_text
 
-        click.echo(json.dumps(plain(_facts(world, found, facts, band)), indent=2))
+        click.echo(figures_text(_facts(world, found, facts, band), indent=2))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")

@@ -1,6 +1,5 @@
 """`wirelessdl compare`."""
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -176,6 +175,6 @@ def _console(width: int) -> Console:
 
 
 def _json(content: object) -> str:
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
-    return json.dumps(plain(content), indent=2, allow_nan=False, default=lambda value: plain(value.item()))
+    return figures_text(content, indent=2)

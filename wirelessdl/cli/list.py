@@ -36,18 +36,19 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 def _list_runs(folder: Path, as_json: bool) -> None:
     from wirelessdl.trace.catalog import against, runs_in, studies_in
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
     folder = folder / "runs" if (folder / "study.json").is_file() else folder
     runs, studies = runs_in(folder), studies_in(folder)
     if as_json:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
-            click.echo(json.dumps(plain(facts)))
+            click.echo(figures_text(facts))
         return
     console = _console()
     if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
+    most = 60 if console.is_terminal else _WIDEST  # of a scenario's name; a pipe gets all of it
     table = Table(box=None, pad_edge=False)
     for name, justify in [
         ("run", "left"),
@@ -63,8 +64,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
     table.add_column("age", justify="right", no_wrap=True)
     for study in studies:
         table.add_row(
-            escape(shown(study.study)),
-            escape(f"study of {shown(study.scenario, 60)}"),
+            escape(shown(study.study, max(most, 200))),
+            escape(f"study of {shown(study.scenario, most)}"),
             f"[{_COLOURS[study.state]}]{study.state}[/]",
             f"{study.finished}/{study.runs}",
             *("", "", ""),
@@ -72,8 +73,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         )
     for run in runs:
         table.add_row(
-            escape(shown(run.name)),
-            escape(shown(run.scenario, 60)),
+            escape(shown(run.name, max(most, 200))),
+            escape(shown(run.scenario, most)),
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",

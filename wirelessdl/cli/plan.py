@@ -1,6 +1,5 @@
 """`wirelessdl plan`."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,9 +67,9 @@ def command(
 
         draw_plan(found, loaded.scenario.name, figure)
     if as_json:
-        from wirelessdl.trace.files import plain
+        from wirelessdl.trace.files import figures_text
 
-        click.echo(json.dumps(plain(facts(found)), indent=2))
+        click.echo(figures_text(facts(found), indent=2))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")
@@ -89,12 +88,12 @@ def command(
 
 def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
     from wirelessdl.analysis.audit import audit_run
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
     from wirelessdl.trace.run import open_run
 
     found = audit_run(open_run(path), receiver)
     if as_json:
-        click.echo(json.dumps(plain([asdict(audit) for audit in found]), indent=2))
+        click.echo(figures_text([asdict(audit) for audit in found], indent=2))
         return
     table = Table(box=None, pad_edge=False)
     for name in ("receiver", "sender", "audit >=", "proven <=", "sum over rounds", ""):

@@ -1,7 +1,6 @@
 """What `wirelessdl run` shows while it runs: a bar, plain lines, JSON lines or nothing; and how it is stopped."""
 
 import errno
-import json
 import math
 import os
 import signal
@@ -159,7 +158,7 @@ def _figures(evaluation: "Evaluation") -> str:
 
 def emit(content: dict[str, Any]) -> None:
     """One JSON object on a line of its own, at once."""
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
-    sys.stdout.write(json.dumps(plain(content), allow_nan=False) + "\n")
+    sys.stdout.write(figures_text(content) + "\n")
     sys.stdout.flush()

@@ -1,6 +1,5 @@
 """`wirelessdl sweep`."""
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -181,11 +180,11 @@ def _conclude(result: "Result", options: "Options", console: Console, signal: in
 
 def _print_status(folder: Path, console: Console, as_json: bool) -> None:
     from wirelessdl.study.status import study_status
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
     status = study_status(folder)
     if as_json:
-        click.echo(json.dumps(plain(status.facts())))
+        click.echo(figures_text(status.facts()))
         return
     counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
     state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"

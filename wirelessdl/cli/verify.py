@@ -1,6 +1,5 @@
 """`wirelessdl verify`."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,11 +22,11 @@ def command(run: Path, as_json: bool) -> None:
     Runs none of the run's code and writes nothing. Exits with 1 if anything is wrong.
     """
     from wirelessdl.analysis.verify import verify
-    from wirelessdl.trace.files import plain
+    from wirelessdl.trace.files import figures_text
 
     found = verify(run)
     if as_json:
-        click.echo(json.dumps(plain({"run": str(run), **asdict(found)}), indent=2))
+        click.echo(figures_text({"run": str(run), **asdict(found)}, indent=2))
         sys.exit(1 if found.problems else 0)
     console = Console(highlight=False)
     for line in found.problems:

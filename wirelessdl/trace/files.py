@@ -55,9 +55,17 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def write_figures(path: Path, content: Any) -> None:
+    write_text(path, figures_text(content, indent=2) + "\n")
+
+
+def figures_text(content: Any, indent: int | None = None) -> str:
     """JSON in which infinities are numbers: 1e999, which every parser of doubles reads as infinity. NaN is null."""
-    text = json.dumps(plain(content, infinity=_MARK), indent=2, allow_nan=False)
-    write_text(path, text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999") + "\n")
+
+    def of_numpy(value: Any) -> Any:
+        return plain(value.item(), infinity=_MARK)
+
+    text = json.dumps(plain(content, infinity=_MARK), indent=indent, allow_nan=False, default=of_numpy)
+    return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 
 
 def read_figures(content: Mapping[str, Any]) -> dict[str, Any]:
