@@ -95,9 +95,19 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
         assert row.accuracy_mean == pytest.approx(values.mean(), rel=1e-9)
         half = 12.706204736 * values.std(ddof=1) / math.sqrt(2)  # Student's t, one degree of freedom
         assert row.accuracy_mean_high - row.accuracy_mean == pytest.approx(half, rel=1e-6, abs=1e-9)
+        largest = index[index["cell"] == row.cell]["epsilon_total"].max()
+        assert row.epsilon_total_most == pytest.approx(largest, rel=1e-9)
+        assert row.epsilon_total_most >= row.epsilon_total
     differences = pd.read_csv(folder / "out" / "mine-hardened-differences.csv")
     assert {name.partition(",")[0] for name in differences["reference"]} == {"local", "half"}
     assert np.allclose(differences["difference"], differences["mean"] - differences["reference_mean"], atol=1e-9)
+    accuracy = index.set_index(["cell", "seed"])["accuracy_mean"]
+    beside = {"local": means[means["baseline"] == "local"]["cell"].iloc[0], "half": "c001"}
+    for row in differences.itertuples():
+        apart = accuracy[row.cell] - accuracy[beside[row.reference.partition(",")[0]]]  # by seed
+        assert row.above == (apart > 0).sum()
+        half = 12.706204736 * apart.std(ddof=1) / math.sqrt(2)
+        assert row.high - row.difference == pytest.approx(half, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -137,8 +147,14 @@ def test_called_again_nothing_runs_and_another_study_is_refused(folder):
         (("seeds = 2", 'grid = { "network.nodes" = [3] }'), "network.nodes is no key of its grid"),
         (("seeds = 2", 'only = ["ones"]'), "only names ones, no cell of it; did you mean one?"),
         (("[study.scales.smoke]", "[study.scales.tiny]"), "study.scales.tiny"),
-        (('"local", "half"]', '"local", "haft"]'), "study.differences names haft, no baseline, cell or name of it; did"),
-        (('"local", "half"]', '"epsilon_mx=1"]'), "study.differences names epsilon_mx=1, no key that it varies; did you"),
+        (
+            ('"local", "half"]', '"local", "haft"]'),
+            "study.differences names haft, no baseline, cell or name of it; did",
+        ),
+        (
+            ('"local", "half"]', '"epsilon_mx=1"]'),
+            "study.differences names epsilon_mx=1, no key that it varies; did you",
+        ),
         (('"privacy.clipping"', '"privacy.cliping"'), "mine.toml: "),
         (('"privacy.clipping"', '"privacy.cliping"'), "unknown key privacy.cliping; did you mean privacy.clipping?"),
     ],

@@ -26,7 +26,7 @@ PAIRED_FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime
 class Difference:
     """One setting beside its reference: means of each, and of the difference with its 95% interval over n pairs.
 
-    cell: of a study; empty for runs.
+    cell: of a study; empty for runs. above: pairs in which it exceeds its reference, which an outlier does not change.
     """
 
     cell: str
@@ -40,6 +40,7 @@ class Difference:
     low: float
     high: float
     n: int
+    above: int
 
 
 def study_differences(study: Study, of: str, to: str | None = None) -> list[Difference]:
@@ -98,9 +99,11 @@ def _difference(
     of: str,
 ) -> Difference:
     both = pd.concat([own.rename("own"), other.rename("other")], axis=1, join="inner")
-    mean, low, high, n = mean_interval((both["own"] - both["other"]).to_numpy())  # inf - inf is NaN: not comparable
+    apart = (both["own"] - both["other"]).to_numpy()  # inf - inf is NaN: not comparable
+    mean, low, high, n = mean_interval(apart)
     own_mean, other_mean = (mean_interval(both[which])[0] for which in ("own", "other"))
-    return Difference(cell, name, reference, keys, of, own_mean, other_mean, mean, low, high, n)
+    above = int((apart > 0).sum())
+    return Difference(cell, name, reference, keys, of, own_mean, other_mean, mean, low, high, n, above)
 
 
 def _default(cells: pd.DataFrame) -> str:
