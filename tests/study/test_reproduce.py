@@ -104,8 +104,10 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
     accuracy = index.set_index(["cell", "seed"])["accuracy_mean"]
     beside = {"local": means[means["baseline"] == "local"]["cell"].iloc[0], "half": "c001"}
     for row in differences.itertuples():
-        apart = accuracy[row.cell] - accuracy[beside[row.reference.partition(",")[0]]]  # by seed
+        assert row.reference_cell == beside[row.reference.partition(",")[0]]
+        apart = accuracy[row.cell] - accuracy[row.reference_cell]  # by seed
         assert row.above == (apart > 0).sum()
+        assert row.median == pytest.approx(apart.median(), abs=1e-9)
         half = 12.706204736 * apart.std(ddof=1) / math.sqrt(2)
         assert row.high - row.difference == pytest.approx(half, rel=1e-6, abs=1e-9)
 

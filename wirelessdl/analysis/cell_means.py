@@ -86,6 +86,7 @@ def _row(one: Difference, varied: list[str]) -> dict[str, Any]:
         "cell": one.cell,
         "name": one.name,
         "reference": one.reference,
+        "reference_cell": one.reference_cell,
         **{key: one.keys.get(key) for key in varied},
         "of": one.of,
         "mean": one.mean,
@@ -94,6 +95,7 @@ def _row(one: Difference, varied: list[str]) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
         "n": one.n,
+        "median": one.median,
         "above": one.above,
     }
 
