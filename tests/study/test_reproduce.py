@@ -90,6 +90,11 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
     means = pd.read_csv(folder / "out" / "mine-hardened.csv")
     assert set(means["n"]) == {2}
     index = pd.read_parquet(folder / "out" / "mine-hardened" / "index.parquet")
+    runs = pd.read_csv(folder / "out" / "mine-hardened-runs.csv")
+    assert len(runs) == len(index) == 2 * len(means)
+    assert not {"path", "wall_s", "status"} & set(runs)  # what another run of the study would write otherwise
+    noise = runs.groupby("cell")["noise_over_update"].mean()
+    np.testing.assert_allclose(means.set_index("cell")["noise_over_update"], noise, rtol=1e-9)
     for row in means.itertuples():
         values = index[index["cell"] == row.cell]["accuracy_mean"]
         assert row.accuracy_mean == pytest.approx(values.mean(), rel=1e-9)
@@ -157,6 +162,8 @@ def test_called_again_nothing_runs_and_another_study_is_refused(folder):
             ('"local", "half"]', '"epsilon_mx=1"]'),
             "study.differences names epsilon_mx=1, no key that it varies; did you",
         ),
+        (('"tradeoff"', '"runs"'), "study.figures names runs, the name of a table of every study"),
+        (("[[study.figures]]", '[[study.figures]]\nname = "tradeoff"\n[[study.figures]]'), "another figure of it"),
         (('"privacy.clipping"', '"privacy.cliping"'), "mine.toml: "),
         (('"privacy.clipping"', '"privacy.cliping"'), "unknown key privacy.cliping; did you mean privacy.clipping?"),
     ],

@@ -52,9 +52,14 @@ def run_figures(study: Study) -> pd.DataFrame:
     return pd.concat([rows.drop(columns=[name for name in extra if name in rows]), extra], axis=1)
 
 
-def cell_means(study: Study) -> pd.DataFrame:
+def run_table(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: its cell, seed and run number, and every figure; rows: of `run_figures`."""
+    rows = rows.sort_values(["cell", "seed", "run"])
+    return rows[["cell", "name", "baseline", *study.varied, "seed", "run", *(one for one in FIGURES if one in rows)]]
+
+
+def cell_means(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """One row per cell: its values, n, of every figure the mean, low and high, and of some the largest."""
-    rows = run_figures(study)
     found = []
     for cell, part in rows.groupby("cell", sort=True):
         first = part.iloc[0]

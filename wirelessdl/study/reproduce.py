@@ -31,6 +31,7 @@ PAPER = (
     *("bias", "alpha", "thermal", "stopping", "ablation", "others"),
 )
 THREADS = 1
+_TABLES = ("runs", "differences")  # endings of files that are no figure's
 SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
 
 
@@ -69,6 +70,7 @@ def reproductions(
     chosen = [one for one in known if protocol in ("both", one) or not one]
     if not chosen:
         raise StudyError(f"--protocol is {shown(protocol)}; {shown(title)} has {', '.join(map(shown, known))}")
+    _require_own_names(file, table)
     change = _scale(table.scales, scale, title)
     found = []
     for one in chosen:
@@ -83,6 +85,15 @@ def reproductions(
             raise StudyError(f"{shown(file)}: {error}") from None
         found.append(Reproduction(whole.name, plan, figures, _references(file, table, plan)))
     return found
+
+
+def _require_own_names(file: Path, table: StudyTable) -> None:
+    """Figures have names of their own: data of one must not replace those of another, or another table."""
+    names = [figure.name for figure in table.figures]
+    for name in names:
+        if name in _TABLES or names.count(name) > 1:
+            what = "a table of every study" if name in _TABLES else "another figure of it"
+            raise StudyError(f"{shown(file)}: study.figures names {shown(name)}, the name of {what}; choose another")
 
 
 def _references(file: Path, table: StudyTable, plan: Plan) -> tuple[str, ...]:
