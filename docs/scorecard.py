@@ -1,233 +1,265 @@
-# ruff: noqa: E501  words of a table
+# ruff: noqa: E501  words of a page
 """Writes the scorecard of docs/reproduction.md from the CSV files of `wirelessdl reproduce`.
 
     python docs/scorecard.py FOLDER
 
-FOLDER holds the CSV files of one scale. A row whose files are not there says "not measured yet". Numbers and verdicts
-come from the files (`scorecard_measures.py`); the words of the paper, and why, stand here.
+FOLDER holds the CSV files of one scale. First a table of verdicts, then a section for each claim. A claim whose files
+are not there says "not measured yet". Numbers and verdicts come from the files (`scorecard_theory.py`,
+`scorecard_accuracy.py`); the words of the paper, and why, stand here.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scorecard_measures import (
+from scorecard_accuracy import (
+    better_than_ped2fl,
+    connectivity,
+    in_short,
+    learns,
+    local,
+    order_of_epsilon,
+    paired,
+    spread,
+    stops,
+)
+from scorecard_tables import (
     DATA,
     EPSILON,
     GRAPH,
-    NOT_YET,
     Found,
     Missing,
     Tables,
+    data_name,
+    markdown,
+    mean,
+    number,
+    one,
+    percent,
+)
+from scorecard_theory import (
     alpha,
-    better_than_ped2fl,
     bias,
     grows_with_nodes,
     hides_behind_others,
-    learns,
-    local,
-    mean,
-    one,
-    order_of_epsilon,
-    paired,
     perron,
     power,
     regret,
     slot,
-    stops,
     thermal,
     totals,
 )
 
 PAGE = Path(__file__).with_name("reproduction.md")
-BEGIN, END = "<!-- scorecard: written by docs/scorecard.py -->", "<!-- end of scorecard -->"
+NOT_YET = "not measured yet"
 
 
 @dataclass(frozen=True)
-class Row:
-    claim: str
+class Claim:
+    """words: of the paper, in its spelling but for formulas; files: CSV and figure."""
+
+    title: str
     words: str
-    look: Callable[["Tables"], Found]
+    look: Callable[[Tables], Found]
     why: str
     files: str
-    command: str
+    study: str
 
 
-ROWS = (
-    Row(
-        "slot leakage <= epsilon_max",
-        "Theorem 1, eq. (8): each slot is (epsilon_ij, delta)-DP",
+CLAIMS = (
+    Claim(
+        "Slot leakage within epsilon_max",
+        "The constraint epsilon_ij <= epsilon_max ensures that, for every directed communication link (j -> i), the privacy leakage resulting from node j's transmitted signal remains below a predefined tolerance level. (Theorem 1, eq. 16)",
         slot,
-        "printed noise is rho gamma_t, the gradient on air is that of round t - 1 with the larger gamma_(t-1): up to "
-        "sqrt(2) too little noise, less as t grows",
-        "theorem1-slots.csv, theorem1-leakage.pdf, fig4-paper.csv",
+        "Printed noise is rho gamma_t, the gradient on air is that of round t - 1 with the larger gamma_(t-1): up to sqrt(2) too little noise, less as t grows. The hardened protocol has noise of the round of the gradient.",
+        "`theorem1-slots.csv`, `theorem1-leakage.pdf`, `fig4-paper.csv` to `fig6-paper.csv`",
         "theorem1",
     ),
-    Row(
-        "power <= P",
-        "average per-coordinate transmit power does not exceed P_i",
+    Claim(
+        "Power within P",
+        "the average per-coordinate transmit power does not exceed P_i",
         power,
-        "models are projected and rho gamma <= 1 is checked",
-        "fig4-paper.csv to fig6-paper.csv, fig4-paper-claim.pdf to fig6-paper-claim.pdf",
+        "Models are projected and rho gamma <= 1 is checked.",
+        "`fig4-paper.csv` to `fig6-paper.csv`, `fig4-paper-claim.pdf` to `fig6-paper-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "z -> pi",
-        "Lemma 1: |z_ii - pi_i| <= C xi^t",
+    Claim(
+        "z converges to pi",
+        "there exist constants C > 0 and 0 < xi < 1 such that [...] abs(z_ii,t - pi_i) <= C xi^t (Lemma 1)",
         perron,
-        "constant A; under fading it is not so (docs/power.md)",
-        "fig4-paper.csv to fig6-paper.csv, fig4-paper-claim.pdf to fig6-paper-claim.pdf",
+        "A is constant here; under fading it is not so ([power.md](power.md)).",
+        "`fig4-paper.csv` to `fig6-paper.csv`, `fig4-paper-claim.pdf` to `fig6-paper-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "bias without 1/z",
-        "the standard update converges to the minimizer of sum pi_i f_i",
+    Claim(
+        "Bias without 1/z",
+        "the standard DSGD update rule [...] becomes biased and no longer converges to the minimizer of F(x). Instead, it converges to the minimizer of a weighted objective",
         bias,
-        "as the closed forms say",
-        "bias-minima.csv, bias-minima.pdf",
+        "As the closed forms say: sum f_i with 1/z_ii, sum pi_i f_i without.",
+        "`bias-minima.csv`, `bias-minima.pdf`",
         "bias",
     ),
-    Row(
-        "more alpha learns better",
-        "allocating more power to information transmission improves ... convergence",
+    Claim(
+        "More alpha learns better",
+        "Allocating more power to information transmission improves the received signal strength and accelerates convergence",
         alpha,
-        "alpha scales with rho; the noise on the models follows from epsilon_max, not from alpha",
-        "alpha.csv, alpha-rho.pdf",
+        "alpha grows with rho, and the noise on the models does not fall: it follows from epsilon_max. At a given rho more alpha is less noise, and a larger epsilon ([0.5, 1, inf](#accuracy-falls-with-privacy)).",
+        "`alpha.csv`, `alpha-differences.csv`, `alpha-rho.pdf`",
         "alpha",
     ),
-    Row(
-        "channel noise helps",
-        "Remark 1: intrinsic channel noise contributes to privacy",
+    Claim(
+        "Channel noise helps",
+        "the intrinsic channel noise naturally contributes to privacy protection, potentially allowing smaller DP noise power fractions beta_k and larger model power fractions alpha_k, which can improve learning performance (Remark 1)",
         thermal,
-        "credited noise is that of a receiver no better than assumed: the proven total credits none. Thermal noise that "
-        "is large enough to hide gradients drowns models, too",
-        "thermal-*.csv, thermal-*-differences.csv, thermal-*-snr.pdf",
+        "Credited noise is that of a receiver no better than assumed: the proven total credits none. Thermal noise that is large enough to hide gradients drowns models, too.",
+        "`thermal-*.csv`, `thermal-*-differences.csv`, `thermal-*-snr.pdf`",
         "thermal",
     ),
-    Row(
-        "regret O(log T)",
-        "Theorem 2: U_1 + U_2 (1 + log T)",
+    Claim(
+        "Regret of order log T",
+        "the proposed algorithm achieves an expected regret of order O(log T) [...] U_1 + U_2 (1 + log T) (Theorem 2)",
         regret,
-        "the bound holds and says nothing: its constant is this many times the regret. Both clippings with the gradient at the received mix: the paper's point has a penalty whose gradient no clipping bounds",
-        "theorem2-slopes.csv, theorem2-regret.csv, theorem2-regret.pdf",
+        "A logarithm has the same slope in every decade, a square root 3.2 times that of the decade before. The bound holds and says nothing: it is 10^4 to 10^8 times the regret. Steps have mu = 1, the losses are 0.79-strongly convex. Both cells take the gradient at the received mix: at the paper's point no clipping bounds the gradient of the penalty.",
+        "`theorem2-slopes.csv`, `theorem2-regret.csv`, `theorem2-regret.pdf`",
         "theorem2",
     ),
-    Row(
-        "better than PED2FL, epsilon_max 1",
-        "Fig. 2: consistently achieves higher test accuracy",
+    Claim(
+        "Better than PED2FL at epsilon_max 1",
+        "the proposed method consistently achieves higher test accuracy throughout training under both IID and non-IID data distributions (Fig. 2)",
         better_than_ped2fl("fig2"),
-        "1/z is about K and PED2FL has no multiplier: with its own step it is a comparison of step sizes",
-        "fig2-*-differences.csv, fig2-*-curves.pdf",
+        "1/z is about K and PED2FL has no multiplier: with its own step it is a comparison of step sizes. The width of the intervals is that of the channels, [below](#what-the-intervals-of-fig-2-and-3-are-made-of).",
+        "`fig2-*.csv`, `fig2-*-differences.csv`, `fig2-*-curves.pdf`",
         "fig2",
     ),
-    Row(
-        "better than PED2FL, epsilon_max 0.5",
-        "Fig. 3: the same",
+    Claim(
+        "Better than PED2FL at epsilon_max 0.5",
+        "the proposed method consistently achieves higher test accuracy throughout training under both IID and non-IID data distributions (Fig. 3)",
         better_than_ped2fl("fig3"),
-        "as in Fig. 2",
-        "fig3-*-differences.csv, fig3-*-curves.pdf",
+        "As at epsilon_max 1.",
+        "`fig3-*.csv`, `fig3-*-differences.csv`, `fig3-*-curves.pdf`",
         "fig3",
     ),
-    Row(
-        "0.5 < 1 < inf",
-        "stronger privacy reduces accuracy",
+    Claim(
+        "Accuracy falls with privacy",
+        "stronger privacy (epsilon_max = 0.5) reduces accuracy relative to epsilon_max = 1 and infinity",
         order_of_epsilon,
-        "as printed 0.5 and 1 are both at chance",
-        "fig4-*.csv to fig6-*.csv, fig4-*-claim.pdf, fig4-*-proven.pdf to fig6-*",
+        "As printed 0.5 and 1 are both near chance.",
+        "`fig4-*.csv` to `fig6-*.csv`, `fig4-*-differences.csv` to `fig6-*-differences.csv`, `fig4-*-claim.pdf`, `fig4-*-proven.pdf` to `fig6-*`",
         "fig4",
     ),
-    Row(
-        "IID > non-IID",
-        "IID data generally achieve higher accuracy",
-        paired(DATA, "non-IID minus IID"),
-        "softmax is convex: Dirichlet(1) costs it little",
-        "fig4-*-differences.csv to fig6-*, fig4-*-claim.pdf to fig6-*",
+    Claim(
+        "IID data above non-IID",
+        "IID data generally achieve higher accuracy than non-IID data",
+        paired(DATA, "non-IID - IID"),
+        "Softmax is convex: Dirichlet(1) costs it little; noise hides the rest.",
+        "`fig4-*-differences.csv` to `fig6-*-differences.csv`, `fig4-*-claim.pdf` to `fig6-*-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "full > ring, ER",
-        "fully connected networks generally outperform ring and random topologies",
-        paired(GRAPH, "ring or ER minus full"),
-        "more senders hide a link, and theta is smaller",
-        "fig4-*-differences.csv to fig6-*, fig4-*-claim.pdf to fig6-*",
+    Claim(
+        "Full graphs above ring and random",
+        "Fully connected networks generally outperform ring and random topologies",
+        paired(GRAPH, "ring or ER - full"),
+        "As printed more senders hide a link, and theta is smaller. Hardened, each node's own noise hides it and balancing makes theta K on every graph: what is left is that sparse graphs mix more slowly, at most two points for softmax.",
+        "`fig4-*-differences.csv` to `fig6-*-differences.csv`, `fig4-*-claim.pdf` to `fig6-*-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "leakage grows with K",
-        "cumulative RDP leakage generally increases with K",
+    Claim(
+        "Leakage grows with K",
+        "Cumulative RDP leakage generally increases with K because the fixed mini-batch size results in larger q",
         grows_with_nodes,
-        "q = batch / samples grows; the proven total as printed has no amplification",
-        "fig4-paper.csv to fig6-paper.csv, fig4-paper-claim.pdf to fig6-paper-claim.pdf",
+        "The proven total as printed has no amplification by sampling: it follows from the noise of the node that sends least.",
+        "`fig4-paper.csv` to `fig6-paper.csv`, `fig4-paper-claim.pdf` to `fig6-paper-claim.pdf`",
         "fig6",
     ),
-    Row(
-        "Theorem 9 total",
-        "epsilon_tot = T epsilon_sub",
+    Claim(
+        "Total by Theorem 9",
+        "the cumulative privacy leakage after T communication rounds is [...] T epsilon_ij^sub(lambda)",
         totals,
-        "a gradient is heard again in later slots; gradients are taken at un-noised models, so no amplification is proven",
-        "theorem1-totals.csv, theorem1-leakage.pdf",
+        "A gradient is heard again in later slots, so slots do not add up. Gradients are taken at un-noised models, so no amplification is proven; and Theorem 9 is for sampling without replacement, where the text says Poisson.",
+        "`theorem1-totals.csv`, `theorem1-leakage.pdf`",
         "theorem1",
     ),
-    Row(
-        "the LP with per-sample clipping",
-        "a link is hidden by its neighbours' noise",
+    Claim(
+        "Hidden by the noise of others",
+        "The aggregate noise masks each neighbor's contribution, thereby providing privacy at node i.",
         hides_behind_others,
-        "one node sends almost no noise of its own: against colluding neighbours nothing hides it",
-        "fig2-hardened.csv, fig2-hardened-curves.pdf",
+        "The program leaves a node with almost no noise of its own: against colluding neighbours, or more than one antenna, nothing hides it. What is proven counts a node's own noise.",
+        "`fig2-hardened.csv`, `fig2-hardened-curves.pdf`",
         "fig2",
     ),
-    Row(
-        "learns at epsilon 0.5 and 1",
-        "strong performance across the considered settings",
+    Claim(
+        "Learns at epsilon_max 0.5 and 1",
+        "The results demonstrate strong performance across the considered settings",
         learns,
-        "batch clipping has sensitivity 2G whatever the batch: noise is hundreds of times the update",
-        "fig4-*.csv to fig6-*.csv, fig4-*-claim.pdf, fig4-*-proven.pdf to fig6-*",
+        "Batch clipping has sensitivity 2G whatever the batch: noise is hundreds of times the update. As printed it learns from epsilon_max 4 on ([above](#accuracy-falls-with-privacy)).",
+        "`fig4-*.csv` to `fig6-*.csv`, `fig4-*-claim.pdf`, `fig4-*-proven.pdf` to `fig6-*`",
         "fig4",
     ),
-    Row(
-        "connectivity mitigates noise",
-        "the role of network connectivity in mitigating the effects of DP noise",
-        paired(GRAPH, "ring or ER minus full"),
-        "see full > ring, ER",
-        "fig4-*-differences.csv to fig6-*, fig4-*-claim.pdf to fig6-*",
+    Claim(
+        "Connectivity mitigates noise",
+        "The results highlight [...] the role of network connectivity in mitigating the effects of DP noise",
+        connectivity,
+        "As printed the ratio of noise to update is smaller on the full graph. Hardened it is the same on all graphs, which average the noise out more slowly the fewer links they have.",
+        "`fig4-*.csv` to `fig6-*.csv`, `fig4-*-differences.csv` to `fig6-*-differences.csv`, `fig4-*-claim.pdf` to `fig6-*-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "learning alone",
-        "not in the paper",
+    Claim(
+        "Learning alone",
+        "",
         local,
-        "it leaks nothing: collaboration under privacy pays where data differ",
-        "fig4-*-differences.csv to fig6-*, fig4-*-claim.pdf to fig6-*",
+        "It leaks nothing: collaboration under privacy pays where data differ.",
+        "`fig4-*-differences.csv` to `fig6-*-differences.csv`, `fig4-*-claim.pdf` to `fig6-*-claim.pdf`",
         "fig4",
     ),
-    Row(
-        "training stops",
-        "|acc(t+k) - acc(t)| <= 0.001 for k = 1..15",
+    Claim(
+        "Training stops",
+        "Training is considered stable when abs(acc_(t+k) - acc_t) <= 0.001 for all k = 1, ..., 15.",
         stops,
-        'learning.stop_rule = "anchored" is this rule, an evaluation every round; 16 values within 0.001 need a test set '
-        "and a learning rate for which noise moves accuracy by less",
-        "stopping-*.csv",
+        '`learning.stop_rule = "anchored"` is this rule. 16 values within 0.001 need a test set and a learning rate for which noise moves accuracy by less.',
+        "`stopping-*.csv`, `stopping-*-rounds.pdf`",
         "stopping",
     ),
 )
 
 
 def scorecard(folder: Path) -> str:
-    tables = Tables(folder)
-    lines = [
-        "| claim | words of the paper | measured | verdict | why | files | command |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in ROWS:
+    """The table of verdicts, and a section for each claim."""
+    tables, rows, sections = Tables(folder), [], []
+    for claim in CLAIMS:
         try:
-            found = row.look(tables)
+            found = claim.look(tables)
         except Missing:
-            found = Found("none", NOT_YET)
-        command = f"`wirelessdl reproduce {row.command} --scale cpu`"
-        cells = (row.claim, row.words, found.measured, f"**{found.verdict}**", row.why, row.files, command)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
+            found = Found(NOT_YET, ())
+        command = f"`wirelessdl reproduce {claim.study} --scale cpu`"
+        rows.append([f"[{claim.title}](#{anchor(claim.title)})", found.verdict, command])
+        words = re.sub(r" (\((?:Theorem|Lemma|Remark|Fig)[^()]*\))$", r'" \1', f'The paper: "{claim.words}')
+        words += '"' * (words.count('"') % 2)
+        parts = [f"### {claim.title}", words if claim.words else "Not in the paper."]
+        parts += [f"**Verdict: {found.verdict}.** {claim.why}"]
+        parts += [found.words] if found.words else []
+        parts += [markdown(*table) for table in found.tables]
+        sections.append("\n\n".join([*parts, f"Files: {claim.files}. Command: {command}."]))
+    return "\n\n".join([markdown(("claim", "verdict", "command"), rows), *sections])
+
+
+def anchor(title: str) -> str:
+    """Where the site puts a heading."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+
+
+def short(folder: Path) -> str:
+    """The numbers of the first paragraph."""
+    printed, hardened = in_short(Tables(folder))
+    return (
+        f"In the run with K = 4, full graph, IID data and epsilon_max 1 the paper would claim "
+        f"{printed['epsilon_link_total']:.2f}; what can be proven is {number(printed['epsilon_total'])}, and accuracy is "
+        f"{percent(printed['accuracy_mean'])} (chance is 10%). With per-sample clipping, the gradient at the received mix "
+        f"and noise of its own the same network learns ({percent(hardened['accuracy_mean'])}), and "
+        f"{number(hardened['epsilon_total'])} is proven (means of {int(printed['n'])} seeds, `fig4-paper.csv`, "
+        f"`fig4-hardened.csv`)."
+    )
 
 
 def cells(folder: Path, study: str) -> str:
@@ -242,11 +274,7 @@ def cells(folder: Path, study: str) -> str:
         "|" + "---|" * (len(groups) + len(slots)),
     ]
     for key, rows in table.groupby(groups, sort=False):
-        said = (
-            [str(part).replace("dirichlet concentration=", "Dirichlet ").replace(" min_samples=64", "") for part in key]
-            if isinstance(key, tuple)
-            else [str(key)]
-        )
+        said = [data_name(part) for part in (key if isinstance(key, tuple) else (key,))]
         if rows[EPSILON].isna().all():
             alone = rows.loc[rows["accuracy_mean"].idxmax()]
             said += [f"{mean(alone)}; nothing is sent"] + [""] * (len(slots) - 1)
@@ -266,10 +294,12 @@ def main() -> None:
 
 def parts(folder: Path) -> dict[tuple[str, str], str]:
     """What stands between which marks of the page."""
-    found = {(BEGIN, END): scorecard(folder)}
-    for study in ("ablation", "others"):
-        found[f"<!-- {study}: written by docs/scorecard.py -->", f"<!-- end of {study} -->"] = cells(folder, study)
-    return found
+    found = {"in short": short(folder), "scorecard": scorecard(folder), "spread": spread(Tables(folder))}
+    found |= {study: cells(folder, study) for study in ("ablation", "others")}
+    return {
+        (f"<!-- {name}: written by docs/scorecard.py -->", f"<!-- end of {name} -->"): text
+        for name, text in found.items()
+    }
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Receiver i hears y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j and adds its own term:
 
 so A[i, j] = air_i |h_ij| sqrt(alpha_j P_j) / (c_i d_i), A[i, i] = 1 - air_i, rows summing to one.
 
-    paper      air_i = d_i / (d_i + 1)                                  (eq. 11)
+    paper      air_i = d_i / (d_i + 1)                                  (eq. 13)
     receiver   air_i = kappa p_i, p the left Perron vector of the air's own weights P:
                A = I - kappa diag(p) (I - P) is doubly stochastic, so the data of all nodes counts alike
                and theta is K. kappa = min_i (d_i / (d_i + 1)) / p_i keeps A[i, i] >= 1 / (d_i + 1).
@@ -175,7 +175,7 @@ def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> Fl
 def mixing_matrix(
     gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
 ) -> FloatArray:
-    """Row-stochastic weights of over-the-air averaging (paper eq. 11): A[rx, tx].
+    """Row-stochastic weights of over-the-air averaging (below paper eq. 13): A[rx, tx].
 
     gain: |h|, [rx, tx] or [links]. alpha: [K] share of power for the model. power_w: one number or [K], W.
     """

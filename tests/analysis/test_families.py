@@ -13,7 +13,7 @@ from wirelessdl import open_study
 from wirelessdl.analysis.families.curves import end_points
 from wirelessdl.analysis.families.learning import learning_curves
 from wirelessdl.analysis.families.roles import Request
-from wirelessdl.analysis.figures.families import Look, _spread, draw_family
+from wirelessdl.analysis.figures.families import GREY, Look, _look, _spread, draw_family
 from wirelessdl.analysis.style import look, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval
@@ -69,6 +69,16 @@ def test_infinite_epsilon_and_baselines_are_levels(folder):
     assert [(curve.series, curve.baseline) for curve in levels] == [(4, None), (10, None), (20, None), (None, "local")]
     assert levels[-1].y[0] == pytest.approx(0.31)
     assert math.isinf(levels[0].x[0])
+
+
+def test_a_baseline_whose_name_is_no_series_is_grey_as_in_the_legend(tmp_path):
+    named = [{**row, "name": f"n{row['network.nodes']}"} for row in rows()]
+    alone = [{**row, "name": "local", KEYS[0]: 1.0} for row in local()]
+    study = open_study(write_study(tmp_path / "study", [*named, *alone], KEYS))
+    family = end_points(study, Request(x=KEYS[0], series="name"))
+    looks = {curve.baseline or curve.series: _look(curve, family)[0] for curve in family.curves}
+    assert looks["local"] == GREY
+    assert [looks[name] for name in ("n4", "n10", "n20")] == [look(number)[0] for number in range(3)]
 
 
 def test_a_baseline_with_an_epsilon_of_its_own_stands_where_it_belongs(tmp_path):

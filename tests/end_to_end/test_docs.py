@@ -2,9 +2,12 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import ROOT
 
@@ -68,6 +71,57 @@ def test_the_scorecard_is_what_its_csv_files_say(monkeypatch):
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     for table in scorecard.parts(ROOT / "docs" / "reproduction").values():
         assert table in page, "run python docs/scorecard.py docs/reproduction"
+
+
+def changed(folder, name, **columns):
+    """Other values in a column of a CSV file."""
+    table = pd.read_csv(folder / name)
+    table.assign(**columns).to_csv(folder / name, index=False)
+
+
+def test_verdicts_of_the_scorecard_follow_from_its_files(monkeypatch, tmp_path):
+    """Files that say the opposite give the opposite verdict."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    scorecard = script("scorecard")
+    folder = Path(shutil.copytree(ROOT / "docs" / "reproduction", tmp_path / "copy"))
+    looks = {claim.title: claim.look for claim in scorecard.CLAIMS}
+
+    def verdict(title):
+        return looks[title](scorecard.Tables(folder)).verdict
+
+    assert verdict("Power within P") == "holds"
+    changed(folder, "fig5-paper.csv", power_over_budget_most=1.2)
+    assert verdict("Power within P") == "does not"
+    assert verdict("Better than PED2FL at epsilon_max 1").startswith("does not")
+    for protocol in ("paper", "hardened"):
+        changed(folder, f"fig2-{protocol}-differences.csv", low=0.01)
+    assert verdict("Better than PED2FL at epsilon_max 1") == "holds"
+    assert "faster" in verdict("Regret of order log T")
+    changed(folder, "theorem2-slopes.csv", growth_low=0.9, growth_high=1.1)
+    assert verdict("Regret of order log T") == "holds up to T = 10,000"
+    changed(folder, "theorem2-slopes.csv", growth_low=0.5, growth_high=5.0)
+    assert verdict("Regret of order log T").startswith("does not")
+    assert verdict("Total by Theorem 9").startswith("does not")
+    changed(folder, "theorem1-totals.csv", audit_low=0.0)
+    assert verdict("Total by Theorem 9") == "not refuted here, not proven"
+    for name in ("fig4", "fig5", "fig6"):
+        changed(folder, f"{name}-hardened-differences.csv", low=-0.1, high=-0.01)
+        changed(folder, f"{name}-paper-differences.csv", low=-0.1, high=0.1)
+    graphs = verdict("Full graphs above ring and random")
+    assert graphs == "printed: not resolved (0 of 36 cells); hardened: holds (27 of 27 cells)"
+    (folder / "bias-minima.csv").unlink()
+    assert "not measured yet" in scorecard.scorecard(folder)
+
+
+def test_every_claim_names_its_files_and_they_are_there():
+    """CSV files are in the repository; figures are written beside them."""
+    for name in re.findall(r"`((?:fig|theorem|bias|alpha|thermal|stopping)[a-z0-9*-]*\.csv)`", scorecard_text()):
+        assert list((ROOT / "docs" / "reproduction").glob(name)), name
+
+
+def scorecard_text():
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    return page.partition("## Scorecard")[2].partition("## One change")[0]
 
 
 def test_the_gallery_is_what_its_runs_and_headers_say():

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import command_line
+from conftest import command_line, mostly_slow
 from in_process import in_process, write_quick
 
 from wirelessdl.errors import StudyError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import sweep
-from wirelessdl.study.reproduce import PAPER, Runner, bundled_studies, reproductions
+from wirelessdl.study.reproduce import PAPER, Runner, bundled_studies, reproductions, with_scale
 from wirelessdl.study.sweep import Options
 
 STUDY = """
@@ -90,14 +90,31 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
     means = pd.read_csv(folder / "out" / "mine-hardened.csv")
     assert set(means["n"]) == {2}
     index = pd.read_parquet(folder / "out" / "mine-hardened" / "index.parquet")
+    runs = pd.read_csv(folder / "out" / "mine-hardened-runs.csv")
+    assert len(runs) == len(index) == 2 * len(means)
+    assert not {"path", "wall_s", "status"} & set(runs)  # what another run of the study would write otherwise
+    noise = runs.groupby("cell")["noise_over_update"].mean()
+    np.testing.assert_allclose(means.set_index("cell")["noise_over_update"], noise, rtol=1e-9)
     for row in means.itertuples():
         values = index[index["cell"] == row.cell]["accuracy_mean"]
         assert row.accuracy_mean == pytest.approx(values.mean(), rel=1e-9)
         half = 12.706204736 * values.std(ddof=1) / math.sqrt(2)  # Student's t, one degree of freedom
         assert row.accuracy_mean_high - row.accuracy_mean == pytest.approx(half, rel=1e-6, abs=1e-9)
+        largest = index[index["cell"] == row.cell]["epsilon_total"].max()
+        assert row.epsilon_total_most == pytest.approx(largest, rel=1e-9)
+        assert row.epsilon_total_most >= row.epsilon_total
     differences = pd.read_csv(folder / "out" / "mine-hardened-differences.csv")
     assert {name.partition(",")[0] for name in differences["reference"]} == {"local", "half"}
     assert np.allclose(differences["difference"], differences["mean"] - differences["reference_mean"], atol=1e-9)
+    accuracy = index.set_index(["cell", "seed"])["accuracy_mean"]
+    beside = {"local": means[means["baseline"] == "local"]["cell"].iloc[0], "half": "c001"}
+    for row in differences.itertuples():
+        assert row.reference_cell == beside[row.reference.partition(",")[0]]
+        apart = accuracy[row.cell] - accuracy[row.reference_cell]  # by seed
+        assert row.above == (apart > 0).sum()
+        assert row.median == pytest.approx(apart.median(), abs=1e-9)
+        half = 12.706204736 * apart.std(ddof=1) / math.sqrt(2)
+        assert row.high - row.difference == pytest.approx(half, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -137,6 +154,18 @@ def test_called_again_nothing_runs_and_another_study_is_refused(folder):
         (("seeds = 2", 'grid = { "network.nodes" = [3] }'), "network.nodes is no key of its grid"),
         (("seeds = 2", 'only = ["ones"]'), "only names ones, no cell of it; did you mean one?"),
         (("[study.scales.smoke]", "[study.scales.tiny]"), "study.scales.tiny"),
+        (
+            ('"local", "half"]', '"local", "haft"]'),
+            "study.differences names haft, no baseline, cell or name of it; did",
+        ),
+        (
+            ('"local", "half"]', '"epsilon_mx=1"]'),
+            "study.differences names epsilon_mx=1, no key that it varies; did you",
+        ),
+        (('"tradeoff"', '"runs"'), "study.figures names runs, the name of a table of every study"),
+        (("[[study.figures]]", '[[study.figures]]\nname = "tradeoff"\n[[study.figures]]'), "another figure of it"),
+        (('"privacy.clipping"', '"privacy.cliping"'), "mine.toml: "),
+        (('"privacy.clipping"', '"privacy.cliping"'), "unknown key privacy.cliping; did you mean privacy.clipping?"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused_in_one_line(tmp_path, change, complaint):
@@ -154,14 +183,51 @@ def test_scales_and_protocols_that_a_file_has_not_are_refused(tmp_path):
         reproductions(str(tmp_path / "mine.toml"), "paper")
     with pytest.raises(StudyError, match="--protocol is paper; mine has hardened, other"):
         reproductions(str(tmp_path / "mine.toml"), "smoke", "paper")
+    assert [one.name for one in reproductions(str(tmp_path / "mine.toml"), "smoke", "other")] == ["mine-other"]
     with pytest.raises(StudyError, match="fig44: no figure or study file of this name; did you mean fig4"):
         reproductions("fig44", "smoke")
+
+
+def test_a_reference_that_a_scale_leaves_out_is_no_mistake(tmp_path):
+    write_quick(tmp_path)
+    (tmp_path / "mine.toml").write_text(STUDY.replace("seeds = 2", 'only = ["one"]'))
+    for one in reproductions(str(tmp_path / "mine.toml"), "smoke"):
+        assert one.differences == ("local",)
+    for one in reproductions(str(tmp_path / "mine.toml"), "cpu"):
+        assert one.differences == ("local", "half")
+
+
+def test_all_at_the_papers_scale_is_what_has_it():
+    assert with_scale("paper") == ["fig2", "fig3", "fig4", "fig5", "fig6"]
+    assert with_scale("cpu") == with_scale("smoke") == list(PAPER)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["fig4", "--scale", "big"], "'big' is not one of 'smoke', 'cpu', 'paper'"),
+        (["fig4", "--scale", "smoke", "--seeds", "0"], "'--seeds': 0 is not in the range"),
+        (["fig4", "--scale", "smoke", "--jobs", "0"], "'--jobs': 0 is not in the range"),
+        (["fig4", "--scale", "smoke", "--protocol", "printed"], "--protocol is printed; fig4 has paper, hardened"),
+        (["fig4", "--scale", "smoke", "--out", "file/in"], "--out is file/in/fig4-paper; cannot be made"),
+        (["theorem1", "--scale", "paper"], "theorem1 has no table [study.scales.paper]"),
+        (["quickstart", "--scale", "smoke"], "quickstart: no figure or study file of this name"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_one_line_and_exit_2(options, complaint, tmp_path):
+    (tmp_path / "file").write_text("")
+    with chdir(tmp_path):
+        said = command_line("reproduce", *options)
+    assert said.code == 2
+    assert complaint in said.err.splitlines()[-1]
+    assert not list(tmp_path.rglob("*.csv"))
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
     small, usual = (reproductions(name, scale) for scale in ("smoke", "cpu"))
     assert name in bundled_studies()
+    assert all(one.figures for one in (*small, *usual))
     for one in small:
         assert len(one.plan.seeds) == 1
         rounds = [one.plan.scenario(cell, 1, 1).scenario.rounds for cell in one.plan.cells]
@@ -176,11 +242,13 @@ def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
         assert all(any(cell.baseline == "local" for cell in one.plan.cells) for one in (*small, *usual))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PAPER)
-def test_every_figure_of_the_paper_runs_small(name, tmp_path):
+@pytest.mark.parametrize("name", mostly_slow(PAPER, "fig4"))
+def test_every_figure_of_the_paper_runs_small_and_twice_the_same(name, tmp_path):
     with chdir(tmp_path):
-        said = command_line("reproduce", name, "--scale", "smoke", "--out", "out")
-    assert said.code == 0, said.err
+        for out in ("out", "again") if name == "fig4" else ("out",):
+            said = command_line("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", out)
+            assert said.code == 0, said.err
     assert list((tmp_path / "out").glob("*.csv"))
     assert list((tmp_path / "out").glob("*.pdf"))
+    if name == "fig4":
+        assert csvs(tmp_path / "again") == csvs(tmp_path / "out")

@@ -12,7 +12,8 @@ Beyond the final figures of runs, from their traces:
     power_over_budget  largest power that a node radiated in a round, over its budget
     z_minus_pi         largest |1 / mult_i - pi_i| over nodes in the last round: how well 1/z_ii estimates 1/pi_i
 
-Numbers are written with ten digits: the same runs give the same bytes.
+NAME_most is the largest of a cell's runs, for figures that a claim bounds in every run. Numbers are written with ten
+digits: the same runs give the same bytes.
 """
 
 import math
@@ -40,6 +41,7 @@ FIGURES = (
     "power_over_budget",
     "z_minus_pi",
 )
+_MOST = ("rounds", "epsilon_link_max", "epsilon_total", "power_over_budget", "z_minus_pi")
 _DIGITS = "%.10g"
 
 
@@ -50,9 +52,14 @@ def run_figures(study: Study) -> pd.DataFrame:
     return pd.concat([rows.drop(columns=[name for name in extra if name in rows]), extra], axis=1)
 
 
-def cell_means(study: Study) -> pd.DataFrame:
-    """One row per cell: its values, n, and of every figure the mean, low and high."""
-    rows = run_figures(study)
+def run_table(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: its cell, seed and run number, and every figure; rows: of `run_figures`."""
+    rows = rows.sort_values(["cell", "seed", "run"])
+    return rows[["cell", "name", "baseline", *study.varied, "seed", "run", *(one for one in FIGURES if one in rows)]]
+
+
+def cell_means(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell: its values, n, of every figure the mean, low and high, and of some the largest."""
     found = []
     for cell, part in rows.groupby("cell", sort=True):
         first = part.iloc[0]
@@ -63,6 +70,8 @@ def cell_means(study: Study) -> pd.DataFrame:
             values = pd.to_numeric(part[figure], errors="coerce") if figure in part else pd.Series([math.nan])
             mean, low, high, _ = mean_interval(values.dropna())
             row |= {figure: mean, f"{figure}_low": low, f"{figure}_high": high}
+            if figure in _MOST:
+                row[f"{figure}_most"] = values.max()
         found.append(row)
     return pd.DataFrame(found)
 
@@ -82,6 +91,7 @@ def _row(one: Difference, varied: list[str]) -> dict[str, Any]:
         "cell": one.cell,
         "name": one.name,
         "reference": one.reference,
+        "reference_cell": one.reference_cell,
         **{key: one.keys.get(key) for key in varied},
         "of": one.of,
         "mean": one.mean,
@@ -90,6 +100,8 @@ def _row(one: Difference, varied: list[str]) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
         "n": one.n,
+        "median": one.median,
+        "above": one.above,
     }
 
 

@@ -6,10 +6,12 @@ Runs of one seed share placement, graph and partition, so the difference is free
 is that of the mean difference (95%, Student's t); one pair alone has none.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from wirelessdl.analysis.families.words import spelled
@@ -26,7 +28,8 @@ PAIRED_FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime
 class Difference:
     """One setting beside its reference: means of each, and of the difference with its 95% interval over n pairs.
 
-    cell: of a study; empty for runs.
+    cell, reference_cell: of a study; empty for runs. median, above: of the differences, and how many are above 0, which
+    one outlier hardly changes.
     """
 
     cell: str
@@ -40,6 +43,9 @@ class Difference:
     low: float
     high: float
     n: int
+    median: float
+    above: int
+    reference_cell: str = ""
 
 
 def study_differences(study: Study, of: str, to: str | None = None) -> list[Difference]:
@@ -68,7 +74,7 @@ def study_differences(study: Study, of: str, to: str | None = None) -> list[Diff
         ]
         keys = {key: values[key] for key in study.varied if not pd.isna(values[key])}
         name, other = (cell_name(one, cells.loc[one], study.varied) for one in (cell, reference))
-        found.append(_difference(cell, pair[0], pair[1], name, other, keys, column))
+        found.append(replace(_difference(cell, pair[0], pair[1], name, other, keys, column), reference_cell=reference))
     return found
 
 
@@ -98,9 +104,13 @@ def _difference(
     of: str,
 ) -> Difference:
     both = pd.concat([own.rename("own"), other.rename("other")], axis=1, join="inner")
-    mean, low, high, n = mean_interval((both["own"] - both["other"]).to_numpy())  # inf - inf is NaN: not comparable
+    apart = (both["own"] - both["other"]).to_numpy()  # inf - inf is NaN: not comparable
+    mean, low, high, n = mean_interval(apart)
     own_mean, other_mean = (mean_interval(both[which])[0] for which in ("own", "other"))
-    return Difference(cell, name, reference, keys, of, own_mean, other_mean, mean, low, high, n)
+    median = float(np.median(apart)) if n else math.nan
+    return Difference(
+        cell, name, reference, keys, of, own_mean, other_mean, mean, low, high, n, median, int((apart > 0).sum())
+    )
 
 
 def _default(cells: pd.DataFrame) -> str:

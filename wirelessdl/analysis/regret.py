@@ -6,14 +6,17 @@
 
     A      mixing matrix of the last round; xi: modulus of its second largest eigenvalue; C: smallest constant with
            |[A^t]_ij - pi_j| <= C xi^t for t = 0..200
-    theta  largest multiplier; G: clip norm; m: coordinates sent; L: diameter of the projection ball
-    mu     of the learning-rate schedule; |x_i,0| is 0: models start at the origin, or the bound is larger still
+    theta  of the learning-rate schedule gamma_t = 1 / (mu theta t), or the largest multiplier, which may not be larger
+    mu     of the schedule; G: clip norm; m: coordinates sent; L: diameter of the projection ball
+    |x_i,0| is 0: models start at the origin, or the bound is larger still
 
 The slope of R against ln T is fitted over a decade, one fit per run. A logarithmic regret has the same slope in
-every decade; a regret like sqrt(T) has sqrt(10) = 3.2 times the slope of the decade before.
+every decade; a regret like sqrt(T) has sqrt(10) = 3.2 times the slope of the decade before. `growth` is that factor,
+the geometric mean over runs with its interval: one run is compared with itself.
 """
 
 import math
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +55,27 @@ def regret_tables(study: Study) -> dict[str, pd.DataFrame]:
                 {"cell": cell, "name": name, "T": rounds, "regret": mean, "low": low, "high": high, "n": n}
                 | {"bound": bound, "bound_over_regret": bound / mean}
             )
-        first = last
-        while first > 1:
-            first, end = max(1, first // 10), first
-            if end < 4 * first:
-                break
-            fits = [_slope(one, first, end) for one in regret]
-            slopes.append({"cell": cell, "name": name, "from_T": first, "to_T": end} | _fit(fits))
+        slopes += [{"cell": cell, "name": name, **row} for row in slope_rows(regret)]
     return {"regret": pd.DataFrame(curves), "slopes": pd.DataFrame(slopes)}
 
 
-def _fit(fits: list[float]) -> dict[str, Any]:
-    mean, low, high, n = mean_interval(fits)
-    return {"slope": mean, "low": low, "high": high, "n": n}
+def slope_rows(regret: FloatArray) -> list[dict[str, Any]]:
+    """Slopes of R against ln T by decade, the last first; regret: `[runs, T]`."""
+    first, decades = regret.shape[1], []
+    while first > 1:
+        first, end = max(1, first // 10), first
+        if end < 4 * first:
+            break
+        decades.append((first, end, np.array([_slope(one, first, end) for one in regret])))
+    rows = []
+    for (first, end, fits), before in zip_longest(decades, [fits for *_, fits in decades[1:]]):
+        mean, low, high, n = mean_interval(fits)
+        row = {"from_T": first, "to_T": end, "slope": mean, "low": low, "high": high, "n": n}
+        growth: tuple[float, ...] = (math.nan,) * 3
+        if before is not None and (fits > 0).all() and (before > 0).all():
+            growth = tuple(math.exp(one) for one in mean_interval(np.log(fits / before))[:3])
+        rows.append(row | dict(zip(("growth", "growth_low", "growth_high"), growth)))
+    return rows
 
 
 def _grid(last: int) -> list[int]:
@@ -73,9 +84,9 @@ def _grid(last: int) -> list[int]:
 
 
 def _slope(regret: FloatArray, first: int, last: int) -> float:
-    """Slope of R against ln T, at T evenly spaced in ln T so that the end does not decide alone."""
-    rounds = np.unique(np.geomspace(first, last, 100).round().astype(int))
-    return float(np.polyfit(np.log(rounds), regret[rounds - 1], 1)[0])
+    """Slope of R against ln T; every round weighs 1/T, so that all parts of a decade count alike."""
+    rounds = np.arange(first, last + 1, dtype=float)
+    return float(np.polyfit(np.log(rounds), regret[first - 1 : last], 1, w=rounds**-0.5)[0])
 
 
 def theorem_bound(run: Run) -> tuple[float, float]:
@@ -96,8 +107,14 @@ def theorem_bound(run: Run) -> tuple[float, float]:
     mixing[rx, tx] = links["weight"]
     np.fill_diagonal(mixing, nodes["row_sum"].to_numpy(float) - mixing.sum(axis=1))
     c, xi = mixing_constants(mixing)
-    theta = float(nodes["multiplier"].max())
-    g, delta, mu = privacy["clip_norm"], privacy["delta"], learning["learning_rate"]["mu"]
+    schedule = learning["learning_rate"]
+    if schedule.get("mu") is None or schedule.get("theta") is None:
+        raise TraceError(
+            f"{shown(run.path)}: learning.learning_rate is not 1 / (mu theta t); Theorem 2 needs "
+            '{ kind = "inverse", mu = ..., theta = ... }'
+        )
+    mu, theta = float(schedule["mu"]), max(float(schedule["theta"]), float(nodes["multiplier"].max()))
+    g, delta = privacy["clip_norm"], privacy["delta"]
     row = run.rounds.iloc[-1]
     m = 2 * round(float(row["payload_s"]) * int(row["payload_slots"]) * run.scenario["radio"]["bandwidth_hz"])
     diameter = 2 * learning["projection_radius"] * math.sqrt(m)

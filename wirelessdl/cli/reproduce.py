@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @click.option(
     "--protocol",
     default="both",
-    type=click.Choice(["paper", "hardened", "both"]),
-    help="The protocol as printed in the paper, the hardened one, or both.",
+    metavar="NAME|both",
+    help="paper: as printed in the paper; hardened; both: all that the study has. Studies of your own name theirs.",
 )
 @click.option("--seeds", type=click.IntRange(min=1), help="Seeds per cell instead of the study's own number.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at a time (default: one per core).")
@@ -57,13 +57,15 @@ def command(
     """
     from wirelessdl.cli.reproduce_output import write_outputs
     from wirelessdl.cli.sweep_progress import shown_progress
-    from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same
+    from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)
     folder = out or Path("outputs") / f"reproduce-{scale}"
-    names = list(PAPER) if name == "all" else [name]
+    names = with_scale(scale) if name == "all" else [name]
+    if name == "all" and (without := [one for one in PAPER if one not in names]):
+        console.print(f"without a scale {scale}, and left out: {', '.join(without)}", soft_wrap=True)
     wanted: list[Reproduction] = [one for each in names for one in reproductions(each, scale, protocol, seeds, device)]
     for one in wanted:  # all that can be refused is refused before anything runs
         if is_study(folder / one.name):

@@ -1,4 +1,4 @@
-"""What `wirelessdl reproduce` writes of a study: means, paired differences, figures."""
+"""What `wirelessdl reproduce` writes of a study: means, runs, paired differences, figures."""
 
 import shlex
 import sys
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
-    from wirelessdl.analysis.cell_means import cell_differences, cell_means, csv_text
+    from wirelessdl.analysis.cell_means import cell_differences, cell_means, csv_text, run_figures, run_table
     from wirelessdl.trace.files import write_text
     from wirelessdl.trace.study import open_study
 
     study = open_study(folder / one.name)
-    tables = {"": cell_means(study)}
+    rows = run_figures(study)
+    tables = {"": cell_means(study, rows), "-runs": run_table(study, rows)}
     if one.differences:
         tables["-differences"] = cell_differences(study, one.differences)
     for ending, frame in tables.items():

@@ -1,4 +1,4 @@
-"""Superposition and update on the batch: the paper's eq. 5-11 as a few calls on [K, m].
+"""Superposition and update on the batch: the paper's eq. 7-13 as a few calls on [K, m].
 
 w = x + sqrt(beta/alpha) eta        what each node sends, in units of its model
 s = A w + thermal / (c (d + 1))     what each node holds after the slot

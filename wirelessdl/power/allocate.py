@@ -232,7 +232,7 @@ class _Program:
 
 
 def allocate_sum(problem: PowerProblem, theta: float, floor: float | None = None) -> FloatArray:
-    """The paper's linear program (eq. 8)."""
+    """The paper's linear program (eq. 9)."""
     program = _Program(problem, theta, floor)
     cost = np.concatenate([-np.ones(program.nodes), np.zeros(program.lifted)])
     return _repaired(problem, program.minimise(cost)[: program.nodes], theta)

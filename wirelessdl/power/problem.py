@@ -1,7 +1,7 @@
 """The power problem and its solution, stated independently of any solver.
 
 Find alpha_j in [alpha_min, 1 - beta_min] such that every link leaks at most epsilon_max in a slot
-(paper eq. 8, Theorem 1). With sigma = rho gamma the learning rate cancels:
+(paper eq. 16, Theorem 1). With sigma = rho gamma the learning rate cancels:
 
     (sens_j theta nu)^2 g_ij^2 P_j alpha_j + S_i <= R_i,   nu = 1 / mu(epsilon_max, delta)
     S_i = sum_k g_ik^2 P_k rho^2 alpha_k,                  R_i = sum_k g_ik^2 P_k rho^2 + thermal

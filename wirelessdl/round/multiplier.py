@@ -63,7 +63,7 @@ class Fixed:
 
 
 class Product:
-    """1/z_ii, round t using Z of the rounds before (paper eq. 12)."""
+    """1/z_ii, round t using Z of the rounds before (paper eq. 14)."""
 
     def __init__(self, nodes: int, *, lossy: bool = False):
         self.z = np.eye(nodes)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from wirelessdl.errors import StudyError, nearest, shown
+from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
 from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
-from wirelessdl.study.study_file import find_study, overrides_of, read_study_table, study_spec
+from wirelessdl.study.study_file import StudyTable, find_study, overrides_of, read_study_table, study_spec
 from wirelessdl.study.sweep import Options
 from wirelessdl.trace.study import is_study
 
@@ -31,6 +31,7 @@ PAPER = (
     *("bias", "alpha", "thermal", "stopping", "ablation", "others"),
 )
 THREADS = 1
+_TABLES = ("runs", "differences")  # endings of files that are no figure's
 SMOKE = VariantTable(set={"scenario.rounds": 20}, seeds=1)
 
 
@@ -49,6 +50,12 @@ def bundled_studies() -> dict[str, Path]:
     return {path.stem: path for path in sorted((share_folder() / "scenarios" / "studies").glob("*.toml"))}
 
 
+def with_scale(scale: str) -> list[str]:
+    """What `all` stands for at a scale: studies of the paper's claims that are no figures have no scale paper."""
+    files = bundled_studies()
+    return [name for name in PAPER if scale != "paper" or "paper" in read_study_table(files[name]).scales]
+
+
 def reproductions(
     name: str, scale: str, protocol: str = "both", seeds: int | None = None, device: str = "auto"
 ) -> list[Reproduction]:
@@ -63,6 +70,7 @@ def reproductions(
     chosen = [one for one in known if protocol in ("both", one) or not one]
     if not chosen:
         raise StudyError(f"--protocol is {shown(protocol)}; {shown(title)} has {', '.join(map(shown, known))}")
+    _require_own_names(file, table)
     change = _scale(table.scales, scale, title)
     found = []
     for one in chosen:
@@ -71,9 +79,39 @@ def reproductions(
             whole, name=f"{title}-{one}" if one else title, seeds=seeds if seeds is not None else whole.seeds
         )
         figures = tuple(figure for figure in table.figures if figure.protocols is None or one in figure.protocols)
-        plan = replace(make_plan(whole, device=device), threads=THREADS)
-        found.append(Reproduction(whole.name, plan, figures, tuple(table.differences)))
+        try:
+            plan = replace(make_plan(whole, device=device), threads=THREADS)
+        except ScenarioError as error:  # a key of the file, more often than one of the scenario
+            raise StudyError(f"{shown(file)}: {error}") from None
+        found.append(Reproduction(whole.name, plan, figures, _references(file, table, plan)))
     return found
+
+
+def _require_own_names(file: Path, table: StudyTable) -> None:
+    """Figures have names of their own: data of one must not replace those of another, or another table."""
+    names = [figure.name for figure in table.figures]
+    for name in names:
+        if name in _TABLES or names.count(name) > 1:
+            what = "a table of every study" if name in _TABLES else "another figure of it"
+            raise StudyError(f"{shown(file)}: study.figures names {shown(name)}, the name of {what}; choose another")
+
+
+def _references(file: Path, table: StudyTable, plan: Plan) -> tuple[str, ...]:
+    """The references of differences that this plan has; one that no plan of the file could have is refused."""
+    there = {word for cell in plan.cells for word in (cell.cell, cell.name, cell.baseline) if word}
+    elsewhere = {cell.name for cell in table.cells}
+    kept = []
+    for reference in table.differences:
+        key, equals, _ = reference.partition("=")
+        known = [*plan.varied, *(one.rpartition(".")[2] for one in plan.varied)] if equals else [*there, *elsewhere]
+        if (key if equals else reference) not in known:
+            what = "no key that it varies" if equals else "no baseline, cell or name of it"
+            raise StudyError(
+                f"{shown(file)}: study.differences names {shown(reference)}, {what}{nearest(key, sorted(known))}"
+            )
+        if equals or reference in there:  # a scale may leave named cells out
+            kept.append(reference)
+    return tuple(kept)
 
 
 def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> VariantTable:

@@ -149,11 +149,10 @@ def _plain_log_ticks(axis: Any) -> None:
 def _look(curve: Curve, family: Family) -> tuple[str, Any, str]:
     """Colour, dash and marker of a curve; grey where it belongs to no series."""
     colour, marker = GREY, ""
-    if curve.series is not None or family.roles.series is None:
-        number = family.series.index(curve.series) if curve.series in family.series else 0
-        colour, marker = look(number)
-    if curve.baseline is not None and family.roles.series is None:
-        colour, marker = GREY, ""
+    if family.roles.series is None:
+        colour, marker = (GREY, "") if curve.baseline is not None else look(0)
+    elif curve.series in family.series:  # a baseline may have a name that is no series of the study's own cells
+        colour, marker = look(family.series.index(curve.series))
     dash = DASHES[family.styles.index(curve.style) % len(DASHES)] if curve.style in family.styles else "-"
     return colour, dash, marker
 

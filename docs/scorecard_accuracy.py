@@ -1,0 +1,294 @@
+# ruff: noqa: E501  words of tables
+"""What the scorecard says of accuracies."""
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+from scorecard_tables import (
+    DATA,
+    EPSILON,
+    GRAPH,
+    PROTOCOLS,
+    SIZES,
+    Found,
+    Missing,
+    Tables,
+    data_name,
+    markdown,
+    mean,
+    number,
+    one,
+    percent,
+    points,
+    seeds,
+    span,
+)
+
+from wirelessdl.trace.study import mean_interval
+
+ROUNDS_AT_MOST = 600  # of the study stopping
+CHANCE = 0.1
+_METHODS = ("proposed", "ped2fl-step-k", "ours")
+
+
+def better_than_ped2fl(study: str) -> Callable[[Tables], Found]:
+    def look(tables: Tables) -> Found:
+        methods, apart, wins, losses = [], [], [], 0
+        for protocol, said in PROTOCOLS.items():
+            means, rows = tables(f"{study}-{protocol}"), tables(f"{study}-{protocol}-differences")
+            for name in means["name"].unique():
+                iid, other = (row for _, row in means[means["name"] == name].iterrows())
+                noise, total = iid["noise_over_update"], iid["epsilon_total"]
+                methods.append(
+                    [said, name, mean(iid), mean(other), "" if math.isnan(noise) else f"{noise:.1f}", number(total)]
+                )
+            rows = rows.assign(own=rows["name"], to=rows["reference"].str.partition(",")[0])
+            for data, part in rows.groupby(DATA, sort=False):
+                pairs = [("proposed", "ped2fl"), ("proposed", "ped2fl-step-k"), ("ours", "ped2fl-step-k")]
+                found = [one(part, own=own, to=to) for own, to in (*pairs, ("proposed", "alone-step-k"))]
+                apart.append([said, data_name(data), *(points(row) for row in found)])
+                wins += [(said, row["to"]) for row in found[:2] if row["low"] > 0]
+                losses += sum(row["high"] < 0 for row in found[:2])
+        total = 2 * len(apart)
+        if len(wins) == total:
+            verdict = "holds"
+        else:
+            where = f"ahead beyond its interval in {len(wins)} of {total} comparisons, behind in {losses}"
+            verdict = f"holds only for {_listed(wins)} ({where})" if wins else f"does not ({where})"
+        heading = ("protocol", "data", "proposed - PED2FL", "proposed - PED2FL at K gamma", "ours - PED2FL at K gamma")
+        return Found(
+            verdict,
+            (
+                ((*heading, "proposed - alone at K gamma"), apart),
+                (("protocol", "method", "accuracy, IID", "Dirichlet(1)", "noise over update", "proven total"), methods),
+            ),
+            "Final accuracy in points: mean difference with its 95% interval; median; in how many of the seeds it is above 0.",
+        )
+
+    return look
+
+
+def _listed(wins: list[tuple[str, str]]) -> str:
+    return " and ".join(dict.fromkeys(f"{said} against {to}" for said, to in wins))
+
+
+def spread(tables: Tables) -> str:
+    """By seed, and with it by channel: noise over update and accuracy of fig2, hardened, IID; and what one seed decides."""
+    runs = tables("fig2-hardened-runs")
+    runs = runs[(runs[DATA] == "iid") & runs["name"].isin(_METHODS)]
+    noise, accuracy = (
+        runs.pivot(index="seed", columns="name", values=of)[list(_METHODS)]
+        for of in ("noise_over_update", "accuracy_mean")
+    )
+    rows = [
+        [str(seed), *(f"{value:.1f}" for value in noise.loc[seed]), *(percent(value) for value in accuracy.loc[seed])]
+        for seed in noise.index
+    ]
+    heading = [
+        "seed",
+        *(f"noise over update, {name}" for name in _METHODS),
+        *(f"accuracy, {name}" for name in _METHODS),
+    ]
+    apart = 100 * (accuracy["proposed"] - accuracy["ped2fl-step-k"])
+    (whole, half), fewer = _interval(apart), {seed: _interval(apart.drop(seed)) for seed in apart.index}
+    seed = min(fewer, key=lambda one: fewer[one][1])
+    words = (
+        f"proposed - ped2fl-step-k is {whole:+.1f} +- {half:.1f} points with all seeds, {fewer[seed][0]:+.1f} +- "
+        f"{fewer[seed][1]:.1f} without seed {seed}."
+    )
+    return f"{markdown(heading, rows)}\n\n{words}"
+
+
+def _interval(values: pd.Series) -> tuple[float, float]:
+    """Mean and half the width of its 95% interval (Student's t)."""
+    center, low, *_ = mean_interval(values)
+    return center, center - low
+
+
+def order_of_epsilon(tables: Tables) -> Found:
+    rows, counts = [], []
+    for protocol, said in PROTOCOLS.items():
+        levels: dict[float, None] = {}
+        lines, below, above, total = [], 0, 0, 0
+        for study, nodes in SIZES.items():
+            table = tables.sizes(protocol)[nodes]
+            part = table[(table[GRAPH] == "full") & (table[DATA] == "iid")].set_index(EPSILON)
+            levels |= dict.fromkeys(part.index)
+            lines.append([said, str(nodes), part])
+            apart = tables.beside(f"{study}-{protocol}", EPSILON)
+            half, free = apart[apart[EPSILON] == 0.5], apart[apart[EPSILON] == math.inf]
+            below, above = below + int((half["high"] < 0).sum()), above + int((free["low"] > 0).sum())
+            total += len(half)
+        counts.append((said, below, above, total))
+        for name, nodes, part in lines:
+            rows.append(
+                [name, nodes]
+                + [mean(part.loc[e]) if e in part.index else "" for e in (0.5, 1.0, 4.0, 10.0, 100.0, math.inf)]
+            )
+    resolved = [f"0.5 < 1 in {b} and 1 < inf in {a} of {n} {said} cells" for said, b, a, n in counts]
+    all_of = all(b == a == n for _, b, a, n in counts)
+    every_free = all(a == n for *_, a, n in counts)
+    verdict = "holds" if all_of else f"{'holds for inf' if every_free else 'holds in part'}; {', '.join(resolved)}"
+    heading = ("protocol", "K", "0.5", "1", "4", "10", "100", "inf")
+    return Found(
+        verdict,
+        ((heading, rows),),
+        "Accuracy by epsilon_max, full graph, IID (5 seeds). Counted are cells of all graphs and data whose difference by "
+        "seed has its interval on one side of 0.",
+    )
+
+
+def paired(key: str, what: str) -> Callable[[Tables], Found]:
+    """Cells beside the reference value of a key, over all sizes and protocols."""
+
+    def look(tables: Tables) -> Found:
+        rows, counts = [], {}
+        for protocol, said in PROTOCOLS.items():
+            for study, nodes in SIZES.items():
+                apart = tables.beside(f"{study}-{protocol}", key)
+                for data, part in apart.groupby(DATA, sort=False):
+                    below, above = int((part["high"] < 0).sum()), int((part["low"] > 0).sum())
+                    before = counts.get(said, (0, 0, 0))
+                    counts[said] = (before[0] + below, before[1] + above, before[2] + len(part))
+                    rows.append(
+                        [
+                            said,
+                            str(nodes),
+                            data_name(data),
+                            span(part),
+                            f"{below} of {len(part)}",
+                            f"{above} of {len(part)}",
+                        ]
+                    )
+        heading = ("protocol", "K", "data", f"{what}, points", "below 0 beyond its interval", "above 0")
+        return Found(
+            "; ".join(f"{said}: {_word(*count)}" for said, count in counts.items()),
+            ((heading, rows),),
+            "Range over the cells of a row; differences are by seed (5 seeds).",
+        )
+
+    return look
+
+
+def _word(below: int, above: int, total: int) -> str:
+    if above > below:
+        word = "does not"
+    elif below >= 0.75 * total:
+        word = "holds"
+    else:
+        word = "holds in part" if below > 0.25 * total else "not resolved"
+    return f"{word} ({below} of {total} cells)"
+
+
+def connectivity(tables: Tables) -> Found:
+    """Noise over update and accuracy of ring or ER beside full: with noise, and without."""
+    rows, counts = [], {}
+    for protocol, said in PROTOCOLS.items():
+        for study, nodes in SIZES.items():
+            means = tables.sizes(protocol)[nodes]
+            at_one = means[(means[EPSILON] == 1.0) & (means[DATA] == "iid")]
+            full, other = (at_one[(at_one[GRAPH] == "full") == yes].iloc[0] for yes in (True, False))
+            apart = tables.beside(f"{study}-{protocol}", GRAPH)
+            noisy, free = apart[apart[EPSILON] < math.inf], apart[apart[EPSILON] == math.inf]
+            before = counts.get(said, (0, 0, 0))
+            found = (int((noisy["high"] < 0).sum()), int((noisy["low"] > 0).sum()), len(noisy))
+            counts[said] = tuple(a + b for a, b in zip(before, found))
+            rows.append(
+                [
+                    said,
+                    str(nodes),
+                    number(full["noise_over_update"]),
+                    number(other["noise_over_update"]),
+                    span(noisy),
+                    f"{found[0]} of {found[2]}",
+                    span(free),
+                ]
+            )
+    heading = ("protocol", "K", "noise over update, full", "ring or ER", "ring or ER - full with noise, points")
+    return Found(
+        "; ".join(f"{said}: {_word(*count)}" for said, count in counts.items()),
+        (((*heading, "below 0 beyond its interval", "without noise"), rows),),
+        "Noise over update at epsilon_max 1, IID; differences over all data and epsilon_max (5 seeds).",
+    )
+
+
+def learns(tables: Tables) -> Found:
+    rows, best = [], {}
+    for protocol, said in PROTOCOLS.items():
+        for nodes, table in tables.sizes(protocol).items():
+            line = [said, str(nodes)]
+            for epsilon in (0.5, 1.0):
+                part = table[table[EPSILON] == epsilon]["accuracy_mean"]
+                line.append(f"{percent(part.min())} to {percent(part.max())}")
+                best.setdefault(said, []).append((float(part.min()), float(part.max())))
+            rows.append(line)
+    learned = {said: min(low for low, _ in found) > 0.4 for said, found in best.items()}
+    verdict = "holds" if all(learned.values()) else "holds only if hardened" if learned["hardened"] else "does not"
+    high = max(value for _, value in best["printed"])
+    free = pd.concat([table[table[EPSILON] == math.inf] for one in PROTOCOLS for table in tables.sizes(one).values()])
+    free = free["accuracy_mean"]
+    return Found(
+        f"{verdict} (as printed {percent(high)} at most)" if not learned["printed"] else verdict,
+        ((("protocol", "K", "accuracy at epsilon_max 0.5", "at 1"), rows),),
+        f"Range over graphs and data, means of 5 seeds; chance is {percent(CHANCE)}, without noise {percent(free.min())} "
+        f"to {percent(free.max())}.",
+    )
+
+
+def local(tables: Tables) -> Found:
+    rows, ahead, behind, total = [], 0, 0, 0
+    for protocol, said in PROTOCOLS.items():
+        for study, nodes in SIZES.items():
+            apart = tables.beside(f"{study}-{protocol}", None)
+            apart = apart[apart[EPSILON] <= 1.0]
+            for data, part in apart.groupby(DATA, sort=False):
+                above, below = int((part["low"] > 0).sum()), int((part["high"] < 0).sum())
+                ahead, behind, total = ahead + above, behind + below, total + len(part)
+                rows.append(
+                    [
+                        said,
+                        str(nodes),
+                        data_name(data),
+                        percent(part["reference_mean"].iloc[0]),
+                        span(part),
+                        f"{above} of {len(part)}",
+                    ]
+                )
+    if not total:
+        raise Missing("local")
+    heading = ("protocol", "K", "data", "learning alone", "epsilon_max 0.5 and 1 minus it, points", "above 0")
+    return Found(
+        f"the paper has no such baseline: private runs beat it in {ahead} of {total} cells and lose in {behind}",
+        ((heading, rows),),
+        "Learning alone has the step gamma, private runs have K gamma (fig2 has both). 5 seeds.",
+    )
+
+
+def stops(tables: Tables) -> Found:
+    """After how many rounds the printed rule ends a run."""
+    rows, stopped = [], []
+    for protocol, said in PROTOCOLS.items():
+        table = tables(f"stopping-{protocol}")
+        for row in (row for _, row in table.iterrows()):
+            name = "learning alone" if row["baseline"] == "local" else f"epsilon_max {row[EPSILON]:g}"
+            never, some = row["rounds"] >= ROUNDS_AT_MOST, row["rounds_most"] >= ROUNDS_AT_MOST
+            when = f"{row['rounds']:.0f} +- {row['rounds_high'] - row['rounds']:.0f}"
+            when = f"never in {ROUNDS_AT_MOST}" if never else f"{when}, some never" if some else when
+            if row["baseline"] != "local":
+                stopped.append((f"{said} at epsilon_max {row[EPSILON]:g}", not some))
+            rows.append([said, name, when, mean(row)])
+    where = [name for name, yes in stopped if yes]
+    verdict = "holds" if len(where) == len(stopped) else f"holds only for {', '.join(where)}" if where else "does not"
+    return Found(
+        verdict,
+        ((("protocol", "run", "rounds until it stops", "accuracy"), rows),),
+        f"K = 4, full, IID, an evaluation every round ({seeds(table)}).",
+    )
+
+
+def in_short(tables: Tables) -> tuple[pd.Series, pd.Series]:
+    """The cell K = 4, full, IID, epsilon_max 1, as printed and hardened."""
+    keys = {GRAPH: "full", DATA: "iid", EPSILON: 1.0}
+    printed, hardened = (one(tables.sizes(protocol)[4], **keys) for protocol in PROTOCOLS)
+    return printed, hardened
