@@ -215,7 +215,11 @@ class Output:
         (text,) = printed
         lines = iter([_folded(line) for line in text.splitlines()])
         for line in self.block().splitlines():
-            if line.strip() == "..." or any(line.strip().startswith(start) for start in self.skipped):
+            if (
+                line.strip() == "..."
+                or line.startswith("|---")
+                or any(line.strip().startswith(start) for start in self.skipped)
+            ):
                 continue
             if not any(self._alike(_folded(line), seen) for seen in lines):  # goes on where the last one was found
                 return f"{self.page} shows {line.strip()!r}; `{self.command}` prints no such line"

@@ -35,17 +35,18 @@ def page() -> str:
     kept = left_out()
     tested = [f"| {_place(one.page)} | {_bold(one.text)} | `{one.test}` |\n" for one in kept if isinstance(one, Tested)]
     measured = [f"| {_place(one.page)} | {one.what} | `{one.command}` |\n" for one in kept if isinstance(one, Measured)]
-    return "".join([TOP, *map(_line, entries()), TESTED, *tested, MEASURED, *measured])
+    whole = "".join([TOP, *map(_line, entries()), TESTED, *tested, MEASURED, *measured])
+    return whole.replace("\n\n|", '\n\n<div class="numbers" markdown>\n\n|', 1) + "\n</div>\n"
 
 
 def _line(entry: Number | Table | Output) -> str:
     if isinstance(entry, Output):
-        begins = entry.begins.partition("\n")[0].replace("|", "\\|")
+        begins = entry.begins.partition("\n")[0].strip("| ").replace("|", ",")
         return f"| {_place(entry.page)} | block `{begins}` | `{entry.command}` | {entry.tolerance:.1%} |\n"
     seeds = f", seeds {min(entry.seeds)} to {max(entry.seeds)}, {entry.of}" if entry.seeds else ""
     if isinstance(entry, Table):
-        header = entry.header.strip("| ").replace("|", "\\|")
-        text = f"table `{header}`, {len(list(entry.numbers()))} numbers"
+        header = ", ".join(cell.strip("*`") for cell in entry.header.strip("| ").split(" | "))
+        text = f"table *{header}*, {len(list(entry.numbers()))} numbers"
         given = entry.tolerance if isinstance(entry.tolerance, dict) else {"": entry.tolerance}
         within = ", ".join(f"{value:g}" for value in dict.fromkeys(given.values()))
     else:

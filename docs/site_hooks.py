@@ -22,7 +22,7 @@ OUTSIDE = {
 PAGES = {path: page for page, path in OUTSIDE.items()} | {"README.md": "index.md"}
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"(?<!</span>)<code>([^<]{1,30})</code>")  # not that of a block
+CODE = re.compile(r"(?<!</span>)<code>([^<\s]{1,42}|[^<]{1,24})</code>")  # not that of a block
 LIST = re.compile(r"^(#+ .*)\n(?=- )", re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark short code, which does not break: a browser would break --rounds after its hyphens."""
+    """Mark names and short code, which do not break: a browser would break --rounds after its hyphens."""
     return CODE.sub(r'<code class="short">\1</code>', html)
 
 

@@ -179,6 +179,21 @@ def test_the_theme_button_turns_everything(browser, page):
     assert complaints(browser) == []
 
 
+def test_a_window_that_becomes_narrow_keeps_its_figures_large(browser, page):
+    """A colour bar goes from the side to below; the map and the matrices are as wide as on a page opened narrow."""
+    area = "const f = document.getElementById(arguments[0])._fullLayout._plots.xy.xaxis._length; return f"
+    open_page(browser, page, width=390)
+    opened = {id: browser.execute_script(area, id) for id in ("fig-map", "fig-heat", "fig-weight")}
+    open_page(browser, page, width=1280)
+    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    click(browser, "#theme")
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    assert {id: browser.execute_script(area, id) for id in opened} == pytest.approx(opened, abs=12)
+    assert complaints(browser) == []
+
+
 def test_several_runs_are_overlaid_and_picked(browser, both, run, other):
     open_page(browser, both)
     assert complaints(browser) == []

@@ -68,6 +68,10 @@ def test_it_opens_without_complaint_at_every_width_and_theme(browser, page):
             assert complaints(browser) == []
             found = marks(browser)
             assert len(found) == 3, "one panel of results, two of learning curves"
+            axes = "return [...document.querySelectorAll('.figure:not(.hidden)')].map((one) => one.layout.yaxis.range)"
+            assert all(
+                low >= 0 and high <= 1 for low, high in browser.execute_script(axes)
+            )  # accuracies, whatever bands
             assert min(found.values()) > 0, found
             wide = browser.execute_script("return document.documentElement.scrollWidth")
             assert wide <= width, "the page scrolls sideways"
@@ -88,6 +92,11 @@ def test_the_table_holds_the_means_and_sorts_and_filters(browser, page, study):
     assert float(found[4][5].partition("%")[0]) == pytest.approx(100 * local, abs=0.06)
     difference = float(found[0][6].partition(" ")[0].replace("−", "-"))
     assert difference == pytest.approx(100 * (mean.loc["c000", "mean"] - local), abs=0.06)
+    titles = browser.execute_script("return [...document.querySelectorAll('#table .sort')].map((b) => b.textContent)")
+    (place,) = [n for n, title in enumerate(titles) if title.startswith("energy in ")]
+    factor = {"J": 1.0, "mJ": 1e3, "µJ": 1e6}[titles[place].removeprefix("energy in ")]
+    energy = study.mean(by=["cell"], of="energy").set_index("cell").loc["c000", "mean"]
+    assert float(found[0][place + 1].partition(" ")[0]) == pytest.approx(factor * energy, rel=6e-3)  # three digits
     nodes = [row[3] for row in found]
     browser.execute_script("document.querySelector('#table .sort[title=\"network.nodes\"]').click()")
     assert [row[3] for row in rows(browser)] == [*sorted(nodes[:4]), ""]

@@ -112,6 +112,9 @@ function wrap(made, width) {
 
 function draw(id, traces, made) {
   at(id).classList.remove("hidden");
+  // Plotly keeps the margins of a colour bar that changed its side: such a figure is made anew
+  const side = narrow() ? "narrow" : "wide";
+  if (at(id).dataset.side !== side) { Plotly.purge(at(id)); at(id).dataset.side = side; }
   wrap(made, at(id).clientWidth);
   return Plotly.react(at(id), traces, made, config);
 }

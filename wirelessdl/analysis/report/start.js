@@ -45,6 +45,9 @@ setTheme(night.matches ? "dark" : "light");
 night.onchange = (event) => { setTheme(event.matches ? "dark" : "light"); drawAll(false); };
 at("theme").onclick = () => { setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); drawAll(false); };
 
+let side = narrow();
+window.addEventListener("resize", () => { if (narrow() !== side) { side = narrow(); drawAll(false); } });
+
 mapped.frame = current().map.rounds.length - 1;
 showRun();
 drawAll(false);

@@ -33,7 +33,11 @@ function withInterval([mean, low, high], name) {
 
 // --- the table
 
-const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in s", airtime_s: "on air in s", energy_j: "energy in J" };
+// one prefix for the column, that of its largest energy
+const joules = Math.max(0, ...cells.map((cell) => (cell.stats.energy_j ? asNumber(cell.stats.energy_j[0]) : 0)).filter(Number.isFinite));
+const [energyFactor, energyUnit] = joules >= 1e3 ? [1e-3, "kJ"] : joules >= 1 || joules === 0 ? [1, "J"] : joules >= 1e-3 ? [1e3, "mJ"] : [1e6, "µJ"];
+const columns = { accuracy_mean: "accuracy", epsilon: "epsilon", time_s: "time in s", airtime_s: "on air in s", energy_j: `energy in ${energyUnit}` };
+const scaled = (stats, name) => (name === "energy_j" ? stats.map((v) => (isNumber(v) ? v * energyFactor : v)) : stats);
 
 const headings = [
   ...(cells.some((cell) => cell.baseline || cell.name)
@@ -41,7 +45,7 @@ const headings = [
   ...page.varied.map((key) => ({ title: lastPart(key), whole: key, key: true, text: (cell) => shownValue(cell.values[key]), sort: (cell) => asNumber(cell.values[key]) })),
   { title: "runs", text: (cell) => (cell.finished === cell.planned ? `${cell.finished}` : `${cell.finished} of ${cell.planned}`), sort: (cell) => cell.finished },
   ...page.figures.filter(({ name }) => columns[name]).map(({ name, words }) => ({
-    title: columns[name], whole: words, number: true, text: (cell) => withInterval(cell.stats[name], name), sort: (cell) => asNumber(cell.stats[name][0]),
+    title: columns[name], whole: words, number: true, text: (cell) => withInterval(scaled(cell.stats[name], name), name), sort: (cell) => asNumber(cell.stats[name][0]),
   })),
 ];
 if (page.reference) {
@@ -210,6 +214,8 @@ function drawFamilies() {
   const every = known.flatMap((cell) => cell.stats[y].slice(0, 3)).filter((v) => isNumber(v));
   const margin = 0.06 * (Math.max(...every) - Math.min(...every)) || 0.05;
   const range = [Math.min(...every) - margin, Math.max(...every) + margin];
+  // few seeds make wide intervals: the axis shows what an accuracy can be, not all of the interval
+  if (isShare(y)) range[1] = Math.min(1, range[1]);
   if (isShare(y) && Math.min(...known.map((cell) => cell.stats[y][0])) >= 0) range[0] = Math.max(0, range[0]);
   panels("family-panels", facet, "family-legend", entries, (id, value) => {
     const traces = [], shapes = [], here = inPanel(known, facet, value);
@@ -252,7 +258,12 @@ function drawCurves() {
   if (!known.length) { at("none-curves").textContent = "No learning curve yet."; return; }
   const every = known.flatMap((cell) => { const c = page.curves[cell.cell][y]; return [...c.mean, ...c.low, ...c.high]; }).filter(isNumber);
   const [least, most] = every.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
-  const margin = 0.05 * (most - least) || 0.05, range = [y === "accuracy" && least >= -0.3 ? Math.max(0, least - margin) : least - margin, most + margin];
+  const margin = 0.05 * (most - least) || 0.05, range = [least - margin, most + margin];
+  if (y === "accuracy") {
+    const means = known.flatMap((cell) => page.curves[cell.cell][y].mean).filter(isNumber);
+    range[1] = Math.min(1, range[1]);
+    if (means.every((v) => v >= 0)) range[0] = Math.max(0, range[0]);
+  }
   const title = page.against.find((one) => one.name === against).words;
   const endless = (cell) => { const x = page.curves[cell.cell][against]; return x[x.length - 1] === null; };
   const entries = seriesEntries(key, known);
