@@ -8,6 +8,7 @@ Lines that begin with FOUND say what went wrong; the last line has the counts. W
 asked for, another one is drawn from the next seed. One that was stopped goes on (`journal`).
 """
 
+import json
 import random
 import shutil
 import sys
@@ -82,10 +83,17 @@ def refused(pair, folder):
     return [f"check: {problem}"] if problem else []
 
 
+def _array(file, seed):
+    """Rows and pairs of a seed, from a file where a campaign that was stopped left them: they take half a minute."""
+    if not file.exists():
+        file.write_text(json.dumps(covering_array(random.Random(seed), accepts)))
+    return json.loads(file.read_text())
+
+
 def campaign(folder, most, seed):
     journal, covered, unlike, ran = Journal(folder), set(), [], 0
     while most == 0 or ran < most:
-        rows, pairs = covering_array(random.Random(seed), accepts)
+        rows, pairs = _array(folder / f"array-{seed}.json", seed)
         print(f"ARRAY seed {seed}: {len(rows)} rows, {len(pairs)} pairs to be refused", flush=True)
         unlike = unlike or pairs
         for number, row in enumerate(rows[: most - ran or None] if most else rows):

@@ -106,3 +106,37 @@ def test_a_forced_process_that_was_killed_before_it_saved_goes_on(runs, tmp_path
         patch.setattr("wirelessdl.run.session.threads", lambda: 64)
         assert "threads was 1, is 64" in command_line("run", "--resume", str(run)).err
         assert_same_tables(wirelessdl.resume(run, force=True).path, runs[0])
+
+
+def unlisted(run, name):
+    """As a process leaves it that is killed after it wrote a file and before it listed it."""
+    lines = [line for line in (run / "checksums.txt").read_text().splitlines() if not line.endswith(f"  {name}")]
+    (run / "checksums.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_a_checkpoint_that_a_killed_process_did_not_list_is_listed(runs, tmp_path):
+    """Found by kills, pairwise: the finished run had a file that verify did not know."""
+    run = edited(runs[1], tmp_path)
+    (newest,) = (run / "checkpoint").glob("round-000025.npz")
+    unlisted(run, f"checkpoint/{newest.name}")
+    assert command_line("run", "--resume", str(run), "--quiet").code == 0
+    assert command_line("verify", str(run)).code == 0
+    assert_same_tables(run, runs[0])
+
+
+def test_last_figures_and_last_words_that_a_killed_process_did_not_list_are_listed(runs, tmp_path):
+    run = edited(runs[0], tmp_path, state="running")
+    unlisted(run, "provenance.json")
+    Checksums(run).wrote(run / "provenance.json")
+    unlisted(run, "summary.json")
+    assert command_line("verify", str(run)).code == 1
+    assert command_line("run", "--resume", str(run)).code == 0
+    assert command_line("verify", str(run)).code == 0
+    other = shutil.copytree(runs[0], tmp_path / "other")
+    content = json.loads((other / "provenance.json").read_text())
+    (other / "provenance.json").write_text(json.dumps({**content, "state": "running"}))
+    Checksums(other).wrote(other / "provenance.json")
+    (other / "provenance.json").write_text(json.dumps(content))
+    assert command_line("verify", str(other)).code == 1
+    assert command_line("run", "--resume", str(other)).code == 0
+    assert command_line("verify", str(other)).code == 0

@@ -272,6 +272,16 @@ def test_every_flipped_bit_of_the_manifest_and_the_names_in_the_index_are_notice
         (copy / name).write_bytes(old)
 
 
+def test_a_study_without_its_manifest_is_named_as_such(study, tmp_path):
+    """Found by damages: compare asked for a second run."""
+    copy = shutil.copytree(study, tmp_path / "copy", ignore=shutil.ignore_patterns("runs"))
+    (copy / "study.json").unlink()
+    for name in ("compare", "report", "plot"):
+        done = command_line(name, str(copy))
+        assert done.code == 2
+        assert done.err == f"TraceError: {copy}: is a study whose study.json is missing; restore it\n"
+
+
 def test_a_folder_that_is_no_study(tmp_path):
     assert "not a study (no study.json)" in command_line("sweep", "--status", str(tmp_path)).err
     assert "no such folder" in command_line("sweep", "--resume", str(tmp_path / "x")).err

@@ -62,6 +62,9 @@ def _say_changes(path: Path) -> None:
 
 def one_study(paths: Sequence[Path]) -> bool:
     """Whether the one thing named is a study; several things of which one is a study are refused."""
+    for path in paths:
+        if (path / "index.parquet").is_file() and not (path / "study.json").is_file():
+            raise TraceError(f"{shown(path)}: is a study whose study.json is missing; restore it")
     found = [path for path in paths if (path / "study.json").is_file()]
     if found and len(paths) > 1:
         raise click.UsageError(f"{shown(found[0])} is a study; name it alone, or name runs (they are in its runs/)")

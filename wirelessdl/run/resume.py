@@ -17,7 +17,7 @@ from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given, part_overrides
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round
+from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
 from wirelessdl.trace.checksums import NAME as CHECKSUMS
 from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import leaves, plain
@@ -227,19 +227,32 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
 
 
 def settle_finished(run: Run) -> None:
-    """A process may be killed between its last figures and its last word: say that the run is done.
+    """A process may be killed between its last figures and its last word, or before it listed one of them: do so.
 
     Raises where scenario.toml, provenance.json or summary.json was changed since it was written.
     """
-    changed = next(iter(changed_documents(run.path)), None)
-    if changed is not None:
-        raise TraceError(f"{shown(run.path)}: {changed}; restore it, or start a new run")
-    if run.provenance.get("state") == "done":
+    changed = changed_documents(run.path)
+    if changed and not (len(changed) == 1 and _is_last_word(run)):
+        raise TraceError(f"{shown(run.path)}: {changed[0]}; restore it, or start a new run")
+    if not changed and run.provenance.get("state") == "done":
         return
     with RunLock(run.path):
         writer = RunWriter(run.path)
+        writer.adopt(run.path / "summary.json")
         writer.provenance({**run.provenance, "state": "done"})
         writer.finish()
+
+
+def _is_last_word(run: Run) -> bool:
+    """Whether provenance.json is unlisted as a process leaves it that is killed right after its last word.
+
+    All but how and when it ended is then what the last checkpoint says.
+    """
+    kept, said = load_checkpoint(run.path), run.provenance
+    if kept is None or said.get("state") != "done":
+        return False
+    last = {key: said[key] for key in ("state", "finished", "wall_s") if key in said}
+    return said == {**plain(kept.facts["origin"]), **last} and "provenance.json" in changed_documents(run.path)[0]
 
 
 def refuse_changes(

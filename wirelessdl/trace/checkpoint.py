@@ -160,11 +160,13 @@ def checkpoint_round(run: Path) -> int:
 
 
 def discard_checkpoints(run: Path, *, after: int = 0) -> None:
-    """Forget checkpoints of rounds after this one."""
+    """Forget checkpoints of rounds after this one, and list the others that are whole."""
     gone = [path for path in _files(run) if int(path.stem.removeprefix("round-")) > after]
     for path in gone:
         path.unlink(missing_ok=True)
-    Checksums(run).removed(*gone)
+    sums = Checksums(run)
+    sums.removed(*gone)
+    sums.adopt(*(path for path, whole in whole_checkpoints(run) if whole))
 
 
 def _files(run: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 Lines are appended and synced as files are written; of two lines for one file the later holds. A file that a run
 removes (an old checkpoint) gets a line of dashes. At the end of a run the list is written anew, one line per file, so
 that `sha256sum -c checksums.txt` checks it without wirelessdl. A process may be killed after it wrote a file and before
-it wrote the line: at most the newest file of each kind is then unlisted.
+it wrote the line: at most the newest file of each kind is then unlisted, and whoever goes on with the run lists it.
 """
 
 import os
@@ -34,6 +34,11 @@ class Checksums:
     def removed(self, *paths: Path) -> None:
         """These files were removed."""
         self._append(f"{_GONE}  {path.relative_to(self._folder).as_posix()}" for path in paths)
+
+    def adopt(self, *paths: Path) -> None:
+        """List files that are not listed: a killed process wrote them, and did not come to list them."""
+        listed, _ = read_checksums(self._folder)
+        self.wrote(*(path for path in paths if path.relative_to(self._folder).as_posix() not in listed))
 
     def compact(self) -> None:
         """One line per file that is there."""

@@ -92,6 +92,10 @@ class RunWriter:
         write_whole(path, lambda handle: _dump(handle, content))
         self._sums.wrote(path)
 
+    def adopt(self, *paths: Path) -> None:
+        """List files that a killed process wrote, and did not come to list."""
+        self._sums.adopt(*paths)
+
     def finish(self) -> None:
         """Nothing more will be written: the list of checksums becomes one line per file."""
         self._sums.compact()
