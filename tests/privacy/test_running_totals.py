@@ -9,6 +9,8 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.accountant import AmplifiedAccountant, EpochAccountant, GaussianAccountant, LinkAccountant
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, subsampled_rdp
+from wirelessdl.privacy.senders import SenderTotals
+from wirelessdl.privacy.terms import Terms
 
 DELTA = 1e-5
 RATES = np.array([0.3, 0.05, 0.3, 0.8])
@@ -135,3 +137,16 @@ def test_links_share_a_look_up_only_where_rate_and_noise_are_the_same():
     accountant.record(np.array([0, 1, 2]), 1 / np.array([high, 0.999e-3, low]))
     expected = [theorem_9([1 / high], 0.1), np.inf, theorem_9([1 / low], 0.3)]
     np.testing.assert_allclose(accountant.totals(rates, DELTA), expected, rtol=1e-10)
+
+
+def test_totals_of_many_evaluations_are_not_all_remembered(monkeypatch):
+    """A long run evaluates for ever, and every evaluation has a total of its own."""
+    monkeypatch.setattr(
+        "wirelessdl.privacy.senders.compose", lambda counts, delta, sampler: float(sum(counts.values()))
+    )
+    totals = SenderTotals(Terms("hardened", "without-replacement", "per-sample", DELTA), np.array([0.1, 0.2]))
+    for round in range(1, 201):
+        totals.record(round, np.array([0, 1]), np.array([0.05, 0.1]))
+        worst = totals.worst()
+    assert len(totals._exact) <= 66
+    assert worst == totals.total().max() > 0
