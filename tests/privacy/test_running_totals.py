@@ -141,9 +141,6 @@ def test_links_share_a_look_up_only_where_rate_and_noise_are_the_same():
 
 def test_totals_of_many_evaluations_are_not_all_remembered():
     """A long run evaluates for ever, and every evaluation has a total of its own."""
-    monkeypatch.setattr(
-        "wirelessdl.privacy.senders.compose", lambda counts, delta, sampler: float(sum(counts.values()))
-    )
     totals = SenderTotals(Terms("hardened", "without-replacement", "per-sample", DELTA), np.array([0.1, 0.2]))
     for round in range(1, 51):
         totals.record(round, np.array([0, 1]), np.array([0.05, 0.1]))
