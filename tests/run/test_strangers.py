@@ -16,6 +16,7 @@ from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
 from wirelessdl.run.session import resume, simulate
 from wirelessdl.trace.catalog import runs_in, state_of
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from wirelessdl.trace.checksums import Checksums
 from wirelessdl.trace.schema import TABLES
 
 ROUNDS = 60
@@ -347,6 +348,7 @@ def test_a_run_killed_after_its_summary_is_done(finished, copy):
     run = copy(finished)
     origin = json.loads((run / "provenance.json").read_text())
     (run / "provenance.json").write_text(json.dumps({**origin, "state": "running"}))
+    Checksums(run).wrote(run / "provenance.json")
     (run / "lock").write_text("process 1 on nowhere")
     assert state_of(run) == "done"
     resume(run)

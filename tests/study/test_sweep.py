@@ -240,7 +240,7 @@ def test_a_study_of_other_versions_goes_on_by_force_only(study):
     assert forced.code == 0, forced.err
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00{}"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00{}", b'{"epsilon_totbl": 1.0}'])
 def test_a_finished_run_without_readable_figures_is_not_counted_as_finished(study, content):
     """Its row had empty figures, and nothing was said."""
     path = study / "runs" / "c001-s3-r1" / "summary.json"

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.catalog import state_of
+from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import open_regular, read_regular, write_whole
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.study import INDEX, MANIFEST, require_sealed, with_digest
@@ -108,8 +109,10 @@ def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
         return ("running" if is_locked(study / RUNS, task_lock(planned.folder_name)) else "planned"), None
     state = state_of(folder)
     if state == "done":
-        if not _content(folder / "summary.json"):
-            return "failed", "summary.json cannot be read; restore it, or remove the run's folder to run it again"
+        edited = [line for line in changed_documents(folder) if line.startswith("summary.json")]
+        if edited or not _content(folder / "summary.json"):
+            problem = edited[0] if edited else "summary.json cannot be read"
+            return "failed", f"{problem}; restore it, or remove the run's folder to run it again"
         return "finished", None
     if state == "failed":
         return "failed", _one_line(_content(folder / "provenance.json").get("error"))
