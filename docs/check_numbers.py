@@ -1,7 +1,7 @@
 """Reruns the commands that numbers in the documentation come from, and compares.
 
     python docs/check_numbers.py                 the quick ones
-    python docs/check_numbers.py --all           the slow ones, too: 45 minutes of processor time
+    python docs/check_numbers.py --all           the slow ones, too: about 45 minutes of processor time
     python docs/check_numbers.py --only power    pages or commands that contain this
     python docs/check_numbers.py --all --keep FOLDER
 
