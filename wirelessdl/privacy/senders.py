@@ -18,6 +18,7 @@ from wirelessdl.privacy.terms import Terms
 
 _AGREE = 1e-9  # of the same sums in another order
 _AFFORDABLE = 24  # compositions, of about 10 ms each, at an evaluation
+_KEPT = 256  # exact totals that are remembered
 _MOST = 10**7  # releases beyond which a budget is no limit
 
 
@@ -129,6 +130,8 @@ class SenderTotals:
             if least <= BEYOND:
                 sampler = profile_of(self.terms.sampler, self.terms.clipping)
                 least = min(least, compose(counts, self.terms.delta, sampler=sampler))
+            while len(self._exact) >= _KEPT:  # counts of earlier rounds are not asked for again
+                del self._exact[next(iter(self._exact))]
             self._exact[key] = least
         return min(bound, self._exact[key])
 
