@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients import Job, choose, ghost
 from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.ghost import supported
 from wirelessdl.learning.gradients.strategy import Loop
@@ -138,6 +138,23 @@ def test_strategies_equal_the_loop(name, strategy, clipping, padded):
     torch.testing.assert_close(loss, expected_loss, rtol=1e-10, atol=1e-12)
     features = batch.features[0]
     torch.testing.assert_close(chosen.scores(0, x, features), Loop(job).scores(0, x, features))
+
+
+@pytest.mark.parametrize("bytes_kept", [0, 3000], ids=["none", "the first layers'"])
+def test_clipped_sums_do_not_depend_on_which_gradients_are_kept(monkeypatch, bytes_kept):
+    learner = LEARNERS["everything"]()
+    x, batch = problem(learner)
+    x[1, 0] = torch.inf  # node 1 has nothing but gradients that count as zero
+    job = Job(learner, "per-sample", biting(learner, x[:1], Batch(batch.features[:1], batch.labels[:1])), CPU, x.dtype)
+    chosen = choose("threads", job, nodes=3, batch=5, input_shape=SHAPE, threads=1)
+    kept, again = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
+    chosen.gradient(0, x, batch, kept)
+    monkeypatch.setattr(ghost, "_KEPT", bytes_kept)
+    monkeypatch.setattr(ghost, "_CACHE", 1)  # one sample at a time
+    chosen.gradient(0, x, batch, again)
+    assert kept[0].norm() > 0
+    assert not kept[1].any()
+    torch.testing.assert_close(kept, again, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("share", [1e-3, 0.9], ids=["overflowing norms", "overflowing scores"])

@@ -101,14 +101,18 @@ def _per_sample() -> Iterator[Contest]:
             yield Contest(name, ours=_nothing, other=_nothing, at_least=target, skipped=_missing(error))
             continue
         yield Contest(name, gradient(model, nodes, 64, "per-sample"), other, at_least=target, repeats=7)
-    for model in ("softmax", "mlp"):
-        data, mixing = pictures(20, (28, 28)), network(20, 8.0)
+    for model, nodes, shape, target, repeats in (
+        ("softmax", 20, (28, 28), 1.5, 31),
+        ("mlp", 20, (28, 28), 1.5, 31),
+        ("resnet20", 4, (3, 32, 32), 2.0, 5),
+    ):
+        data, mixing = pictures(nodes, shape), network(nodes, 0.4 * nodes)
         yield Contest(
-            f"{model}, K=20 B=64: full round, per-sample clipping against batch clipping",
-            ours=rounds(engine(model, data, 20, 64, "per-sample"), mixing),
-            other=rounds(engine(model, data, 20, 64), mixing),
-            at_most=1.5,
-            repeats=31,
+            f"{model}, K={nodes} B=64: full round, per-sample clipping against batch clipping",
+            ours=rounds(engine(model, data, nodes, 64, "per-sample"), mixing),
+            other=rounds(engine(model, data, nodes, 64), mixing),
+            at_most=target,
+            repeats=repeats,
         )
 
 
