@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import tiny
@@ -24,8 +25,9 @@ VALUES = ("sent_power", "grad_norm", "loss", "nonfinite_gradients", "consensus_d
 NODES, ROUNDS = 5, 12
 
 
-@pytest.fixture(autouse=True)
-def two_threads(monkeypatch):
+@pytest.fixture(autouse=True, params=[0, 2**19], ids=["shared rounds", "rounds in one call"])
+def two_threads(monkeypatch, request):
+    monkeypatch.setattr(fused_rounds, "_SHARED", request.param)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     monkeypatch.setattr(fused_rounds, "_WARM_UP", 0)
@@ -270,7 +272,10 @@ def test_noise_that_was_drawn_ahead_is_forgotten_with_its_streams():
 def test_an_error_in_a_round_comes_out_where_its_values_are_read(monkeypatch):
     engine = make(bytes_data(), NODES)
     scripted = fused.scripted()
-    failing = {**scripted, "_air": lambda *_: (_ for _ in ()).throw(MemoryError("of the round"))}
+    failing = {
+        **scripted,
+        **dict.fromkeys(("_air", "_round"), lambda *_: (_ for _ in ()).throw(MemoryError("of the round"))),
+    }
     monkeypatch.setattr(fused, "scripted", lambda: failing)
     result = engine.round(given(1, engine.learner.size, {}))
     with pytest.raises(MemoryError, match="of the round"):
@@ -298,3 +303,18 @@ def test_runs_are_the_same_whichever_way(tmp_path, monkeypatch):
     run = simulate(scenario, out=tmp_path, name="two")
     torch.set_num_threads(1)
     assert_same_tables(run.path, simulate(scenario, out=tmp_path, name="one").path)
+
+
+def test_parts_hold_the_same_rounds_and_events_whichever_way(tmp_path):
+    """Rounds under way are not waited for: what happens meanwhile belongs to the next part."""
+    trace = {"flush_every": 20, "checkpoint_every": 70}
+    scenario = tiny(scenario={"rounds": 150}, learning={"eval_every": 3}, trace=trace)
+    two = simulate(scenario, out=tmp_path, name="two").path
+    torch.set_num_threads(1)
+    one = simulate(scenario, out=tmp_path, name="one").path
+    for table in ("rounds", "nodes", "links", "events"):
+        parts = sorted(path.name for path in (one / table).iterdir())
+        assert parts == sorted(path.name for path in (two / table).iterdir())
+        assert len(parts) == 9  # three of 20 rounds and one of 10, twice; then the last 10
+        for part in parts:
+            assert pq.read_table(one / table / part).equals(pq.read_table(two / table / part)), (table, part)

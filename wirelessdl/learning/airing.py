@@ -37,7 +37,7 @@ class Airing:
         ahead: Ahead | None = None,
     ):
         self._ahead = ahead
-        self.nodes, self._size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
+        self.nodes, self.size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
         self._rows = max(1, _NOISE_PIECE // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self._pass_air = Air(device, dtype), Air(device, dtype)
@@ -84,7 +84,7 @@ class Airing:
         power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
         self._weigh(passes[0], y, before, before)
         for number, one in enumerate(passes[1:]):
-            power += torch.linalg.vector_norm(y, dim=1).square_().div_(self._size)
+            power += torch.linalg.vector_norm(y, dim=1).square_().div_(self.size)
             self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
             self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before
@@ -125,7 +125,7 @@ class Airing:
             if send is not None:
                 send(worker, nodes)
             if power is not None:
-                power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self._size)
+                power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self.size)
             if noise:
                 if drawn is None:
                     draws[worker].fill_normal(out[part], round, purpose, nodes)
@@ -148,7 +148,7 @@ class Airing:
         senders = [node for node in nodes if messages.on_air[node]]
         if not senders:
             return
-        dither = torch.empty((len(senders), self._size), dtype=torch.float64, device=self._device)
+        dither = torch.empty((len(senders), self.size), dtype=torch.float64, device=self._device)
         draws.fill_dither(dither, round, senders)
         w = sent[senders]
         messages.quantizer.apply_(w, dither)

@@ -205,6 +205,56 @@ def _end(x: Tensor, spare: Tensor, mixed: Tensor, away: Tensor, evaluates_mixed:
     return apart.square_().mean().sqrt_()
 
 
+def _round(
+    piece: int,
+    x: Tensor,
+    spare: Tensor,
+    mixed: Tensor,
+    rng: torch.Generator,
+    noisy: bool,
+    noise: Tensor,
+    noise_seeds: list[int],
+    scale: Tensor,
+    group: list[Tensor],
+    heard: bool,
+    thermal: Tensor,
+    thermal_seeds: list[int],
+    deviation: Tensor,
+    edges: list[int],
+    weights: list[Tensor],
+    away: Tensor,
+    point: Tensor,
+    results: Tensor,
+    place: Tensor,
+    train_x: Tensor,
+    train_y: Tensor,
+    norms: Tensor,
+    raw: Tensor,
+    rows: Tensor,
+    scaled: bool,
+    shift: Tensor,
+    slope: float,
+    per_sample: bool,
+    clip_norm: float,
+    largest: float,
+    radius: float,
+    step: Tensor,
+    evaluates_mixed: bool,
+) -> tuple[Tensor, Tensor]:
+    """A whole round, `piece` nodes at a time; arguments and results are those of `_air`, `_learn` and `_end`."""
+    sent_power = _air(
+        x, spare, mixed, rng, noisy, noise, noise_seeds, scale, group, heard, thermal, thermal_seeds, deviation, edges,
+        weights, away,
+    )  # fmt: skip
+    nodes = x.shape[0]
+    for first in range(0, nodes, piece):
+        _learn(
+            first, min(first + piece, nodes), point, mixed, spare, results, place, train_x, train_y, norms, raw, rows,
+            scaled, shift, slope, per_sample, clip_norm, largest, radius, step,
+        )  # fmt: skip
+    return sent_power, _end(x, spare, mixed, away, evaluates_mixed)
+
+
 def share_right(scores: Tensor, labels: Tensor) -> Tensor:
     """Share of samples whose first largest score is that of their label, `[k]`; scores `[k, samples, classes]`."""
     top = scores.amax(dim=2)
@@ -226,6 +276,8 @@ def scripted() -> dict[str, Callable[..., Any]] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated in favour of compilers, which need a C++ compiler
         try:
-            return {function.__name__: torch.jit.script(function) for function in (_air, _learn, _end, _accuracy)}
+            return {
+                function.__name__: torch.jit.script(function) for function in (_round, _air, _learn, _end, _accuracy)
+            }
         except Exception:  # whatever a later torch says instead
             return None

@@ -20,6 +20,7 @@ from wirelessdl.learning.records import RoundInput, RoundValues, Settings
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import Air
 
+_SHARED = 2**19  # weights of all models from which two threads share a round: below, a round is one call
 _WARM_UP = 3  # rounds that go call by call: preparing the few calls takes as long as several rounds
 
 
@@ -52,6 +53,7 @@ class FusedRounds:
         self._store, self._settings, self._airing, self._pipeline = store, settings, airing, pipeline
         self._radius, self._left = radius, _WARM_UP
         self._nodes = range(airing.nodes)
+        self._alone = airing.nodes * airing.size <= _SHARED
         self._piece = min(chunk, -(-airing.nodes // 2))  # a half at most: two threads may share a round
         count = self._piece * sampler.width
         self._raw = [store.train_x.new_empty(count, store.width) for _ in range(2)]
@@ -106,56 +108,42 @@ class FusedRounds:
         point = mixed if settings.gradient_at == "mixed" else x
         results = x.new_empty(3, len(x))
 
+        noisy, heard = "noise" in wanted, "thermal" in wanted
+        steps = (  # of `_learn`, which two threads may call at once
+            (point, mixed, spare, results, place, store.train_x, store.train_y, self._norms),
+            (
+                *store.scale,
+                settings.clipping == "per-sample",
+                settings.clip_norm,
+                LARGEST[store.dtype],
+                self._radius,
+                step,
+            ),
+        )
+
         def learn(thread: int, piece: int) -> None:
+            first, last = piece * self._piece, min((piece + 1) * self._piece, len(x))
             with torch.no_grad():
-                scripted["_learn"](
-                    piece * self._piece,
-                    min((piece + 1) * self._piece, len(x)),
-                    point,
-                    mixed,
-                    spare,
-                    results,
-                    place,
-                    store.train_x,
-                    store.train_y,
-                    self._norms,
-                    self._raw[thread],
-                    self._rows[thread],
-                    *store.scale,
-                    settings.clipping == "per-sample",
-                    settings.clip_norm,
-                    LARGEST[store.dtype],
-                    self._radius,
-                    step,
-                )
+                scripted["_learn"](first, last, *steps[0], self._raw[thread], self._rows[thread], *steps[1])
 
         def work() -> RoundValues:
             drawn = {purpose: self._pipeline.normal(round, purpose) for purpose in wanted}
             noise, thermal = (
                 self._nothing if (found := drawn.get(purpose)) is None else found for purpose in ("noise", "thermal")
             )
+            air = (
+                *(x, spare, mixed, self._rng, noisy, noise, seeds.get("noise", []), scale, group),
+                *(heard, thermal, seeds.get("thermal", []), deviation, edges, weights, away),
+            )
+            evaluates_mixed = settings.evaluated == "mixed"
             with torch.no_grad():
-                sent_power = scripted["_air"](
-                    x,
-                    spare,
-                    mixed,
-                    self._rng,
-                    "noise" in wanted,
-                    noise,
-                    seeds.get("noise", []),
-                    scale,
-                    group,
-                    "thermal" in wanted,
-                    thermal,
-                    seeds.get("thermal", []),
-                    deviation,
-                    edges,
-                    weights,
-                    away,
-                )
-            self._pipeline.share(-(-len(x) // self._piece), learn)
-            with torch.no_grad():
-                apart = scripted["_end"](x, spare, mixed, away, settings.evaluated == "mixed")
+                if self._alone:
+                    learning = (*steps[0][:1], *steps[0][3:], self._raw[0], self._rows[0], *steps[1])
+                    sent_power, apart = scripted["_round"](self._piece, *air, *learning, evaluates_mixed)
+                else:
+                    sent_power = scripted["_air"](*air)
+                    self._pipeline.share(-(-len(x) // self._piece), learn)
+                    apart = scripted["_end"](x, spare, mixed, away, evaluates_mixed)
             for found in drawn.values():
                 if found is not None:
                     self._pipeline.give_back(found)

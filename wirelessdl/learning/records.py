@@ -116,6 +116,11 @@ class RoundResult:
         return self.values.result() if isinstance(self.values, Future) else self.values
 
     @property
+    def settled(self) -> bool:
+        """Whether nobody who reads it has to wait."""
+        return all(part.done() for part in (self.values, self.evaluation) if isinstance(part, Future))
+
+    @property
     def sent_power(self) -> Tensor:
         return self.known_values.sent_power
 

@@ -1,11 +1,14 @@
 """From rounds to tables: buffers the records of rounds and turns them into columns at a flush.
 
-Tensors of the learning engine stay where they are until then, so a round waits for no transfer.
+Tensors of the learning engine stay where they are until then, so a round waits for no transfer. Rounds that are still
+under way in a second thread are not waited for either: a part of the tables is made when its last round is done, and
+written while the next rounds go on.
 """
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 
@@ -59,9 +62,11 @@ class Recorder:
         self._links, self._flush_every, self._sample = links, flush_every, sample
         self._records: list[RoundRecord] = []
         self._events: list[tuple[int, int, str, str]] = []
+        self._told: list[int] = []  # events so far, by the end of each record's round
         self._flushed_at = time.monotonic()
         self._rows = 0
         self._pool: ThreadPoolExecutor | None = None
+        self._writing: Future[None] | None = None
 
     def listen(self, trace: TraceEvents) -> None:
         """Subscribe to what the tables hold."""
@@ -76,20 +81,38 @@ class Recorder:
 
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
-        waited = time.monotonic() - self._flushed_at > _PATIENCE_S
-        channel = record.decision.channel
-        self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
-        if self._rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
+        self._told.append(len(self._events))
+        self._rows += _rows(record)
+        if self._rows >= _MOST_ROWS:
             self.flush()
+            return
+        waited = time.monotonic() - self._flushed_at > _PATIENCE_S
+        due = _FEWEST_ROUNDS if waited else self._flush_every
+        if len(self._records) >= due and self._records[due - 1].result.settled:
+            more = (n for n in range(due, len(self._records)) if not self._records[n].result.settled)
+            self._flush(next(more, len(self._records)) if waited else due)
 
     def flush(self) -> None:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
-        records, self._records = self._records, []
-        events, self._events = self._events, []
-        self._flushed_at, self._rows = time.monotonic(), 0
-        if not records:
-            return
         self._settle()
+        self._flush(len(self._records))
+        self._await()
+
+    def _await(self) -> None:
+        """Until what was made is on disk. Raises what went wrong with it."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _flush(self, count: int) -> None:
+        """Make the tables of the first records, which are done, and begin to write them."""
+        if not count:
+            return
+        records, self._records = self._records[:count], self._records[count:]
+        told = self._told[count - 1]
+        events, self._events = self._events[:told], self._events[told:]
+        self._told = [number - told for number in self._told[count:]]
+        self._flushed_at, self._rows = time.monotonic(), sum(map(_rows, self._records))
         first, last = records[0].decision.round, records[-1].decision.round
         loss = fetch([record.result.loss for record in records])
         nodes = node_columns(records, loss, self._energy, self._self_interference)
@@ -107,17 +130,27 @@ class Recorder:
             )
             if self._blocks_delta is not None:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(len(parts), "wirelessdl-tables")  # a disk syncs three files as fast as one
-        written = [self._pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
         rounds = round_columns(records, nodes, sinr_db)
+        self._await()
+        if self._pool is None:  # a disk syncs three files as fast as one; one more thread waits for the others
+            self._pool = ThreadPoolExecutor(len(parts) + 1, "wirelessdl-tables")
+        self._writing = self._pool.submit(self._write, self._pool, parts, rounds, first, last)
+        try:
+            _require_finite(records, loss)
+            _require_within_budget(records, nodes["power_w"])
+        except TrainingError:
+            self._await()
+            raise
+
+    def _write(
+        self, pool: ThreadPoolExecutor, parts: dict[str, Any], rounds: dict[str, Any], first: int, last: int
+    ) -> None:
+        written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
         wait(written)
         for part in written:
             part.result()
         # last of all: what the rounds table has, every other table has too
         self.writer.part("rounds", rounds, first, last)
-        _require_finite(records, loss)
-        _require_within_budget(records, nodes["power_w"])
 
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
@@ -125,6 +158,12 @@ class Recorder:
 
     def _wants_links(self, record: RoundRecord) -> bool:
         return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.evaluated)
+
+
+def _rows(record: RoundRecord) -> int:
+    """Rows of links and nodes that a record makes."""
+    channel = record.decision.channel
+    return len(channel.heard) * channel.subbands + channel.heard.nodes
 
 
 def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:

@@ -10,6 +10,7 @@ import simpy
 from wirelessdl.arrays import BoolArray
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
+from wirelessdl.memory import fewer_collections
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
@@ -78,7 +79,8 @@ class EventSimulation:
             nodes[node].interrupt(env.event())
 
         medium.end = end
-        env.run(until=env.process(medium.process(rounds, frames)))
+        with fewer_collections():
+            env.run(until=env.process(medium.process(rounds, frames)))
 
     def _outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
         """A node's outages in turn, held to their contract."""
