@@ -27,7 +27,7 @@ import wirelessdl
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.scenario.loader import parse_scenario
 
-children.LIMIT_S = 600  # slow ways of computing are among the options, and a machine may be busy
+children.LIMIT_S = 600  # slow ways of computing are among the options
 
 
 def accepts(row):

@@ -11,7 +11,6 @@ tried three times before one is tried more often, then those that are quick more
 that was stopped goes on (`journal`).
 """
 
-import math
 import os
 import random
 import shutil
@@ -25,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from children import LIMIT_S, become, limited, load_all  # noqa: E402
+from children import LIMIT_S, become, limited, load_all, processor_clock  # noqa: E402
 from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
 from journal import Journal  # noqa: E402
 
@@ -98,19 +97,6 @@ def wait(child, seconds, spent=time.monotonic):
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return None if code == -signal.SIGKILL else code
-
-
-def processor_clock(child):
-    """Seconds of processor time that a process has used, which do not depend on what else the machine does."""
-    number = (~child << 3) | 2  # clock_getcpuclockid(3), which Python lacks
-
-    def spent():
-        try:
-            return time.clock_gettime(number)
-        except OSError:
-            return math.inf  # it has just ended
-
-    return spent
 
 
 class Case:
