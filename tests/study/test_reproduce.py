@@ -326,7 +326,7 @@ def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
         assert all(any(cell.baseline == "local" for cell in one.plan.cells) for one in (*small, *usual))
 
 
-@pytest.mark.parametrize("name", mostly_slow(PAPER, "fig4"))
+@pytest.mark.parametrize("name", mostly_slow((*PAPER, "alone"), "fig4"))
 def test_every_figure_of_the_paper_runs_small_and_twice_the_same(name, tmp_path):
     with chdir(tmp_path):
         for out in ("out", "again") if name == "fig4" else ("out",):
