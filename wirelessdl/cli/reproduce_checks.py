@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wirelessdl.analysis.families.learning import curves_asked_for
 from wirelessdl.analysis.families.roles import Request, finished_rows, roles_of
 from wirelessdl.analysis.families.words import labels_of
-from wirelessdl.analysis.paired import study_differences
+from wirelessdl.analysis.paired import require_reference
 from wirelessdl.errors import StudyError, TraceError, shown
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study, with_epsilon
@@ -45,7 +45,8 @@ class Rehearsal(Study):
     @cached_property
     def index(self) -> "pd.DataFrame":
         figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
-        rows = [Row(planned, "finished", None, figures) for planned in self._plan.planned()]
+        one_of_each = {planned.cell: planned for planned in self._plan.planned()}  # seeds and runs are alike
+        rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
         return with_epsilon(index_table(self._plan.varied, rows).to_pandas(ignore_metadata=True))
 
 
@@ -59,7 +60,7 @@ def require_drawable(one: "Reproduction") -> None:
             raise StudyError(f"{shown(one.name)}: figure {shown(figure.name)}: {error}") from None
     for reference in one.differences:
         try:
-            study_differences(study, "accuracy_mean", reference)
+            require_reference(study, reference)
         except TraceError as error:
             raise StudyError(f"{shown(one.name)}: study.differences: {error}") from None
 
