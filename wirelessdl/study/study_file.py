@@ -23,6 +23,7 @@ from wirelessdl.study.toml_text import toml_text
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 _NAME_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.': it names the study's directory")
+_CELL_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.'")
 _NUMBERS = rule_text("must be a number >= 1 (how many), or a list of numbers (which)")
 _Seed = Annotated[int, Field(ge=0)]
 _Values = Annotated[list[Any], Field(min_length=1)]
@@ -62,7 +63,7 @@ class RandomTable(Section):
 
 
 class CellTable(Section):
-    name: str = Field(pattern=_NAME, json_schema_extra=_NAME_RULE)
+    name: str = Field(pattern=_NAME, json_schema_extra=_CELL_RULE)
     set: dict[str, Any] = Field(default_factory=dict)
 
 
