@@ -185,6 +185,36 @@ def test_the_legend_stands_outside_the_data(folder):
     ]
 
 
+@pytest.mark.parametrize("logx", [True, False])
+@pytest.mark.filterwarnings("error")
+def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
+    """As totals of two graphs that differ in their last digit: matplotlib cannot make an axis of that."""
+    made = rows(nodes=(4, 10), limits=(1.0,))
+    for row in made:
+        row["epsilon_total"] = 0.85 * (1 + (row["network.nodes"] == 10) * 1e-15)
+    study = open_study(write_study(tmp_path / "study", [*made, *local()], KEYS))
+    with styled():
+        figure = draw_family(end_points(study, Request("epsilon")), Look(logx=logx))
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_xlim()
+    assert low < 0.81 < 0.89 < high
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
+    """Such as the total of cells without noise, drawn upwards."""
+    study = open_study(write_study(tmp_path / "study", rows(), KEYS))
+    request = Request("network.nodes", "epsilon_total", "privacy.epsilon_max")
+    with styled():
+        figure = draw_family(end_points(study, request), Look())
+    figure.canvas.draw()
+    assert np.isfinite(figure.axes[0].get_ylim()).all()
+    endless = [{**row, "epsilon_total": math.inf} for row in rows()]
+    study = open_study(write_study(tmp_path / "endless", endless, KEYS))
+    with styled(), pytest.raises(TraceError, match="epsilon_total is infinite in every run that has a place"):
+        draw_family(end_points(study, request), Look())
+
+
 def test_names_are_spread_in_order():
     places = _spread([0.0, 0.01, 0.02, 1.0], 0.1)
     assert (np.diff(places) >= 0.1 - 1e-12).all()

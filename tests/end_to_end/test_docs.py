@@ -1,10 +1,12 @@
 """What the pages say is true: examples run, tables of keys and columns are complete."""
 
+import fnmatch
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +15,7 @@ from conftest import ROOT
 
 import wirelessdl
 from wirelessdl.scenario.loader import bundled_scenarios
+from wirelessdl.study.reproduce import reproductions
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -109,19 +112,44 @@ def test_verdicts_of_the_scorecard_follow_from_its_files(monkeypatch, tmp_path):
         changed(folder, f"{name}-paper-differences.csv", low=-0.1, high=0.1)
     graphs = verdict("Full graphs above ring and random")
     assert graphs == "printed: not resolved (0 of 36 cells); hardened: holds (27 of 27 cells)"
+    assert " of 60 cells" in verdict("Learning alone")
+    changed(folder, "alone-paper.csv", accuracy_mean=0.0, accuracy_mean_high=0.001)
+    changed(folder, "alone-hardened.csv", accuracy_mean=0.0, accuracy_mean_high=0.001)
+    assert "beat it in 60 of 60 cells and lose in 0" in verdict("Learning alone")
+    assert verdict("Leakage grows with K") == "holds for the claim (20 of 20 cells)"
+    changed(folder, "fig6-paper.csv", epsilon_link_total_low=0.0)
+    assert verdict("Leakage grows with K") == "does not (0 of 20 cells)"
     (folder / "bias-minima.csv").unlink()
     assert "not measured yet" in scorecard.scorecard(folder)
 
 
-def test_every_claim_names_its_files_and_they_are_there():
-    """CSV files are in the repository; figures are written beside them."""
-    for name in re.findall(r"`((?:fig|theorem|bias|alpha|thermal|stopping)[a-z0-9*-]*\.csv)`", scorecard_text()):
-        assert list((ROOT / "docs" / "reproduction").glob(name)), name
+def test_every_claim_names_its_files_and_they_are_there(monkeypatch):
+    """CSV files are in the repository; figures are written beside them by the studies that the claim names."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    drawn = cache(
+        lambda study: [f"{one.name}-{figure.name}" for one in reproductions(study, "cpu") for figure in one.figures]
+    )
+    for claim in script("scorecard").CLAIMS:
+        tables, figures = (re.findall(rf"`([a-z0-9*-]+)\.{kind}`", claim.files) for kind in ("csv", "pdf"))
+        assert tables, claim.title
+        assert figures, claim.title
+        for name in tables:
+            assert list((ROOT / "docs" / "reproduction").glob(f"{name}.csv")), name
+        made = [name for study in claim.studies for name in drawn(study)]
+        for name in figures:
+            assert fnmatch.filter(made, name), (claim.title, name)
 
 
-def scorecard_text():
-    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    return page.partition("## Scorecard")[2].partition("## One change")[0]
+def test_learning_alone_is_that_of_the_figures():
+    """The study alone repeats the baseline of fig4 to fig6: the same nodes, data, batches and seeds."""
+    folder = ROOT / "docs" / "reproduction"
+    for protocol in ("paper", "hardened"):
+        alone = pd.read_csv(folder / f"alone-{protocol}.csv").set_index(["name", "network.nodes", "learning.partition"])
+        for study, nodes in (("fig4", 4), ("fig5", 10), ("fig6", 20)):
+            table = pd.read_csv(folder / f"{study}-{protocol}.csv")
+            for row in table[table["baseline"] == "local"].itertuples():
+                same = alone.loc[("local", nodes, table.loc[row.Index, "learning.partition"])]
+                assert same["accuracy_mean"] == pytest.approx(row.accuracy_mean, abs=1e-9)
 
 
 def test_the_gallery_is_what_its_runs_and_headers_say():

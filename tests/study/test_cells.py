@@ -214,7 +214,7 @@ def test_bundled_studies_can_be_planned_and_named():
         ({"grid": {"network.nodes": 4}}, "study.grid.network.nodes is 4; must be a list"),
         ({"seeds": 0}, "study.seeds"),
         ({"cells": [{"set": {}}]}, "missing key study.cells.0.name; add it"),
-        ({"cells": [{"name": "a/b"}]}, "study.cells.0.name is a/b; must match"),
+        ({"cells": [{"name": "a/b"}]}, "study.cells.0.name is a/b; must be at most 100 letters"),
         ({"random": {"samples": 2, "keys": {"privacy.rho": {"low": 2}}}}, "needs choices = [...], or low and high"),
         (
             {"random": {"samples": 0, "keys": {"privacy.rho": {"choices": [1]}}}},

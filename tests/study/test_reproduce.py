@@ -1,15 +1,17 @@
 """Studies with protocols, scales and figures: what they plan, what they write, and that it comes out the same."""
 
 import math
+import re
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import command_line, mostly_slow
+from conftest import ROOT, command_line, mostly_slow
 from in_process import in_process, write_quick
 
+from wirelessdl.cli.reproduce_checks import NUMBERS, TEXTS
 from wirelessdl.errors import StudyError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import sweep
@@ -176,6 +178,82 @@ def test_a_study_that_cannot_be_is_refused_in_one_line(tmp_path, change, complai
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            ('x = "epsilon"', 'x = "epsilonn"'),
+            "figure tradeoff: mine-hardened: the study has no column 'epsilonn'; did",
+        ),
+        (('x = "epsilon"', 'y = "acuracy"'), "the study has no column 'acuracy'; did you mean accuracy_"),
+        (('x = "epsilon"', 'facet = "nme"'), "the study has no column 'nme'; did you mean name?"),
+        (
+            ('x = "epsilon"', 'where = ["name=two"]'),
+            "--where name=two: no run of the study has it; name is one of one, h",
+        ),
+        (('x = "epsilon"', 'labels = ["epsilon"]'), "--label is 'epsilon'; must be NAME=TEXT"),
+        (('x = "epsilon"', 'curves = "round"\ny = "epsilonn"'), "the rounds table has no column 'epsilonn'"),
+        (
+            ('x = "epsilon"', 'x = "epsilon"\ncurves = "round"'),
+            'study.figures.0 has curves = "round" and x; curves are',
+        ),
+        (('x = "epsilon"', 'kind = "regret"\nlogx = true'), 'has kind = "regret", which takes no logx; leave it out'),
+        (('x = "epsilon"', 'kind = "regret"'), 'kind = "regret" needs learning.regret = true'),
+        (('x = "epsilon"', 'kind = "minima"'), 'kind = "minima" needs learning.model = "ridge"'),
+        (
+            ('x = "epsilon"', 'kind = "leakage"'),
+            "needs links, and there are none; local = false leaves the baseline out",
+        ),
+        (('protocols = ["hardened"]', 'protocols = ["printed"]'), "names the protocol printed, none of the study"),
+        (('"tradeoff"', '"a/b"'), "study.figures.0.name is a/b; must be at most 40 letters"),
+        (
+            ("protocols.paper", 'protocols."../paper"'),
+            "study.protocols names '../paper'; a name must be at most 40 lett",
+        ),
+        (("protocols.paper", "protocols.both"), 'study.protocols names "both"; --protocol both means all of them'),
+        (("protocols.paper", 'protocols.""'), "study.protocols names ''; a name must be"),
+        (('"local", "half"]', '"privacy.epsilon_max=3"]'), "no cell has it; it is one of 1, 0.5, inf"),
+        (("seeds = 3", "seeds = true"), "study.seeds is True; must be a number >= 1 (how many), or a list of numbers"),
+        (
+            ("[study.scales.smoke]", "[study.scales.tiny]"),
+            "study.scales.tiny is tiny; must be 'smoke', 'cpu' or 'paper'",
+        ),
+    ],
+)
+def test_what_results_would_not_have_is_refused_before_anything_runs(tmp_path, change, complaint):
+    """Hours of runs are not spent for a figure with a typing error."""
+    write_quick(tmp_path)
+    assert change[0] in STUDY
+    (tmp_path / "mine.toml").write_text(STUDY.replace(*change, 1))
+    with chdir(tmp_path):
+        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "out")
+    assert said.code == 2
+    assert complaint in said.err
+    assert len(said.err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_figures_may_be_drawn_of_is_what_runs_have(folder):
+    """A rehearsal knows every column of a finished study, numbers as numbers."""
+    for one in ("mine-hardened", "mine-paper"):
+        index = pd.read_parquet(folder / "out" / one / "index.parquet")
+        figures = index.columns[list(index.columns).index("path") + 1 :]
+        assert set(figures) <= {*NUMBERS, *TEXTS}
+        numbers = {name for name in figures if pd.api.types.is_numeric_dtype(index[name]) and index[name].notna().any()}
+        assert numbers <= set(NUMBERS)
+
+
+def test_the_study_file_of_the_documentation_runs(tmp_path):
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.toml").write_text(block)
+    with chdir(tmp_path):
+        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "out")
+    assert said.code == 0, said.err
+    assert {"mine-paper", "mine-hardened"} == {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()}
+    assert len(list((tmp_path / "out").glob("*-tradeoff.pdf"))) == 2
+
+
 def test_scales_and_protocols_that_a_file_has_not_are_refused(tmp_path):
     write_quick(tmp_path)
     (tmp_path / "mine.toml").write_text(STUDY.replace("protocols.paper", "protocols.other"))
@@ -195,6 +273,12 @@ def test_a_reference_that_a_scale_leaves_out_is_no_mistake(tmp_path):
         assert one.differences == ("local",)
     for one in reproductions(str(tmp_path / "mine.toml"), "cpu"):
         assert one.differences == ("local", "half")
+    grid = STUDY.replace('"local", "half"]', '"clip_norm=2.0"]').replace(
+        "[[study.cells]]", '[study.grid]\n"privacy.clip_norm" = [1.0, 2]\n[[study.cells]]', 1
+    )
+    (tmp_path / "mine.toml").write_text(grid.replace("seeds = 2", 'grid = { "privacy.clip_norm" = [1.0] }'))
+    assert [one.differences for one in reproductions(str(tmp_path / "mine.toml"), "smoke", "hardened")] == [()]
+    assert [len(one.differences) for one in reproductions(str(tmp_path / "mine.toml"), "cpu", "hardened")] == [1]
 
 
 def test_all_at_the_papers_scale_is_what_has_it():
@@ -242,7 +326,7 @@ def test_every_figure_of_the_paper_has_a_plan_and_its_small_one_is_small(name):
         assert all(any(cell.baseline == "local" for cell in one.plan.cells) for one in (*small, *usual))
 
 
-@pytest.mark.parametrize("name", mostly_slow(PAPER, "fig4"))
+@pytest.mark.parametrize("name", mostly_slow((*PAPER, "alone"), "fig4"))
 def test_every_figure_of_the_paper_runs_small_and_twice_the_same(name, tmp_path):
     with chdir(tmp_path):
         for out in ("out", "again") if name == "fig4" else ("out",):

@@ -127,7 +127,8 @@ def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     count = len(values)
     if count < 2:
         return values[0], np.zeros_like(values[0])
-    error = values.std(axis=0, ddof=1) / np.sqrt(count)
+    with np.errstate(invalid="ignore"):  # infinite values have a mean and no band
+        error = values.std(axis=0, ddof=1) / np.sqrt(count)
     return values.mean(axis=0), stdtrit(count - 1, 0.975) * error
 
 

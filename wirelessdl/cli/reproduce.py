@@ -55,6 +55,7 @@ def command(
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
+    from wirelessdl.cli.reproduce_checks import require_drawable
     from wirelessdl.cli.reproduce_output import write_outputs
     from wirelessdl.cli.sweep_progress import shown_progress
     from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
@@ -68,6 +69,7 @@ def command(
         console.print(f"without a scale {scale}, and left out: {', '.join(without)}", soft_wrap=True)
     wanted: list[Reproduction] = [one for each in names for one in reproductions(each, scale, protocol, seeds, device)]
     for one in wanted:  # all that can be refused is refused before anything runs
+        require_drawable(one)
         if is_study(folder / one.name):
             require_same(folder / one.name, one.plan)
     options = Options(jobs, threads=THREADS, device=device, force=force)

@@ -8,7 +8,7 @@ A file's changes come in this order: its own keys, the protocol's, the scale's. 
 one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of jobs: results then do not depend on it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
 from wirelessdl.study.study_file import StudyTable, find_study, overrides_of, read_study_table, study_spec
 from wirelessdl.study.sweep import Options
+from wirelessdl.study.toml_text import plain_text
 from wirelessdl.trace.study import is_study
 
 # what `all` stands for
@@ -70,7 +71,7 @@ def reproductions(
     chosen = [one for one in known if protocol in ("both", one) or not one]
     if not chosen:
         raise StudyError(f"--protocol is {shown(protocol)}; {shown(title)} has {', '.join(map(shown, known))}")
-    _require_own_names(file, table)
+    _require_figures(file, table)
     change = _scale(table.scales, scale, title)
     found = []
     for one in chosen:
@@ -87,9 +88,16 @@ def reproductions(
     return found
 
 
-def _require_own_names(file: Path, table: StudyTable) -> None:
-    """Figures have names of their own: data of one must not replace those of another, or another table."""
+def _require_figures(file: Path, table: StudyTable) -> None:
+    """Figures have names of their own, so that none replaces data of another, and are of protocols that there are."""
     names = [figure.name for figure in table.figures]
+    for figure in table.figures:
+        for one in figure.protocols or ():
+            if one not in table.protocols:
+                raise StudyError(
+                    f"{shown(file)}: figure {shown(figure.name)} names the protocol {shown(one)}, none of the study"
+                    f"{nearest(one, table.protocols)}"
+                )
     for name in names:
         if name in _TABLES or names.count(name) > 1:
             what = "a table of every study" if name in _TABLES else "another figure of it"
@@ -102,16 +110,34 @@ def _references(file: Path, table: StudyTable, plan: Plan) -> tuple[str, ...]:
     elsewhere = {cell.name for cell in table.cells}
     kept = []
     for reference in table.differences:
-        key, equals, _ = reference.partition("=")
+        key, equals, value = reference.partition("=")
         known = [*plan.varied, *(one.rpartition(".")[2] for one in plan.varied)] if equals else [*there, *elsewhere]
         if (key if equals else reference) not in known:
             what = "no key that it varies" if equals else "no baseline, cell or name of it"
             raise StudyError(
                 f"{shown(file)}: study.differences names {shown(reference)}, {what}{nearest(key, sorted(known))}"
             )
-        if equals or reference in there:  # a scale may leave named cells out
+        # a scale may leave out named cells, and values of the grid
+        if (reference in there) if not equals else not _left_out(table, plan, key, value):
             kept.append(reference)
     return tuple(kept)
+
+
+def _left_out(table: StudyTable, plan: Plan, key: str, text: str) -> bool:
+    """Whether the file's grid has a value of a key that no cell of this plan has."""
+
+    def among(values: Iterable[Any]) -> bool:
+        return any(plain_text(value) == text or _same_number(value, text) for value in values)
+
+    full = next(one for one in plan.varied if key in (one, one.rpartition(".")[2]))
+    return among(table.grid.get(full, ())) and not among(cell.values.get(full) for cell in plan.cells)
+
+
+def _same_number(value: Any, text: str) -> bool:
+    try:
+        return float(value) == float(text)
+    except (TypeError, ValueError):
+        return False
 
 
 def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> VariantTable:

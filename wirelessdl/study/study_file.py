@@ -7,21 +7,24 @@ seeds = 3
 "privacy.epsilon_max" = [0.5, 1, 2, inf]
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_validator, model_validator
 
 from wirelessdl.errors import StudyError, nearest, shown
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.section import Count, Section, rule_text
 from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec
-from wirelessdl.study.figure_tables import FigureTable, VariantTable
+from wirelessdl.study.figure_tables import NAME, NAME_RULE, FigureTable, VariantTable
 from wirelessdl.study.toml_text import toml_text
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 _NAME_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.': it names the study's directory")
+_CELL_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.'")
+_NUMBERS = rule_text("must be a number >= 1 (how many), or a list of numbers (which)")
 _Seed = Annotated[int, Field(ge=0)]
 _Values = Annotated[list[Any], Field(min_length=1)]
 
@@ -60,7 +63,7 @@ class RandomTable(Section):
 
 
 class CellTable(Section):
-    name: str = Field(pattern=_NAME, json_schema_extra=_NAME_RULE)
+    name: str = Field(pattern=_NAME, json_schema_extra=_CELL_RULE)
     set: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -83,13 +86,23 @@ class StudyTable(Section):
     adjust: list[AdjustTable] = Field(default_factory=list)
     baselines: list[str] = Field(default_factory=list)
     local: bool = True
-    seeds: Count | Annotated[list[_Seed], Field(min_length=1)] = 1
-    runs: Count | Annotated[list[Count], Field(min_length=1)] = 1
+    seeds: Count | Annotated[list[_Seed], Field(min_length=1)] = Field(1, json_schema_extra=_NUMBERS)
+    runs: Count | Annotated[list[Count], Field(min_length=1)] = Field(1, json_schema_extra=_NUMBERS)
     # what `wirelessdl reproduce` makes of it; without it, a study is what the keys above say
     protocols: dict[str, VariantTable] = Field(default_factory=dict)
     scales: dict[Literal["smoke", "cpu", "paper"], VariantTable] = Field(default_factory=dict)
     figures: list[FigureTable] = Field(default_factory=list)
     differences: list[str] = Field(default_factory=list)
+
+    @field_validator("protocols")
+    @classmethod
+    def _named(cls, protocols: dict[str, VariantTable]) -> dict[str, VariantTable]:
+        for name in protocols:
+            if name == "both":
+                raise ValueError('names "both"; --protocol both means all of them: choose another name')
+            if not re.fullmatch(NAME, name):
+                raise ValueError(f"names {shown(name)!r}; a name {NAME_RULE['rule']}")
+        return protocols
 
 
 def find_study(path: str | Path) -> Path | None:
@@ -190,13 +203,15 @@ def _scenario(file: Path, name: str) -> str:
 def _finding(error: ValidationError) -> str:
     findings = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
-    steps = [str(step) for step in finding["loc"]]
+    # pydantic adds which of several types it tried, and that a key is wrong
+    steps = [str(step) for step in finding["loc"] if not re.match(r"constrained-|list\[|\[key\]", str(step))]
     key = ".".join(["study", *steps])
     if finding["type"] == "extra_forbidden":
-        return f"unknown key {shown(key)}{nearest(steps[-1], _fields(steps[:-1]))}"
+        return f"unknown key {shown(key)}{nearest(steps[-1], _home(steps[:-1]).model_fields)}"
     if finding["type"] == "missing":
         return f"missing key {shown(key)}; add it"
-    field = StudyTable.model_fields.get(steps[0]) if len(steps) == 1 else None
+    home, inner = _home(steps[:-1]), len(steps) == 1 or steps[0] in _LISTED
+    field = home.model_fields.get(steps[-1]) if steps and inner else None
     extra = field.json_schema_extra if field is not None else None
     text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else rule(finding)
     if finding["type"] == "value_error":
@@ -204,15 +219,18 @@ def _finding(error: ValidationError) -> str:
     return f"{shown(key)} is {shown(finding['input'], 60)}; {text}"
 
 
-def _fields(steps: list[str]) -> list[str]:
-    homes: dict[str, type[BaseModel]] = {
-        "cells": CellTable,
-        "random": RandomTable,
-        "adjust": AdjustTable,
-        "protocols": VariantTable,
-        "scales": VariantTable,
-        "figures": FigureTable,
-    }
+_LISTED: dict[str, type[BaseModel]] = {
+    "cells": CellTable,
+    "random": RandomTable,
+    "adjust": AdjustTable,
+    "protocols": VariantTable,
+    "scales": VariantTable,
+    "figures": FigureTable,
+}
+
+
+def _home(steps: list[str]) -> type[BaseModel]:
+    """The table that holds a key, by the steps that lead to it."""
     if len(steps) > 2 and steps[0] == "random":
-        return list(DrawTable.model_fields)
-    return list((homes.get(steps[0], StudyTable) if steps else StudyTable).model_fields)
+        return DrawTable
+    return _LISTED.get(steps[0], StudyTable) if steps else StudyTable

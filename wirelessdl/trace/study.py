@@ -228,7 +228,7 @@ def _index(path: Path, manifest: dict[str, Any], study: Path) -> "pd.DataFrame":
         raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
     for name in frame["path"]:
         inside(study, name)
-    return _with_epsilon(frame)
+    return with_epsilon(frame)
 
 
 def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str] | None = None) -> pa.Table:
@@ -287,7 +287,7 @@ def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
             yield f"{name} {shown(min(strange), 40)} is unknown"
 
 
-def _with_epsilon(frame: "pd.DataFrame") -> "pd.DataFrame":
+def with_epsilon(frame: "pd.DataFrame") -> "pd.DataFrame":
     """The frame with the promised total of every run, at the declared number of rounds where there is one."""
     import pandas as pd
 

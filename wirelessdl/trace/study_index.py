@@ -133,6 +133,12 @@ def _shared(value: Any) -> Any:
 
 def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:
     """Replace the index; a reader sees the one before or this one."""
+    table = with_digest(index_table(varied, rows))
+    write_whole(study / INDEX, lambda handle: pq.write_table(table, handle, write_page_checksum=True))
+
+
+def index_table(varied: Sequence[str], rows: Iterable[Row]) -> pa.Table:
+    """One row per planned run."""
     rows = list(rows)
     columns: dict[str, pa.Array] = {}
     for name in ("cell", "name", "baseline"):
@@ -148,8 +154,7 @@ def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None
     for key in dict.fromkeys(key for row in rows for key in row.figures):
         if key not in columns:
             columns[key] = column([row.figures.get(key) for row in rows])
-    table = with_digest(pa.table(columns))
-    write_whole(study / INDEX, lambda handle: pq.write_table(table, handle, write_page_checksum=True))
+    return pa.table(columns)
 
 
 def read_errors(study: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from wirelessdl.analysis.families.curves import Curve, Family, family_of, unfinished_note
-from wirelessdl.analysis.families.roles import Request, curve_roles, finished_rows
+from wirelessdl.analysis.families.roles import Request, Roles, curve_roles, finished_rows
 from wirelessdl.analysis.families.words import CURVE_COLUMNS
 from wirelessdl.analysis.runs import mean_band, require_sound
 from wirelessdl.arrays import FloatArray
@@ -22,15 +22,8 @@ _SUMS = ("energy_j", "airtime_s")  # columns of a round that an axis adds up
 
 def learning_curves(study: Study, request: Request, against: str) -> Family:
     """A family of curves over rounds, time, energy, airtime or epsilon; a cell without finite epsilon is a level."""
-    rows = finished_rows(study, request.where)
-    y = resolved(request.y, TABLES["rounds"].names, "the rounds table has no column")
-    x = CURVE_COLUMNS[against]
-    roles = curve_roles(study, rows, request, x, y)
-    if roles.spare:
-        raise TraceError(
-            f"{shown(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
-            f"choose one value with --where {roles.spare[0]}=..."
-        )
+    rows, roles = curves_asked_for(study, request, against)
+    x, y = roles.x, roles.y
     curves, notes = [], unfinished_note(study, rows)
     for place, baseline, cell, part in _cells(rows, roles.facet, roles.series, roles.style):
         frames, exact = zip(*(run_curve(require_sound(study.run(path)), x, y) for path in part["path"]))
@@ -43,6 +36,19 @@ def learning_curves(study: Study, request: Request, against: str) -> Family:
             f"{shown(study.path)}: epsilon is infinite in every run; draw the curves --against round, time or energy"
         )
     return family_of(curves, roles, own, list(dict.fromkeys(notes)))
+
+
+def curves_asked_for(study: Study, request: Request, against: str) -> tuple[pd.DataFrame, Roles]:
+    """Finished runs to draw curves of, and the roles of keys; raises where one varies and has none."""
+    rows = finished_rows(study, request.where)
+    y = resolved(request.y, TABLES["rounds"].names, "the rounds table has no column")
+    roles = curve_roles(study, rows, request, CURVE_COLUMNS[against], y)
+    if roles.spare:
+        raise TraceError(
+            f"{shown(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
+            f"choose one value with --where {roles.spare[0]}=..."
+        )
+    return rows, roles
 
 
 def _cells(

@@ -25,6 +25,7 @@ _COLOURS_ALONE = 7  # more series than this are also named at the ends of their 
 _MARKED = 14  # curves of more points have a marker here and there
 _SMALL = 6.5  # points, of names beside lines
 _SIDES = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
+_ONE_PLACE = 1e-6  # relative distance up to which points are at one place of an axis
 _OUTSIDE = 0.02  # of an axis' width, between the intervals of levels
 
 
@@ -52,6 +53,7 @@ def draw_family(family: Family, chosen: Look) -> Any:
     )
     panels = axes.ravel().tolist()
     panels[0].set_ylim(*_range(curves, family))  # panels share it
+    _widen(panels[0], curves, chosen)
     for axis, facet in zip(panels, family.facets):
         _draw_panel(axis, _of_facet(curves, facet), family, chosen)
         if family.roles.facet:
@@ -82,18 +84,18 @@ def _columns(panels: int, size: Size) -> int:
 
 
 def _on_axis(family: Family, chosen: Look) -> list[Curve]:
-    """Curves as the axis can show them: a logarithmic one without points at 0, where others are left."""
-    if not chosen.logx:
-        return list(family.curves)
+    """Curves as the axes can show them: no point at infinity, nor at 0 of a logarithmic one where others are left."""
     shown = []
     for curve in family.curves:
-        above = curve.x > 0 if curve.kind == "curve" else np.ones(len(curve.x), dtype=bool)
+        above = curve.x > 0 if chosen.logx and curve.kind == "curve" else np.ones(len(curve.x), dtype=bool)
         if not above.any():
             raise TraceError(f"--logx: {family.roles.x} is 0 or below along a curve; a logarithmic axis cannot show it")
-        if not above.all():
-            parts = {name: getattr(curve, name)[above] for name in ("x", "y", "low", "high")}
-            curve = replace(curve, **parts)
-        shown.append(curve)
+        kept = above & np.isfinite(curve.y)
+        if not kept.all():
+            curve = replace(curve, **{name: getattr(curve, name)[kept] for name in ("x", "y", "low", "high")})
+        shown += [curve] if len(curve.x) else []
+    if not any(curve.kind == "curve" for curve in shown):
+        raise TraceError(f"{family.roles.y} is infinite in every run that has a place; name another with --y")
     return shown
 
 
@@ -107,6 +109,20 @@ def _range(curves: list[Curve], family: Family) -> tuple[float, float]:
     if family.roles.y.startswith("accuracy") and means.min() >= 0:
         low, high = max(low, 0.0), min(high, 1.02)
     return low, high
+
+
+def _widen(axis: Any, curves: list[Curve], chosen: Look) -> None:
+    """A horizontal range where all points lie at one place but for rounding: an axis cannot be so short."""
+    places = np.concatenate([curve.x for curve in curves if curve.kind == "curve"])
+    low, high = float(places.min()), float(places.max())
+    if high - low > _ONE_PLACE * max(abs(low), abs(high)):
+        return
+    if chosen.logx:
+        axis.set_xscale("log")
+        axis.set_xlim(low / 2, high * 2)
+    else:
+        half = 0.05 * max(abs(low), abs(high)) or 0.5
+        axis.set_xlim(low - half, high + half)
 
 
 def _draw_panel(axis: Any, curves: list[Curve], family: Family, chosen: Look) -> None:
