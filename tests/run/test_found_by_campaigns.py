@@ -1,7 +1,15 @@
 """What campaigns over combinations, kills and damages found (docs/reliability.md): each failed before it was mended."""
 
+import tomllib
+from contextlib import suppress
+
+import pytest
+import tomli_w
 from conftest import tiny
 
+from wirelessdl.analysis.report.page import render
+from wirelessdl.analysis.runs import open_runs
+from wirelessdl.errors import TraceError
 from wirelessdl.run.session import simulate
 
 
@@ -35,3 +43,21 @@ def test_a_clock_goes_on_though_nothing_is_sent(tmp_path):
         out=tmp_path,
     )
     assert run.rounds["opened_s"].tolist() == [0.0, 0.2, 0.4]
+
+
+def test_a_report_without_any_one_section_of_the_scenario_is_a_page_or_one_line(tmp_path):
+    """And without a key that decides how time is drawn: `radio.access` was a traceback (mutant 2174)."""
+    run = simulate(tiny(scenario={"rounds": 2}), out=tmp_path)
+    file = run.path / "scenario.toml"
+    whole = file.read_text()
+    for section in tomllib.loads(whole):
+        table = tomllib.loads(whole)
+        del table[section]
+        file.write_text(tomli_w.dumps(table))
+        with suppress(TraceError):
+            render(open_runs([run.path]), accountants=False)
+    table = tomllib.loads(whole)
+    del table["radio"]["access"]
+    file.write_text(tomli_w.dumps(table))
+    with pytest.raises(TraceError, match=r"radio\.access is missing; a run's scenario is complete"):
+        render(open_runs([run.path]), accountants=False)

@@ -74,6 +74,10 @@ MISTAKES = [
     ("privacy.epsilon_max=1e-9", "cannot meet epsilon_max=1e-09"),
     ("privacy.delta=1", "privacy.delta is 1; must be > 0 and < 1"),
     ("privacy.protocol=paper", 'use clipping = "batch", or protocol = "hardened"'),
+    (
+        "learning.learning_rate={kind='constant',initial=1e-300}",
+        "privacy.rho is 10; rho times the smallest learning rate is 1e-299, must be >= 1e-100",
+    ),
     ("privacy.rho=1000", "privacy.rho is 1000; rho times the largest learning rate is 100, must be <= 1"),
     ("network.nodes=0", "network.nodes is 0; must be an integer from 1 to 1e9"),
     ("network.topology={kind='erdos-renyi', p=0}", "network.topology.p is 0; must be > 0"),

@@ -21,6 +21,7 @@ from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 
+_LEAST_SIGMA = 1e-100  # of noise: its square is still a number
 # changes data and clients before anything is built on them: an audit plants its samples so
 Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
 
@@ -83,6 +84,11 @@ def _check_rates(builder: Builder, schedule: Schedule) -> None:
         if not (math.isfinite(rate) and rate > 0):
             raise builder.fail(f"learning.learning_rate is {rate} in round {round}; must be a finite number > 0")
     largest = max(rates)
+    if rho * min(rates) < _LEAST_SIGMA:
+        raise builder.fail(
+            f"privacy.rho is {rho:g}; rho times the smallest learning rate is {rho * min(rates):.3g}, must be >= "
+            f"{_LEAST_SIGMA:g}, or noise cannot be told from 0: raise rho or the learning rate"
+        )
     if rho * largest > 1.0 + 1e-12:
         raise builder.fail(
             f"privacy.rho is {rho:g}; rho times the largest learning rate is {rho * largest:.3g}, must be <= 1 so "

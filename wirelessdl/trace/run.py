@@ -261,6 +261,8 @@ _RESOLVED: dict[str, tuple[type, ...]] = {
     "scenario.run": (int,),
     "scenario.rounds": (int,),
     "network.nodes": (int,),
+    "radio.access": (str,),
+    "radio.bandwidth_hz": (int, float),
     "privacy.protocol": (str,),
     "privacy.clipping": (str,),
     "privacy.rho": (int, float),
