@@ -61,7 +61,8 @@ def test_titles_end_within_their_figures_and_names_of_nodes_do_not_collide(brows
     for width in (1400, 800, 390):
         open_page(browser, page, width=width)
         titles = browser.execute_script(
-            "return [...document.querySelectorAll('.figure:not(.hidden)')].filter((one) => one.querySelector('.gtitle'))"
+            "return [...document.querySelectorAll('.figure:not(.hidden)')]"
+            ".filter((one) => one.querySelector('.gtitle'))"
             ".map((one) => [one.querySelector('.gtitle').textContent, one.getBoundingClientRect().right"
             " - one.querySelector('.gtitle').getBoundingClientRect().right])"
         )
