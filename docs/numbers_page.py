@@ -33,7 +33,9 @@ are not compared. Their command stands on their page.
 
 def page() -> str:
     kept = left_out()
-    tested = [f"| {_place(one.page)} | {_bold(one.text)} | `{one.test}` |\n" for one in kept if isinstance(one, Tested)]
+    tested = [
+        f"| {_place(one.page)} | {_bold(one.text)} | {_test(one.test)} |\n" for one in kept if isinstance(one, Tested)
+    ]
     measured = [f"| {_place(one.page)} | {one.what} | `{one.command}` |\n" for one in kept if isinstance(one, Measured)]
     whole = "".join([TOP, *map(_line, entries()), TESTED, *tested, MEASURED, *measured])
     return whole.replace("\n\n|", '\n\n<div class="numbers" markdown>\n\n|', 1) + "\n</div>\n"
@@ -56,8 +58,16 @@ def _line(entry: Number | Table | Output) -> str:
 
 
 def _bold(text: str) -> str:
-    return MARKED.sub(r"**\1**", text).replace("****", "**").replace("|", "\\|")
+    """A sentence with its number in bold; a part of a sentence may hold half of a pair of backticks."""
+    return MARKED.sub(r"**\1**", text.replace("`", "")).replace("****", "**").replace("|", "\\|")
+
+
+def _test(test: str) -> str:
+    """A test's name, which a narrow column breaks between words."""
+    return f"<code>{test.replace('/', '/<wbr>').replace('::', '::<wbr>').replace('_', '_<wbr>')}</code>"
 
 
 def _place(page: str) -> str:
-    return f"[{page}]({Path(page).name})" if page.startswith("docs/") else f"`{page}`"
+    if page.startswith("docs/"):
+        return f"[{page}]({Path(page).name})"
+    return f"<code>{page.replace('/', '/<wbr>')}</code>"  # a narrow column breaks a path between folders

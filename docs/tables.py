@@ -194,6 +194,9 @@ def _toml(value: object) -> str:
     bare = getattr(value, "name", value)  # a part's default is its bare name
     if bare == {}:
         return "{}"
+    if isinstance(bare, float) and 1e5 <= abs(bare) < float("inf"):
+        digits, _, exponent = f"{bare:e}".partition("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"  # as people write 3.5 GHz in a scenario
     return tomli_w.dumps({"value": bare}).partition("=")[2].strip()
 
 

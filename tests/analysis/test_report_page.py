@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -51,6 +52,34 @@ def test_it_opens_without_complaint_and_every_figure_has_marks(browser, page):
             assert wide <= width, "the page scrolls sideways"
             theme = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
             assert theme == ("rgb(20, 24, 28)" if dark else "rgb(255, 255, 255)")
+
+
+def test_titles_end_within_their_figures_and_names_of_nodes_do_not_collide(browser, tmp_path):
+    crowd = {"nodes": 12, "placement": {"kind": "disc", "radius_m": 20.0}}
+    crowded = simulate(fading_scenario(network=crowd, scenario={"rounds": 2}), out=tmp_path)
+    page = write_report([crowded.path], tmp_path / "report.html")
+    for width in (1400, 800, 390):
+        open_page(browser, page, width=width)
+        titles = browser.execute_script(
+            "return [...document.querySelectorAll('.figure:not(.hidden)')]"
+            ".filter((one) => one.querySelector('.gtitle'))"
+            ".map((one) => [one.querySelector('.gtitle').textContent, one.getBoundingClientRect().right"
+            " - one.querySelector('.gtitle').getBoundingClientRect().right])"
+        )
+        assert len(titles) > 5
+        assert [title for title, room in titles if room < 0] == []
+        boxes = browser.execute_script(
+            "return [...document.querySelectorAll('#fig-map .textpoint')].map((one) => one.getBoundingClientRect())"
+            ".map((box) => [box.left, box.top, box.right, box.bottom])"
+        )
+        assert len(boxes) == 12
+        # letters fill about two thirds of their line's box: corners may touch
+        touching = [
+            (one, two)
+            for one, two in combinations(boxes, 2)
+            if min(one[2], two[2]) - max(one[0], two[0]) > 1 and min(one[3], two[3]) - max(one[1], two[1]) > 4
+        ]
+        assert touching == []
 
 
 def click(browser, selector):

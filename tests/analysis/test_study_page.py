@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import time
 
 import numpy as np
 import pandas as pd
@@ -150,6 +151,29 @@ def test_families_follow_the_choices(browser, page, study):
     choose(browser, "family-facet", "network.nodes")
     assert browser.execute_script("return document.querySelectorAll('#family-panels .figure').length") == 2
     browser.execute_script("document.getElementById('theme').click()")
+    assert complaints(browser) == []
+
+
+def test_every_panel_is_offered_as_svg_and_its_numbers_as_csv(browser, page, study, tmp_path):
+    open_page(browser, page)
+    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    names = [f"{name}-panels-0" for name in ("family", "curves")]
+    wanted = {(name, kind): tmp_path / f"{name}.{kind.lower()}" for name in names for kind in ("SVG", "CSV")}
+    for name, kind in wanted:
+        browser.execute_script("document.querySelector(arguments[0]).click()", f'[aria-label="save {name} as {kind}"]')
+    deadline = time.monotonic() + 60
+    while not all(path.is_file() and path.stat().st_size for path in wanted.values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    cells = pd.read_csv(wanted["family-panels-0", "CSV"])
+    assert sorted(cells.columns) == ["cell", "high", "low", "x", "y"]
+    # every cell once, those without noise and those alone, too; means as in the index
+    means = study.finished.groupby("cell")["accuracy_mean"].mean()
+    np.testing.assert_allclose(sorted(cells["y"]), sorted(means), rtol=1e-5)
+    assert np.isinf(cells["x"]).sum() == 2
+    assert (cells["low"] <= cells["y"]).all()
+    picture = wanted["curves-panels-0", "SVG"].read_text()
+    assert picture.startswith("<svg")
+    assert "local" in picture  # its legend
     assert complaints(browser) == []
 
 

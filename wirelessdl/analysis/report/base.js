@@ -96,14 +96,21 @@ const rampScale = () => [0, 1, 2, 3].map((n) => [n / 3, shadeColour(n / 3)]);
 
 const config = { displayModeBar: false, responsive: true };
 
-// A title that is wider than its figure goes on in the next line.
+// Width of a text in pixels.
+const pen = document.createElement("canvas").getContext("2d");
+function widthOf(text, size) {
+  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+// A title that is wider than its figure goes on in the next line. It begins where the plot does.
 function wrap(made, width) {
   if (!made.title || !made.title.text) return;
-  const most = Math.max(16, Math.floor((width - 24) / 7)), lines = [""];
+  const most = width - made.margin.l - 8, lines = [""];
   made.title.text.split(" ").forEach((word) => {
-    const last = lines[lines.length - 1];
-    if (last && last.length + 1 + word.length > most) lines.push(word);
-    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+    const last = lines[lines.length - 1], longer = last ? `${last} ${word}` : word;
+    if (last && widthOf(longer, made.title.font.size) > most) lines.push(word);
+    else lines[lines.length - 1] = longer;
   });
   made.title.text = lines.join("<br>");
   made.margin.t += 17 * (lines.length - 1);

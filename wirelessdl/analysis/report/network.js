@@ -45,14 +45,16 @@ function drawMap() {
   }));
   traces.push({ type: "scatter", mode: "markers", x: hover.x, y: hover.y, text: hover.text, hoverinfo: "text", marker: { size: 8, opacity: 0 } });
   const looks = [["down", "x-thin", colour("soft")], ["silent", "circle-open", colour("soft")], ["on air", "circle", colour("ink")]];
-  const named = nodes <= 60;
+  const named = nodes <= 60, across = spread(map, "x"), up = spread(map, "y");
+  const size = Array.from({ length: nodes }, (_, k) => (nodes > 60 ? 6 : 9) * (height ? 0.75 + 0.9 * aloft(map, height[k]) : 1));
+  const sides = named ? labelSides(x, y, size, across, up) : [];
   looks.forEach(([word, symbol, fill], n) => {
     const who = [...state.keys()].filter((k) => state[k] === n);
     traces.push({
       type: "scatter", mode: named ? "markers+text" : "markers", x: who.map((k) => x[k]), y: who.map((k) => y[k]),
-      text: who.map(String), textposition: "top right", textfont: { size: 10, color: colour("soft") }, name: word,
+      text: who.map(String), textposition: named ? who.map((k) => sides[k]) : "top right", textfont: { size: 10, color: colour("soft") }, name: word, cliponaxis: false,
       customdata: who.map((k) => (height ? `, ${height[k].toFixed(0)} m high` : "")), hovertemplate: `node %{text}, ${word}%{customdata}<extra></extra>`,
-      marker: { symbol, size: who.map((k) => (nodes > 60 ? 6 : 9) * (height ? 0.75 + 0.9 * aloft(map, height[k]) : 1)), color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
+      marker: { symbol, size: who.map((k) => size[k]), color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
     });
   });
   const unit = what === "gain" ? "gain in dB" : "one-slot epsilon";
@@ -62,7 +64,7 @@ function drawMap() {
       marker: { color: [low], cmin: low, cmax: high, colorscale: rampScale(), showscale: true, colorbar: bar(unit) },
     });
   }
-  const across = spread(map, "x"), up = spread(map, "y"), toScale = { constrain: "domain", constraintoward: "left" };
+  const toScale = { constrain: "domain", constraintoward: "left" };
   const made = layout("", {
     uirevision: chosen.run, xaxis: axis("x in m", { range: across, ...toScale }),
     yaxis: axis("y in m", { range: up, scaleanchor: "x", ...toScale, constraintoward: "middle" }),
@@ -73,6 +75,28 @@ function drawMap() {
   else at("note-map").textContent = "";
   draw("fig-map", traces, made);
   drawLearned(map.rounds[f]);
+}
+
+// Where the name of each node stands: beside it where neither a node nor the name of another one is, top right if it can.
+function labelSides(x, y, size, across, up) {
+  const box = at("fig-map"), wideBar = narrow() ? 0 : 100; // that stands beside the map
+  const scale = Math.min((box.clientWidth - 70 - wideBar) / (across[1] - across[0]), (box.clientHeight - 58) / (up[1] - up[0]));
+  const px = Array.from(x, (v) => (v - across[0]) * scale), py = Array.from(y, (v) => (up[1] - v) * scale);
+  const taken = px.map((left, k) => [left - size[k] / 2, py[k] - size[k] / 2, left + size[k] / 2, py[k] + size[k] / 2]);
+  const shared = ([a, b, c, d], [e, f, g, h]) => Math.max(0, Math.min(c, g) - Math.max(a, e)) * Math.max(0, Math.min(d, h) - Math.max(b, f));
+  return px.map((_, k) => {
+    const wide = widthOf(String(k), 10), off = size[k] / 2 + 3;
+    let best = { cost: Infinity };
+    for (const [side, right, down] of [["top right", 1, -1], ["top left", -1, -1], ["bottom right", 1, 1], ["bottom left", -1, 1],
+      ["middle right", 1, 0], ["middle left", -1, 0], ["top center", 0, -1], ["bottom center", 0, 1]]) {
+      const mid = [px[k] + right * (off + wide / 2), py[k] + down * (off + 5)];
+      const place = [mid[0] - wide / 2 - 2, mid[1] - 6, mid[0] + wide / 2 + 2, mid[1] + 6];
+      const cost = taken.reduce((sum, one, n) => (n === k ? sum : sum + shared(place, one)), 0);
+      if (cost < best.cost) best = { cost, side, place };
+    }
+    taken.push(best.place);
+    return best.side;
+  });
 }
 
 // Height of a node between the lowest and the highest of the run, 0 to 1: higher nodes are drawn larger.

@@ -1,7 +1,5 @@
 // Under every figure: its picture as SVG, its numbers as CSV.
 
-const fileName = (id, kind) => `${id.replace("fig-", "")}.${kind}`;
-
 function offer(name, text) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
@@ -26,23 +24,27 @@ function table(traces) {
       Array.from(trace.x).forEach((x, k) => { if (x !== null) lines.push([name, x, trace.y[k], ""]); });
     }
   });
-  return lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
+  return asCsv(lines);
 }
+const asCsv = (lines) => lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
 
-document.querySelectorAll(".figure").forEach((figure) => {
+// Buttons of a figure: what its picture shows, a figure or { data, layout }, and its numbers, both made when asked for.
+function saveRow(name, picture, numbers) {
   const row = document.createElement("div");
   row.className = "save";
-  const button = (words, act) => {
+  [["SVG", () => Plotly.downloadImage(picture(), { format: "svg", filename: name })], ["CSV", () => offer(`${name}.csv`, numbers())]].forEach(([words, act]) => {
     const made = document.createElement("button");
     made.type = "button";
     made.textContent = words;
-    made.setAttribute("aria-label", `save ${figure.id.replace("fig-", "")} as ${words}`);
+    made.setAttribute("aria-label", `save ${name} as ${words}`);
     made.onclick = act;
     row.append(made);
-  };
-  button("SVG", () => Plotly.downloadImage(figure, { format: "svg", filename: figure.id.replace("fig-", "") }));
-  button("CSV", () => offer(fileName(figure.id, "csv"), table(figure.data)));
+  });
+  return row;
+}
+
+document.querySelectorAll(".figure").forEach((figure) => {
   const both = document.createElement("div"); // a figure may be a cell of a grid
   figure.replaceWith(both);
-  both.append(figure, row);
+  both.append(figure, saveRow(figure.id.replace("fig-", ""), () => figure, () => table(figure.data)));
 });

@@ -179,7 +179,15 @@ function panels(id, facet, legend, entries, drawOne) {
   });
   home.replaceChildren(...made.map(([box]) => box));
   if (values.length > mostPanels) home.append(make("p", `${values.length - mostPanels} more panels are left out.`, "fine"));
-  made.forEach(([, figure, value]) => drawOne(figure, value));
+  made.forEach(([box, figure, value]) => {
+    const rows = drawOne(figure, value), title = facet === "" ? "" : plain(labelOf(facet, value));
+    // the page's legend and heading stand outside of the figure: its picture has its own
+    const picture = () => {
+      const { data, layout: drawn } = at(figure), look = { font: { size: 13 }, x: 0, xref: "paper", yref: "container", y: 0.97 };
+      return { data, layout: { ...drawn, showlegend: true, title: { text: title, ...look }, margin: { ...drawn.margin, t: 40 + 12 * (entries.length + 1) } } };
+    };
+    box.append(saveRow(figure, picture, () => asCsv([["cell", "x", "y", "low", "high"], ...rows])));
+  });
   at(legend).replaceChildren(...entries.map(([text, n, look]) => {
     const entry = make("span", undefined, "entry"), swatch = make("span", undefined, `swatch ${look || ""}`);
     if (n !== null) swatch.style.color = series(n);
@@ -199,6 +207,8 @@ function seriesEntries(key, some) {
 }
 // place of a cell among the series, -1 for a baseline that belongs to none
 const placeOf = (cell, key, values) => (key === "" ? (cell.baseline === null ? 0 : -1) : values.indexOf(valueOf(cell, key)));
+// what a line is in the legend of a picture
+const nameOf = (cell, key) => plain([cell.baseline, placeOf(cell, key, valuesOf(key)) < 0 || key === "" ? null : labelOf(key, valueOf(cell, key))].filter((one) => one !== null).join(", "));
 const shade = (n) => (n < 0 ? colour("soft") : series(n));
 
 // --- results
@@ -218,7 +228,7 @@ function drawFamilies() {
   if (isShare(y)) range[1] = Math.min(1, range[1]);
   if (isShare(y) && Math.min(...known.map((cell) => cell.stats[y][0])) >= 0) range[0] = Math.max(0, range[0]);
   panels("family-panels", facet, "family-legend", entries, (id, value) => {
-    const traces = [], shapes = [], here = inPanel(known, facet, value);
+    const traces = [], shapes = [], here = inPanel(known, facet, value), rows = [];
     const groups = new Map();
     here.forEach((cell) => {
       const n = placeOf(cell, key, values), group = `${cell.baseline || ""}\n${n}`;
@@ -231,12 +241,15 @@ function drawFamilies() {
       if (baseline !== null && page.numeric.includes(x) && new Set(on.map((cell) => xOf(cell, x))).size < 2) on = [];
       some.filter((cell) => !on.includes(cell)).forEach((cell) => {
         const [mean, low, high] = cell.stats[y];
-        shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: mean, y1: mean, line: { color: shade(n), width: 1.4, dash: baseline === null ? "dash" : "dot" } });
+        rows.push([cell.label, xOf(cell, x) === Infinity ? "inf" : xOf(cell, x), mean, low, high]);
+        shapes.push({ type: "line", name: nameOf(cell, key), showlegend: true, xref: "paper", x0: 0, x1: 1, y0: mean, y1: mean, line: { color: shade(n), width: 1.4, dash: baseline === null ? "dash" : "dot" } });
         if (low !== null) shapes.push({ type: "rect", xref: "paper", x0: 0.985, x1: 1, y0: low, y1: high, fillcolor: faded(shade(n), 0.35), line: { width: 0 } });
       });
       if (!on.length) return;
       const stat = (cell) => cell.stats[y];
+      rows.push(...on.map((cell) => [cell.label, xOf(cell, x), ...stat(cell).slice(0, 3)]));
       traces.push({
+        name: nameOf(on[0], key),
         type: "scatter", mode: "lines+markers", x: on.map((cell) => xOf(cell, x)), y: on.map((cell) => stat(cell)[0]),
         error_y: { type: "data", symmetric: false, thickness: 1.2, width: 3, array: on.map((cell) => (stat(cell)[2] === null ? 0 : stat(cell)[2] - stat(cell)[0])), arrayminus: on.map((cell) => (stat(cell)[1] === null ? 0 : stat(cell)[0] - stat(cell)[1])) },
         line: { color: shade(n), width: 1.8, dash: baseline === null ? "solid" : "dot" }, marker: { size: 7, color: shade(n), symbol: marks[Math.max(n, 0) % marks.length] },
@@ -247,6 +260,7 @@ function drawFamilies() {
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
       shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".0%" : undefined, range }),
     }));
+    return rows;
   });
 }
 
@@ -269,19 +283,20 @@ function drawCurves() {
   const entries = seriesEntries(key, known);
   if (against === "epsilon" && known.some((cell) => cell.baseline === null && endless(cell))) entries.push(["epsilon inf", null, "dashed"]);
   panels("curves-panels", facet, "curves-legend", entries, (id, value) => {
-    const traces = [], shapes = [];
+    const traces = [], shapes = [], rows = [];
     inPanel(known, facet, value).forEach((cell) => {
       const n = placeOf(cell, key, values), curve = page.curves[cell.cell], x = curve[against], { mean, low, high } = curve[y];
       const still = cell.baseline !== null && against === "epsilon";
+      rows.push(...mean.map((v, k) => [cell.label, endless(cell) && cell.baseline === null ? "inf" : x[k], v, low[k], high[k]]));
       if (endless(cell) || still) {
         const end = mean[mean.length - 1];
-        shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: end, y1: end, line: { color: shade(n), width: 1.4, dash: cell.baseline === null ? "dash" : "dot" } });
+        shapes.push({ type: "line", name: nameOf(cell, key), showlegend: true, xref: "paper", x0: 0, x1: 1, y0: end, y1: end, line: { color: shade(n), width: 1.4, dash: cell.baseline === null ? "dash" : "dot" } });
         return;
       }
-      const edge = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip" };
+      const edge = { type: "scatter", mode: "lines", x, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
       if (low.some((v) => v !== null)) traces.push({ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faded(shade(n), 0.18) });
       traces.push({
-        type: "scatter", mode: x.length <= 60 ? "lines+markers" : "lines", x, y: mean, line: { color: shade(n), width: 1.8, dash: cell.baseline === null ? "solid" : "dot" },
+        name: nameOf(cell, key), type: "scatter", mode: x.length <= 60 ? "lines+markers" : "lines", x, y: mean, line: { color: shade(n), width: 1.8, dash: cell.baseline === null ? "solid" : "dot" },
         marker: { size: 5, color: shade(n), symbol: marks[Math.max(n, 0) % marks.length] }, customdata: curve.round,
         hovertemplate: `${plain(cell.label)}<br>round %{customdata}: %{y:${y === "accuracy" ? ".1%" : ".3g"}}<extra></extra>`,
       });
@@ -289,6 +304,7 @@ function drawCurves() {
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
       shapes, xaxis: axis(plain(title), { rangemode: "tozero" }), yaxis: axis("", { tickformat: y === "accuracy" ? ".0%" : undefined, range }),
     }));
+    return rows;
   });
 }
 

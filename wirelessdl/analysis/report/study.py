@@ -47,7 +47,7 @@ def render_study(study: Study, out: Path) -> str:
     failed = index[index["status"] == "failed"]
     return made_page(
         "study.html",
-        ("base.js", "study.js"),
+        ("base.js", "save.js", "study.js"),
         content,
         title=shown(manifest["name"]),
         scenario=shown(manifest.get("scenario", "")),
