@@ -1,7 +1,11 @@
 """The canary attack: sound engines pass, broken ones are caught, and what cannot be audited is one line."""
 
 import json
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 import tomli_w
 from broken_engines import REGRESSION, attacked, halve_noise, reuse_batch, stop_clipping
@@ -114,3 +118,23 @@ def test_with_full_batches_quickstart_is_attacked_to_within_15_percent(wirelessd
     own = json.loads(shown.out)["views"][0]
     assert shown.code == 0
     assert 0.85 * own["proven"] < own["attack"] < own["proven"]
+
+
+def test_workers_end_when_the_audit_is_killed():
+    """They waited for trials for ever, each with what it had loaded."""
+    command = [sys.executable, "-m", "wirelessdl", "audit", "quickstart", "--trials", "100000", "--workers", "2"]
+    audit = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    workers, until = [], time.monotonic() + 600
+    try:
+        while len(workers) < 2 and time.monotonic() < until:
+            time.sleep(0.2)
+            started = [child for child in audit.children() if any("spawn_main" in word for word in child.cmdline())]
+            workers = [child for child in started if child.cpu_times().user > 3.0]  # imports are over
+        assert len(workers) == 2
+    finally:
+        audit.kill()
+        audit.wait()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    for left in alive:
+        left.kill()
+    assert not alive

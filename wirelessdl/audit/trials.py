@@ -1,6 +1,8 @@
 """Trials in as many processes as wanted; each builds its two engines once."""
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -100,8 +102,21 @@ _here: list[tuple[Job, CanaryTrial]] = []  # of a process that runs trials
 
 
 def _start(job: Job) -> None:
+    _end_with_parent()
     use_threads(1)
     _here[:] = [(job, make_trial(job)[0])]
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for trials for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="wirelessdl-parent", daemon=True).start()
 
 
 def _run(piece: range, coin: BoolArray) -> list[Scores]:
