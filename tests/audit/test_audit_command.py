@@ -120,6 +120,7 @@ def test_with_full_batches_quickstart_is_attacked_to_within_15_percent(wirelessd
     assert 0.85 * own["proven"] < own["attack"] < own["proven"]
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_audit_is_killed():
     """They waited for trials for ever, each with what it had loaded."""
     command = [sys.executable, "-m", "wirelessdl", "audit", "quickstart", "--trials", "100000", "--workers", "2"]
