@@ -25,7 +25,7 @@ from wirelessdl.learning.runtime import one_thread
 _DEPTH = 8  # rounds handed over and not done
 _AHEAD = 3  # rounds after the last one handed over whose noise may be drawn
 _ROOM = 2**22  # numbers that are drawn ahead, all in all; two rounds at least
-_SWITCH_S = 1e-4  # after which a thread must let another have the interpreter: by default longer than a round
+_SWITCH_S = 1e-5  # after which a thread must let another have the interpreter: a round has a few short turns with it
 Purpose = str | int
 Result = TypeVar("Result")
 
