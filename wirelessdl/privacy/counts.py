@@ -88,6 +88,11 @@ class ReleaseCounts:
         self._fold()
         return np.bincount(self._key // self._width, weights=self._count, minlength=streams).astype(np.int64)
 
+    def most_cells(self) -> int:
+        """Cells of the stream that released in most of them."""
+        self._fold()
+        return int(np.bincount(self._key // self._width).max(initial=0))
+
     def state(self) -> NDArray[Any]:
         """All it remembers, `[2, entries]`."""
         self._fold()
