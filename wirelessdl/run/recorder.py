@@ -32,7 +32,7 @@ from wirelessdl.units import to_s
 _FEWEST_ROUNDS = 20
 _MOST_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
 _ROUNDED = 1e-5  # relative, of squared norms in float32
-_PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
+PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
 
 class Recorder:
@@ -76,7 +76,7 @@ class Recorder:
 
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
-        waited = time.monotonic() - self._flushed_at > _PATIENCE_S
+        waited = time.monotonic() - self._flushed_at > PATIENCE_S
         channel = record.decision.channel
         self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
         if self._rows >= _MOST_ROWS or len(self._records) >= (_FEWEST_ROUNDS if waited else self._flush_every):
