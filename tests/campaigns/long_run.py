@@ -9,7 +9,8 @@ the ledger counts releases of every link by noise, on a grid of 1,622 cells, and
 Under Rayleigh fading, whose gains may be anything, they still are after thousands of rounds.
 
 Must hold: less than 5 bytes a round of resident memory, no more open files than in the first half, and one file of each
-table for every `trace.flush_every` rounds beside a constant number.
+table for every `trace.flush_every` rounds, and for every 10 seconds where that many take longer, beside a constant
+number. All that was noted is left in FOLDER.csv.
 """
 
 import ctypes
@@ -20,10 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
+from wirelessdl.run.recorder import PATIENCE_S
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 
 EVERY, MOST_SLOPE = 100, 5.0
+COLUMNS = ("round", "resident_bytes", "malloc_bytes", "blocks", "open_files", "files", "heap_bytes")
 FADING = {"rician": "{model='rician',k_db=12}", "rayleigh": "{model='rayleigh'}"}
 SETTINGS = (
     "network.nodes=3",
@@ -48,13 +51,17 @@ class _Malloc(ctypes.Structure):
     ]
 
 
+_LIBRARY = ctypes.CDLL(None)
+if hasattr(_LIBRARY, "mallinfo2"):
+    _LIBRARY.mallinfo2.restype = _Malloc
+
+
 def _malloc_bytes():
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallinfo2"):
-        return 0
-    library.mallinfo2.restype = _Malloc
-    told = library.mallinfo2()
-    return told.uordblks + told.hblkhd
+    """What malloc has given out, and what it holds of the system for that."""
+    if not hasattr(_LIBRARY, "mallinfo2"):
+        return 0, 0
+    told = _LIBRARY.mallinfo2()
+    return told.uordblks + told.hblkhd, told.arena + told.hblkhd
 
 
 def _resident_bytes():
@@ -62,20 +69,28 @@ def _resident_bytes():
     return int(text.partition("RssAnon:")[2].split()[0]) * 1024
 
 
+def _files(folder):
+    """Files below a folder. Counted one by one: a list of names would itself grow with rounds."""
+    with os.scandir(folder) as entries:
+        return sum(_files(entry.path) if entry.is_dir(follow_symlinks=False) else 1 for entry in entries)
+
+
 class Watch:
     """What the process and its run directory hold, every so many rounds."""
 
     def __init__(self, out, rounds):
-        self.out, self.seen, self.count = out, np.zeros((rounds // EVERY + 1, 6)), 0
+        # ones, not zeros: memory of zeros is the system's until it is written to
+        self.out, self.seen, self.count = out, np.ones((rounds // EVERY + 1, len(COLUMNS))), 0
 
     def __call__(self, round):
         if round % EVERY != 1 or round == 1:  # what is buffered is one round, always
             return
         gc.collect()
-        files = sum(len(names) for _, _, names in os.walk(self.out))
+        files = _files(self.out)
         opened = len(os.listdir("/proc/self/fd"))
         blocks = sys.getallocatedblocks()
-        self.seen[self.count] = round, _resident_bytes(), _malloc_bytes(), blocks, opened, files
+        given, held = _malloc_bytes()
+        self.seen[self.count] = round, _resident_bytes(), given, blocks, opened, files, held
         if round % 2000 == 1:
             print("ROUND", *self.seen[self.count].astype(int), flush=True)
         self.count += 1
@@ -90,8 +105,11 @@ def campaign(folder, rounds, fading):
     late = seen[seen[:, 0] > rounds / 2]
     resident, malloc, blocks = (np.polyfit(late[:, 0], late[:, column], 1)[0] for column in (1, 2, 3))
     tables = sum(1 for path in run.path.iterdir() if path.is_dir() and any(path.glob("part-*.parquet")))
-    files = sum(len(names) for _, _, names in os.walk(folder))
-    most_files = tables * -(-rounds // EVERY) + 12
+    np.savetxt(
+        folder.with_name(f"{folder.name}.csv"), seen, fmt="%d", delimiter=",", header=",".join(COLUMNS), comments=""
+    )
+    files = _files(folder)
+    most_files = tables * (-(-rounds // EVERY) + int(run.summary["wall_s"] / PATIENCE_S)) + 12
     found = []
     if resident >= MOST_SLOPE:
         found.append(f"resident memory grows by {resident:.2f} bytes a round")

@@ -64,6 +64,7 @@ def test_what_was_just_recorded_is_in_every_answer():
         (lambda counts: [column.tolist() for column in counts.entries()], [[0, 2], [700, 700], [1, 1]]),
         (lambda counts: counts.rounds(3).tolist(), [1, 0, 1]),
         (lambda counts: counts.by_stream(3), [{700: 1}, {}, {700: 1}]),
+        (lambda counts: counts.most_cells(), 1),
         (lambda counts: counts.state().tolist(), [[701, 2 * WIDTH + 701], [1, 1]]),
     ):
         counts = ReleaseCounts()
@@ -98,6 +99,11 @@ def test_counts_are_the_same_however_often_they_are_looked_at_and_kept():
     again.record(np.array([1]), np.array([1 / nu[1]]))
     assert again.by_stream(4)[1] == {7: 51}
     assert [column.tolist() for column in again.entries()] == [[0, 1, 2, 3], [40, 7, 300, -1], [50, 51, 50, 75]]
+
+
+def test_most_cells_are_those_of_one_stream():
+    assert ReleaseCounts().most_cells() == 0
+    assert counted({3: 2, 5: 1}, {}, {5: 1, -1: 4, 9: 1}, {1: 7}).most_cells() == 3
 
 
 def test_renumbered_streams_keep_their_releases():

@@ -146,4 +146,26 @@ def test_totals_of_many_evaluations_are_not_all_remembered():
         totals.record(round, np.array([0, 1]), np.array([0.05, 0.1]))
         worst = totals.worst()
     assert len(totals._exact) <= 66
+    assert {len(key) for key in totals._exact} == {32}  # however many cells
     assert worst == totals.total().max() > 0
+
+
+def test_remembered_totals_are_those_of_the_same_rate_cells_and_counts():
+    """Totals are remembered by a digest: whatever makes another total makes another digest."""
+    rates = np.array([0.1, 0.2, 0.1, 0.1, 0.1, 0.1])
+    slots = [[(0.1, 2)], [(0.1, 2)], [(0.1, 3)], [(0.2, 2)], [(0.1, 2), (0.2, 1)], [(0.2, 1), (0.1, 2)]]
+    terms = Terms("hardened", "without-replacement", "per-sample", DELTA)
+    totals = SenderTotals(terms, rates)
+    for node, releases in enumerate(slots):
+        for mu, times in releases:
+            for _ in range(times):
+                totals.record(1, np.array([node]), np.array([mu]))
+    alone = []
+    for rate, releases in zip(rates, slots):
+        one = SenderTotals(terms, np.array([rate]))
+        for mu, times in releases:
+            for _ in range(times):
+                one.record(1, np.array([0]), np.array([mu]))
+        alone.append(one.total()[0])
+    assert totals.total().tolist() == totals.total().tolist() == alone
+    assert len(totals._exact) == 5 == len(set(alone))

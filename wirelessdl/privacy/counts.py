@@ -72,7 +72,7 @@ class ReleaseCounts:
         """Stream, cell and number of releases, in order of streams and cells."""
         self._fold()
         stream, cell = np.divmod(self._key, self._width)
-        return stream, cell - 1, self._count
+        return stream, cell - 1, self._count.copy()
 
     def by_stream(self, streams: int) -> list[dict[int, int]]:
         """Releases per cell of each of so many streams."""
@@ -87,6 +87,11 @@ class ReleaseCounts:
         """Releases of each of so many streams, `[streams]`."""
         self._fold()
         return np.bincount(self._key // self._width, weights=self._count, minlength=streams).astype(np.int64)
+
+    def most_cells(self) -> int:
+        """Cells of the stream that released in most of them."""
+        self._fold()
+        return int(np.bincount(self._key // self._width).max(initial=0))
 
     def state(self) -> NDArray[Any]:
         """All it remembers, `[2, entries]`."""
@@ -128,7 +133,11 @@ class ReleaseCounts:
         if not self._pending:
             return
         new, times = np.unique(np.concatenate(self._pending), return_counts=True)
-        key, count = np.concatenate([self._key, new]), np.concatenate([self._count, times])
-        self._key, place = np.unique(key, return_inverse=True)
-        self._count = np.bincount(place, weights=count, minlength=len(self._key)).astype(np.int64)
         self._pending = []
+        place = np.searchsorted(self._key, new)
+        met = np.append(self._key, -1)[place] == new
+        self._count[place[met]] += times[met]
+        if not met.all():
+            key, count = np.append(self._key, new[~met]), np.append(self._count, times[~met])
+            order = np.argsort(key)
+            self._key, self._count = key[order], count[order]

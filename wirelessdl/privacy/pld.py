@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
+from numpy.fft import irfft, rfft  # scipy's are the same, and keep the tables of 16 lengths, of 140 kB each, for good
+from scipy.fft import next_fast_len
 from scipy.special import log_ndtr
 
 from wirelessdl.arrays import FloatArray

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class SenderTotals:
             self.accountant = GaussianAccountant(self.nodes)
         self.counts = ReleaseCounts()
         self._room: dict[tuple[float, int, float], int] = {}
-        self._exact: dict[tuple[float, tuple[tuple[int, int], ...]], float] = {}
+        self._exact: dict[bytes, float] = {}  # by digest: releases of a long run are in hundreds of cells
 
     def record(self, round: int, sender: IntArray, mu: FloatArray) -> None:
         """Releases of one slot: mu of each of these senders."""
@@ -76,6 +77,8 @@ class SenderTotals:
         """
         if not self.terms.amplified:
             return float(self.bound().max(initial=0.0))
+        if self.counts.most_cells() > _AFFORDABLE:
+            return math.nan
         kinds: dict[tuple[tuple[int, int], ...], int] = {}
         for node, cells in enumerate(self.cells):
             kind = tuple(sorted(cells.items()))
@@ -119,12 +122,13 @@ class SenderTotals:
         """Exact composition of one sender's releases; the bound where composing them is not possible."""
         if not cells or -1 in cells:
             return bound
-        key = (float(self._q[node]), tuple(sorted(cells.items())))
+        rate = float(self._q[node])
+        key = _digest(rate, cells)
         if key not in self._exact:
             nu = GRID.nu(np.array(list(cells)))
-            counts = {(key[0], float(value)): count for value, count in zip(nu, cells.values())}
+            counts = {(rate, float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), key[0]), nu)
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), rate), nu)
             amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
             least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
             if least <= BEYOND:
@@ -151,3 +155,8 @@ class SenderTotals:
         """Restore a state that `state` returned."""
         self.accountant.total[:] = state["total"]
         self.counts.restore(state["counts"])
+
+
+def _digest(rate: float, cells: Mapping[int, int]) -> bytes:
+    """What tells releases of one sampling rate, by cell, from all others."""
+    return sha256(np.array([rate]).tobytes() + np.array(sorted(cells.items()), dtype=np.int64).tobytes()).digest()

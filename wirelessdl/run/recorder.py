@@ -35,7 +35,7 @@ from wirelessdl.units import to_s
 _FEWEST_ROUNDS = 20
 _MOST_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
 _ROUNDED = 1e-5  # relative, of squared norms in float32
-_PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
+PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
 
 class Recorder:
@@ -86,7 +86,7 @@ class Recorder:
         if self._rows >= _MOST_ROWS:
             self.flush()
             return
-        waited = time.monotonic() - self._flushed_at > _PATIENCE_S
+        waited = time.monotonic() - self._flushed_at > PATIENCE_S
         due = _FEWEST_ROUNDS if waited else self._flush_every
         if len(self._records) >= due and self._records[due - 1].result.settled:
             more = (n for n in range(due, len(self._records)) if not self._records[n].result.settled)
