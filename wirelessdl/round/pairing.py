@@ -80,6 +80,19 @@ class Roster:
         pair = self.terms.ratio * (most[self.joined] if self.group is not None else most[self.joined[self.low]])
         return PairInput(own, pair, self.on_air, self.group, self.low, self.high)
 
+    def without(self, nodes: BoolArray) -> "Roster":
+        """The pairs of all others: these nodes, `[K]`, and all that are joined with them, share no noise."""
+        apart = np.isin(self.joined, self.joined[nodes])
+        kept = ~apart[self.low]
+        return replace(
+            self,
+            partners=np.where(apart, 0, self.partners),
+            joined=np.where(apart, len(apart) + np.arange(len(apart)), self.joined),
+            group=None if self.group is None else np.where(apart, -1, self.group),
+            low=self.low[kept],
+            high=self.high[kept],
+        )
+
     @property
     def promised_share(self) -> FloatArray:
         return self.coalition_share if self.terms.promised == "coalition" else self.own_share
@@ -110,18 +123,40 @@ def roster_of(terms: PairTerms, on_air: BoolArray, links: Links) -> Roster:
     return Roster(terms, on_air, partners, joined, np.where(paired, group, -1), nothing, nothing)
 
 
-def with_pairs(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> PowerPlan:
-    """The plan with the noise that pairs take: a from what each sender needs by itself. sigma: [K] of eta."""
+def with_pairs(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> tuple[PowerPlan, Roster]:
+    """The plan with the noise of pairs, and the pairs: a from what each sender needs by itself. sigma: [K] of eta.
+
+    Few partners, or one that carries an older gradient, may take more noise than alpha_min leaves room for. Such pairs
+    are not formed: own noise alone, which the plan has room for, then hides as much. Rosters, gains and learning rates
+    decide that, and nothing that depends on data.
+    """
+    short = (roster.partners > 0) & (_paired_alpha(plan, roster, sigma) < plan.problem.alpha_min)
+    formed = roster.without(short) if short.any() else roster
+    paired = replace(
+        plan,
+        alpha=_paired_alpha(plan, formed, sigma),
+        own_share=formed.own_share,
+        coalition_share=formed.coalition_share,
+    )
+    return paired, formed
+
+
+def require_room(plan: PowerPlan, roster: Roster) -> None:
+    """Raise, naming the node, where pairs of equal senders leave a model less than alpha_min."""
+    alpha = _paired_alpha(plan, roster, np.ones(len(plan.alpha)))
+    worst = int(np.argmin(alpha))
+    if roster.partners[worst] and alpha[worst] < plan.problem.alpha_min:
+        raise InfeasiblePowerError(
+            f"pairwise noise leaves node {worst} a share alpha of {alpha[worst]:.3g} for its model, below alpha_min="
+            f"{plan.problem.alpha_min:g}; raise epsilon or rho, or lower alpha_min, pair_ratio or coalition"
+        )
+
+
+def _paired_alpha(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> FloatArray:
+    """Share of power that the noise of pairs leaves each model, `[K]`."""
     needed = np.where(roster.on_air, plan.beta / plan.alpha * sigma**2, 0.0)  # variance that must stay hidden
     own = needed * roster.own_share / roster.promised_share
     most = np.zeros(2 * len(own))
     np.maximum.at(most, roster.joined, own)
     ratio = most[roster.joined] / (roster.own_share * sigma**2)
-    alpha = np.where(roster.on_air, 1.0 / (1.0 + ratio), plan.alpha)
-    worst = int(np.argmin(alpha))
-    if alpha[worst] < plan.problem.alpha_min:
-        raise InfeasiblePowerError(
-            f"pairwise noise leaves node {worst} a share alpha of {alpha[worst]:.3g} for its model, below alpha_min="
-            f"{plan.problem.alpha_min:g}; raise epsilon or rho, or lower alpha_min, pair_ratio or coalition"
-        )
-    return replace(plan, alpha=alpha, own_share=roster.own_share, coalition_share=roster.coalition_share)
+    return np.where(roster.on_air, 1.0 / (1.0 + ratio), plan.alpha)
