@@ -5,8 +5,8 @@
 Fading, adaptive plans, pilots and crashes: what changes from round to round is on. Every 100 rounds, after the parts of
 these are written, the process notes its resident memory without files that it maps, what malloc has given out, Python's
 blocks, its open files, and the files in the run directory. The slopes are those of least squares over the second half,
-20,000 rounds: before, caches of allocators fill, and the ledger, which counts releases of every link by noise on a grid of
-1,622 cells, meets new cells, both less and less often.
+20,000 rounds: before, caches of allocators fill, and the ledger, which counts releases of every link by noise on a grid
+of 1,622 cells, meets new cells, both less and less often.
 
 Must hold: less than 5 bytes a round of resident memory, no more open files than in the first half, and one file of each
 table for every `trace.flush_every` rounds beside a constant number. Parts that are written early where rounds are slow
