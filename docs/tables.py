@@ -68,7 +68,7 @@ outputs/<scenario>-s<seed>-r<run>/
   rounds/ nodes/ links/ events/     Parquet parts, each complete or absent
   blocks/            likewise, only with `trace.blocks`
   clients/ privacy/  one Parquet file each
-  summary.json       final figures; an infinite one is the number 1e999, an unknown one null
+  summary.json       final results; an infinite one is the number 1e999, an unknown one null
   report.html        written by `wirelessdl report`
 ```
 
