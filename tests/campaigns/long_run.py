@@ -1,21 +1,21 @@
 """A run of many rounds in one process: memory, files and open files do not grow with rounds beyond what is documented.
 
-    python tests/campaigns/long_run.py FOLDER [ROUNDS] [FADING] [in-use]      # 40,000 rounds of rician unless said
+    python tests/campaigns/long_run.py FOLDER [ROUNDS] [FADING] [in-use]      # 20,000 rounds of rician unless said
 
 Fading, adaptive plans, pilots and crashes: what changes from round to round is on. Every 100 rounds, after the parts of
 these are written, the process notes its resident memory without files that it maps, what malloc has given out, Python's
-blocks, its open files, and the files in the run directory. The slopes are those of least squares over the second half,
-20,000 rounds: before, caches of allocators fill, and the ledger, which counts releases of every link by noise on a grid
-of 1,622 cells, meets new cells, both less and less often.
+blocks, its open files, and the files in the run directory. The slopes are those of least squares over the second half:
+before, caches of allocators fill, and the ledger, which counts releases of every link by noise on a grid of 1,622
+cells, meets new cells, both less and less often.
 
-Must hold: less than 5 bytes a round of resident memory, no more open files than in the first half, and one file of each
+Must hold: less than 5 bytes a round of resident memory (in-use: of memory in use), no more open files than in the first half, and one file of each
 table for every `trace.flush_every` rounds beside a constant number. Parts that are written early where rounds are slow
 are switched off: on a loaded machine every part would have another number of rows. All that was noted is left in
 FOLDER.csv.
 
-in-use: what allocators keep of freed memory is no part of the measure. NumPy's cache is filled before the first round,
-malloc has no caches of threads (they hold up to 236 kB each, and fill as sizes vary), and malloc and Arrow give free
-memory back to the system before resident memory is read.
+in-use: what allocators keep of freed memory is no part of the measure. Python's objects and Arrow's buffers are malloc's
+too, which has one arena and no caches of threads (they hold up to 236 kB each, and fill as sizes vary), so that what
+malloc has given out is all that is in use. NumPy's cache is filled before the first round.
 """
 
 import ctypes
@@ -33,6 +33,12 @@ from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 
 EVERY, MOST_SLOPE = 100, 5.0
+# read once, when a process starts: all memory is malloc's, and malloc counts what is in use
+IN_USE = {
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1",
+    "PYTHONMALLOC": "malloc",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 COLUMNS = ("round", "resident_bytes", "malloc_bytes", "blocks", "open_files", "files", "heap_bytes")
 FADING = {"rician": "{model='rician',k_db=12}", "rayleigh": "{model='rayleigh'}"}
 SETTINGS = (
@@ -142,8 +148,9 @@ def campaign(folder, rounds, fading, *, in_use=False):
     files = _files(folder)
     most_files = tables * -(-rounds // EVERY) + 12
     found = []
-    if resident >= MOST_SLOPE:
-        found.append(f"resident memory grows by {resident:.2f} bytes a round")
+    name, slope = ("memory in use", malloc) if in_use else ("resident memory", resident)
+    if slope >= MOST_SLOPE:
+        found.append(f"{name} grows by {slope:.2f} bytes a round")
     if late[:, 4].max() > seen[seen[:, 0] <= rounds / 2][:, 4].max():
         found.append(f"open files grow to {late[:, 4].max():.0f}")
     if files > most_files:
@@ -162,8 +169,8 @@ def campaign(folder, rounds, fading, *, in_use=False):
 
 if __name__ == "__main__":
     place, *rest = sys.argv[1:]
-    if "in-use" in rest and "GLIBC_TUNABLES" not in os.environ:  # read once, when a process starts
-        os.environ["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
+    if "in-use" in rest and not IN_USE.items() <= os.environ.items():
+        os.environ.update(IN_USE)
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    rounds, fading = int(rest[0]) if rest else 40_000, rest[1] if len(rest) > 1 else "rician"
+    rounds, fading = int(rest[0]) if rest else 20_000, rest[1] if len(rest) > 1 else "rician"
     raise SystemExit(min(campaign(Path(place).resolve(), rounds, fading, in_use="in-use" in rest), 1))
