@@ -8,14 +8,14 @@ blocks, its open files, and the files in the run directory. The slopes are those
 before, caches of allocators fill, and the ledger, which counts releases of every link by noise on a grid of 1,622
 cells, meets new cells, both less and less often.
 
-Must hold: less than 5 bytes a round of resident memory (in-use: of memory in use), no more open files than in the first half, and one file of each
-table for every `trace.flush_every` rounds beside a constant number. Parts that are written early where rounds are slow
-are switched off: on a loaded machine every part would have another number of rows. All that was noted is left in
-FOLDER.csv.
+Must hold: less than 5 bytes a round of resident memory (in-use: of memory in use), no more open files than in the first
+half, and one file of each table for every `trace.flush_every` rounds beside a constant number. Parts that are written
+early where rounds are slow are switched off: on a loaded machine every part would have another number of rows. All that
+was noted is left in FOLDER.csv.
 
 in-use: what allocators keep of freed memory is no part of the measure. Python's objects and Arrow's buffers are malloc's
-too, which has one arena and no caches of threads (they hold up to 236 kB each, and fill as sizes vary), so that what
-malloc has given out is all that is in use. NumPy's cache is filled before the first round.
+too, which has one arena and no caches of threads (they hold up to 236 kB each, and fill as sizes vary): what malloc has
+given out is then all that is in use. NumPy's cache is filled before the first round.
 """
 
 import ctypes
