@@ -68,7 +68,7 @@ outputs/<scenario>-s<seed>-r<run>/
   rounds/ nodes/ links/ events/     Parquet parts, each complete or absent
   blocks/            likewise, only with `trace.blocks`
   clients/ privacy/  one Parquet file each
-  summary.json       final figures; an infinite one is the number 1e999, an unknown one null
+  summary.json       final results; an infinite one is the number 1e999, an unknown one null
   report.html        written by `wirelessdl report`
 ```
 
@@ -95,7 +95,7 @@ ABOUT = {
         "One row per event. Kinds: `frame` (a frame opens), `plan` (note of the power plan), `computed` (a node has "
         "finished its gradient), `late` (a node had not finished when a frame opened), `control` (its report of "
         "gains was lost, so it got no plan), `crash`, `rejoin`, `battery` (battery used up), `budget` "
-        "(own total used up; the node is silent from this round on), `violation` (links above epsilon_max)."
+        "(promised total used up; the node is silent from this round on), `violation` (links above epsilon_max)."
     ),
     "privacy": (
         "Totals over the run. One row per sender with its own noise alone (view `own`, status `proven`, rx null), with "

@@ -41,6 +41,24 @@ def test_a_narrow_terminal_folds_a_name(folder, monkeypatch):
     assert "city-with-very-long" not in printed  # it was folded, or the test shows nothing
 
 
+def test_the_epsilon_of_an_unfinished_run_is_called_a_bound(tmp_path):
+    import wirelessdl
+
+    rounds = iter(range(10))
+    given = parse_scenario(tiny_table(scenario={"rounds": 9}, learning={"eval_every": 9}))
+    stopped = wirelessdl.simulate(given, out=tmp_path, should_stop=lambda: next(rounds) == 3)
+    (row,) = map(json.loads, command_line("list", str(tmp_path), "--json").out.splitlines())
+    assert (row["state"], row["bound"]) == ("interrupted", True)
+    printed = command_line("list", str(tmp_path)).out
+    assert f"<= {row['epsilon']:.3g}" in printed
+    assert "running bound of a run that is not finished" in printed
+    assert "epsilon at most" in stopped._repr_html_()
+    done = wirelessdl.resume(stopped)
+    (row,) = map(json.loads, command_line("list", str(tmp_path), "--json").out.splitlines())
+    assert (row["epsilon"], row["bound"]) == (done.summary["epsilon_total"], False)
+    assert "<=" not in command_line("list", str(tmp_path)).out
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.294, "294 mJ"), (2.9e-6, "2.9 µJ"), (0.9999, "1 J"), (12345, "12.3 kJ"), (0.0, "0 J"), (3e-15, "3e-06 nJ")],

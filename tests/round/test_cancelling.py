@@ -9,8 +9,6 @@ from watching import Watched
 import wirelessdl
 from wirelessdl.links import Geometry, Links
 from wirelessdl.round.pairing import PairTerms, roster_of
-from wirelessdl.run.build import build
-from wirelessdl.run.wiring import make_observer, make_planner
 from wirelessdl.scenario.loader import parse_scenario
 
 OWN = {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6}
@@ -305,50 +303,3 @@ def test_pairs_that_the_coalition_may_hold_altogether_are_not_formed(pairs):
     assert len(set(unpaired.joined[few].tolist())) == 4  # each its own noise, none for another's sake
     assert unpaired.noise(np.arange(1.0, 6.0)).own.tolist() == [1.0, 2.0, 3.0, 4.0, 0.0]
     assert roster_of(terms, all_five, links).partners.tolist() == [4] * 5
-
-
-TIGHT = {"coalition": 2, "pair_ratio": 1.4}
-
-
-def near_alpha_min(**sections):
-    """Pairs have room with all five on air, and none with four: N^2 is 3.80 and 4.14 times what is hidden."""
-    given = table(**{"power": {**OWN, "alpha_min": 1e-9}, "privacy": {**PRIVATE, **TIGHT}, **sections})
-    world = build(parse_scenario(given), device="cpu")
-    alone = make_planner(world).first(make_observer(world).observe(1, 0.0))
-    given["power"]["alpha_min"] = float(1.0 / (1.0 + 3.97 * np.max(alone.beta / alone.alpha)))
-    return given
-
-
-@pytest.mark.parametrize("pairs", ["all", "neighbours", {"groups": 1}], ids=["all", "neighbours", "groups"])
-def test_pairs_that_leave_a_model_too_little_power_are_not_formed(pairs, tmp_path):
-    """Node 0 crashes for a while: nobody's run ends, and all that is promised still holds."""
-    gone = {"kind": "schedule", "events": [{"node": 0, "at_s": 1e-6, "for_s": 0.15}]}
-    network = {**NETWORK, "topology": "full"}
-    given = near_alpha_min(
-        rounds=8, network=network, faults={"crashes": gone}, privacy={**PRIVATE, **TIGHT, "pairs": pairs}
-    )
-    watched = Watched(given)
-    watched.run()
-    partners = [sorted(set(one.roster.partners[one.on_air].tolist())) for one in watched.decisions]
-    crowd = [int(one.on_air.sum()) for one in watched.decisions]
-    assert {4, 5} <= set(crowd)
-    assert partners == [[4] if count == 5 else [0] for count in crowd]
-    for one in watched.decisions:
-        assert (one.plan.alpha >= given["power"]["alpha_min"]).all()
-        assert (one.coalition_epsilon[one.on_air] <= 1.0 + 1e-6).all()
-    run = wirelessdl.simulate(parse_scenario(given), out=tmp_path)
-    assert any("share no noise in this frame" in words for words in run.events["detail"])
-
-
-def test_only_nodes_that_are_joined_with_one_that_lacks_power_share_nothing():
-    links = Links.from_mask(np.ones((6, 6), bool), Geometry.at_rest(np.arange(18.0).reshape(6, 3)))
-    everyone, first = np.ones(6, dtype=bool), np.arange(6) == 0
-    halves = roster_of(PairTerms(2, 1.0, 1, "coalition"), everyone, links).without(first)
-    assert halves.partners.tolist() == [0, 2, 0, 2, 0, 2]
-    assert halves.group.tolist() == [-1, 1, -1, 1, -1, 1]
-    two = np.kron(np.eye(2, dtype=bool), np.ones((3, 3), bool))
-    links = Links.from_mask(two, Geometry.at_rest(np.arange(18.0).reshape(6, 3)))
-    near = roster_of(PairTerms("neighbours", 1.0, 1, "coalition"), everyone, links).without(first)
-    assert near.partners.tolist() == [0, 0, 0, 2, 2, 2]
-    assert sorted(zip(near.low.tolist(), near.high.tolist())) == [(3, 4), (3, 5), (4, 5)]
-    assert near.noise(np.full(6, 2.0)).own[:3].tolist() == [2.0, 2.0, 2.0]

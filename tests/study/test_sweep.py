@@ -236,7 +236,7 @@ def test_a_study_of_other_versions_goes_on_by_force_only(study):
     finally:
         path.write_text(before)
     assert done.code == 2
-    assert "wirelessdl was 90.1.0, is 0.1.0; --force goes on" in done.err
+    assert f"wirelessdl was 90.1.0, is {wirelessdl.__version__}; --force goes on" in done.err
     assert forced.code == 0, forced.err
 
 

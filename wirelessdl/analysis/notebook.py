@@ -32,7 +32,8 @@ def _results(status: RunStatus) -> str:
     words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
     if status.epsilon is not None:
         what = "all data of one node" if status.unit == "node" else "one sample"
-        words.append(f"epsilon {status.epsilon:.3g} for {what}, against {against(status.coalition)}")
+        size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"
+        words.append(f"epsilon {size} for {what}, against {against(status.coalition)}")
     return escape(", ".join(words))
 
 

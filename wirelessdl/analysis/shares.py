@@ -3,8 +3,10 @@
     own share         1 / (1 + p r^2)                                   p: partners of the node on air
     coalition share   own share (1 + max(p - c, 0) r^2 / (1 + r^2))     r: pair ratio, c: most nodes that collude
 
-Both are 1 where noise is independent. A group whose other nodes on air may all collude forms no pairs. With pairs of
-neighbours p is not traced: it must be a whole number, at most that of the others on air, which needs r.
+Both are 1 where noise is independent. A group whose other nodes on air may all collude forms no pairs, nor does one
+whose pairs would leave a model less than alpha_min of the power: both are computed again here, the latter from alpha
+and learning rates of what was sent. With pairs of neighbours p is not traced: it must be a whole number, at most that
+of the others on air, which needs r.
 """
 
 from collections.abc import Iterator
@@ -17,12 +19,13 @@ from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.run import Run
 
 _AGREE = 1e-9  # of the same formula, written down as a number in between
+_ROUNDED = 1e-9  # an alpha at its limit: the engine has it from other sums
 
 
 def share_problems(run: Run, terms: Terms) -> Iterator[str]:
     """One line for each share that is not what the roster of its frame gives."""
     count = run.scenario["network"]["nodes"]
-    nodes = run.frame("nodes", ["transmitted", "own_share", "coalition_share"])
+    nodes = run.frame("nodes", ["round", "transmitted", "own_share", "coalition_share", "alpha", "sent_learning_rate"])
     own, coalition = (nodes[name].to_numpy().reshape(-1, count) for name in ("own_share", "coalition_share"))
     if not terms.pairwise:
         if (own != 1.0).any() or (coalition != 1.0).any():
@@ -44,6 +47,13 @@ def share_problems(run: Run, terms: Terms) -> Iterator[str]:
         if ((partners < 0) | (partners >= np.maximum(on_air.sum(axis=1, keepdims=True), 1))).any():
             yield "nodes: own_share names more partners than there are on air"
             return
+    else:
+        groups = 1 if pairs == "all" else int(pairs["groups"])
+        rate = _learning_rates(run, nodes["round"].to_numpy(), nodes["sent_learning_rate"].to_numpy()).reshape(
+            -1, count
+        )
+        short = _without_room(run, terms, nodes["alpha"].to_numpy().reshape(-1, count), rate, partners, square, groups)
+        partners = np.where((own == 1.0) & short, 0, partners)
     if not np.allclose(own, 1.0 / (1.0 + partners * square), rtol=_AGREE):
         yield "nodes: own_share does not follow from who was on air"
     honest = np.maximum(partners - terms.coalition, 0)
@@ -57,6 +67,39 @@ def _partners(on_air: BoolArray, groups: int, coalition: int) -> IntArray:
     size = np.stack([on_air[:, number == group].sum(axis=1) for group in np.unique(number)], axis=1)
     others = size[:, number] - 1
     return np.where(on_air & (others > coalition), others, 0)
+
+
+def _learning_rates(run: Run, round: IntArray, sent: FloatArray) -> FloatArray:
+    """Learning rate that the noise of each row follows: of the gradient that was sent, else of the round."""
+    rounds = run.frame("rounds", ["round", "learning_rate"])
+    rate = rounds["learning_rate"].to_numpy()[np.searchsorted(rounds["round"].to_numpy(), round)]
+    return np.where(sent > 0, sent, rate)
+
+
+def _without_room(
+    run: Run, terms: Terms, alpha: FloatArray, rate: FloatArray, partners: IntArray, square: float, groups: int
+) -> BoolArray:
+    """Nodes of groups whose pairs would leave one of them less than alpha_min, had they been formed, `[rounds, K]`.
+
+    alpha: of noise of their own alone. The group's a is the largest that one of them needs.
+    """
+    own = 1.0 / (1.0 + partners * square)
+    honest = np.maximum(partners - terms.coalition, 0)
+    promised = own * (1.0 + honest * square / (1.0 + square)) if terms.promised == "coalition" else own
+    hidden = np.where(partners > 0, (1.0 - alpha) / alpha * rate**2 * own / promised, 0.0)
+    number, short = np.arange(alpha.shape[1]) % max(groups, 1), np.zeros(alpha.shape, dtype=bool)
+    for group in np.unique(number):
+        members = number == group
+        left = 1.0 / (1.0 + hidden[:, members].max(axis=1, keepdims=True) / (own * rate**2)[:, members])
+        low = (partners[:, members] > 0) & (left < _least_alpha(run) * (1.0 + _ROUNDED))
+        short[:, members] = low.any(axis=1, keepdims=True) & (partners[:, members] > 0)
+    return short
+
+
+def _least_alpha(run: Run) -> float:
+    """power.alpha_min, or what `auto` means: 1e-3, and 1e-3 (100 / K)^2 above 100 nodes."""
+    stated = run.scenario["power"]["alpha_min"]
+    return 1e-3 * min(1.0, (100 / run.scenario["network"]["nodes"]) ** 2) if stated == "auto" else float(stated)
 
 
 def _square(run: Run, own: FloatArray, partners: IntArray | None) -> float | None:

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     help="Study: what cells are compared with: a baseline, a cell, its name, or KEY=VALUE; default: local.",
 )
 @click.option(
-    "--of", "columns", multiple=True, metavar="COLUMN", help="Study: figure to compare; repeatable; default: accuracy."
+    "--of", "columns", multiple=True, metavar="COLUMN", help="Study: column to compare; repeatable; default: accuracy."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @reads_runs
 def command(runs: tuple[Path, ...], to: str | None, columns: tuple[str, ...], as_json: bool) -> None:
-    """Print final figures side by side, and paired differences by seed with their 95% intervals.
+    """Print final results side by side, and paired differences by seed with their 95% intervals.
 
     Of a STUDY: every cell beside a reference at the same seeds. Of RUNs, which may have different scenarios and sizes:
-    differing keys and final figures; where scenarios were run with the same seeds, also their differences to the first.
+    differing keys and final results; where scenarios were run with the same seeds, also their differences to the first.
     """
     if one_study(runs):
         _compare_study(runs[0], to, columns or ("accuracy",), as_json)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.table import Table
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.outline import outlines
 from wirelessdl.errors import shown
+
+if TYPE_CHECKING:
+    from wirelessdl.trace.catalog import RunStatus
 
 
 @click.command(epilog="Example: wirelessdl list outputs/")
@@ -78,7 +81,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
-            "" if run.epsilon is None else f"{run.epsilon:.3g}{' (node)' if run.unit == 'node' else ''}",
+            _epsilon(run),
             "" if run.epsilon is None else against(run.coalition).removesuffix(" nodes"),
             _age(run.started),
         )
@@ -90,9 +93,17 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             "[dim]epsilon: of the whole run, proven, for one sample of a node; (node): for all its data\n"
             "against: the nodes that may collude, hearing every transmission[/]"
         )
+    if any(run.bound for run in runs):
+        console.print("[dim]<=: running bound of a run that is not finished; its total is smaller[/]")
     for name, error in [(one.study, one.error) for one in studies] + [(run.name, run.error) for run in runs]:
         if error:
             console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
+
+
+def _epsilon(run: "RunStatus") -> str:
+    if run.epsilon is None:
+        return ""
+    return f"{'<= ' if run.bound else ''}{run.epsilon:.3g}{' (node)' if run.unit == 'node' else ''}"
 
 
 def _console() -> Console:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--resume", "resumed", type=PATH, metavar="DIR", help="Continue this study.")
 @click.option("--force", is_flag=True, help="With --resume: allow other versions of packages.")
 @click.option("--status", "looked_at", type=PATH, metavar="DIR", help="Print how a study stands.")
-@click.option("--dry-run", is_flag=True, help="Check all cells, time pilot runs, print cells, time and disk space.")
+@click.option("--dry-run", is_flag=True, help="Check all cells, time short runs, print cells, time and disk space.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finished run, then the counts.")
 def command(

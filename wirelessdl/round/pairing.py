@@ -25,6 +25,8 @@ from wirelessdl.links import Links
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.coalition import group_variance
 
+UNPAIRED = "nodes share no noise in this frame: with these partners it would leave a model less than alpha_min"
+
 
 @dataclass(frozen=True)
 class PairTerms:
@@ -132,24 +134,39 @@ def with_pairs(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> tuple[Powe
     """
     short = (roster.partners > 0) & (_paired_alpha(plan, roster, sigma) < plan.problem.alpha_min)
     formed = roster.without(short) if short.any() else roster
+    apart = int(((roster.partners > 0) & (formed.partners == 0)).sum())
     paired = replace(
         plan,
         alpha=_paired_alpha(plan, formed, sigma),
         own_share=formed.own_share,
         coalition_share=formed.coalition_share,
+        notes=(*plan.notes, *([f"{apart} {UNPAIRED}"] if apart else [])),
     )
     return paired, formed
 
 
 def require_room(plan: PowerPlan, roster: Roster) -> None:
     """Raise, naming the node, where pairs of equal senders leave a model less than alpha_min."""
-    alpha = _paired_alpha(plan, roster, np.ones(len(plan.alpha)))
+    alpha = np.where(roster.partners > 0, _paired_alpha(plan, roster, np.ones(len(plan.alpha))), 1.0)
     worst = int(np.argmin(alpha))
-    if roster.partners[worst] and alpha[worst] < plan.problem.alpha_min:
+    if alpha[worst] < plan.problem.alpha_min:
         raise InfeasiblePowerError(
             f"pairwise noise leaves node {worst} a share alpha of {alpha[worst]:.3g} for its model, below alpha_min="
             f"{plan.problem.alpha_min:g}; raise epsilon or rho, or lower alpha_min, pair_ratio or coalition"
         )
+
+
+def fewest_with_room(plan: PowerPlan, terms: PairTerms, nodes: int) -> int:
+    """Nodes of a group on air, of so many, from which on its pairs leave all models alpha_min; 0 where any number does.
+
+    Senders that carry gradients of equal learning rates. Against a coalition few partners take more noise than many.
+    """
+    partners = np.arange(terms.coalition + 1, nodes)
+    if terms.promised == "own" or not len(partners):
+        return 0
+    sent = (1.0 + partners * terms.ratio**2) / group_variance(1.0, terms.ratio, partners + 1, terms.coalition)
+    short = 1.0 / (1.0 + float(np.max(plan.beta / plan.alpha)) * sent) < plan.problem.alpha_min
+    return int(partners[short].max(initial=-2)) + 2
 
 
 def _paired_alpha(plan: PowerPlan, roster: Roster, sigma: FloatArray) -> FloatArray:

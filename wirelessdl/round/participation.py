@@ -75,6 +75,7 @@ class BudgetGate:
             if not over.any():
                 break
             on_air = on_air & ~over
+        self._planner.say_unpaired(plan)
         over_budget = wanting & ~on_air
         self.silent_from = np.where(over_budget, round, self.silent_from)
         return OnAir(on_air, over_budget, heard, plan, roster)

@@ -15,7 +15,7 @@ from wirelessdl.power.joint import JointPlan
 from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.cancelling import Cancelling
-from wirelessdl.round.pairing import PairTerms, Roster, require_room, roster_of, with_pairs
+from wirelessdl.round.pairing import UNPAIRED, PairTerms, Roster, fewest_with_room, require_room, roster_of, with_pairs
 from wirelessdl.scenario.protection import ALPHA_MIN
 from wirelessdl.units import to_db
 
@@ -152,15 +152,13 @@ class Planner:
         """The plan with the noise that pairs of those on air, `[K]`, take, and the pairs. sigma: [K] of eta."""
         if self.pairs is None:
             return plan, None
-        wanted = roster_of(self.pairs, on_air, links)
-        plan, formed = with_pairs(plan, wanted, sigma)
-        apart = np.flatnonzero(wanted.partners > formed.partners)
-        if len(apart):
-            self.on_note(
-                f"{len(apart)} nodes share no noise in this frame: with these partners it would leave a model less "
-                f"than alpha_min={plan.problem.alpha_min:g} of the power"
-            )
-        return plan, formed
+        return with_pairs(plan, roster_of(self.pairs, on_air, links), sigma)
+
+    def say_unpaired(self, plan: PowerPlan) -> None:
+        """Tell if pairs were not formed in the frame of this plan."""
+        for note in plan.notes:
+            if note.endswith(UNPAIRED):
+                self.on_note(note)
 
     @property
     def latest(self) -> PowerPlan:
@@ -186,18 +184,28 @@ class Planner:
             if self._cancelling is not None:
                 self.joint = self._cancelling.choose(self._first, channel.links, channel.mean_gain)
                 self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
-                self._require_room(self._first, channel.links)
+                self._first = self._with_room(self._first, channel.links)
             self._first = self._with_limit(self._first, channel)
         return self._first
 
-    def _require_room(self, plan: PowerPlan, links: Links) -> None:
-        """Raise where pairs leave models too little power though everyone is on air."""
+    def _with_room(self, plan: PowerPlan, links: Links) -> PowerPlan:
+        """The plan, noting when pairs have no room; raises where they have none though everyone is on air."""
         if self.pairs is None:
-            return
+            return plan
         try:
             require_room(plan, roster_of(self.pairs, np.ones(links.nodes, dtype=bool), links))
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
+        most = links.nodes if isinstance(self.pairs.pairs, str) else -(-links.nodes // self.pairs.pairs)
+        fewest = fewest_with_room(plan, self.pairs, most)
+        if not fewest or self.pairs.pairs == "neighbours":
+            return plan
+        of_group = "" if self.pairs.pairs == "all" else " of a group"
+        note = (
+            f"with fewer than {fewest} of {most} nodes{of_group} on air, pairs would leave models less than alpha_min: "
+            "own noise alone then"
+        )
+        return replace(plan, notes=(*plan.notes, note))
 
     def _with_limit(self, plan: PowerPlan, channel: FrameChannel) -> PowerPlan:
         """The plan, with a note where models arrive below thermal noise."""

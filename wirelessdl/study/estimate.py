@@ -1,4 +1,4 @@
-"""What a study would cost: pilot runs of a few rounds, on the workers that the study would have.
+"""What a study would cost: short runs of a few rounds, on the workers that the study would have.
 
     time = sum over runs of (setup + rounds x time per round) / jobs
 

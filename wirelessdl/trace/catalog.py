@@ -37,6 +37,7 @@ class RunStatus:
     error: str
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
     coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
+    bound: bool = False  # whether epsilon is the running bound of a run that is not finished: its total is smaller
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def run_status(path: Path) -> RunStatus:
     run = Run(path, strict=False)
     section, origin = run.scenario["scenario"], _lenient(path / "provenance.json")
     check_version(path, origin)
-    round, accuracy, epsilon = _latest(path)
+    round, accuracy, epsilon, bound = _latest(path)
+    total = headline(run.summary)
     return RunStatus(
         name=path.name,
         scenario=section["name"],
@@ -123,11 +125,12 @@ def run_status(path: Path) -> RunStatus:
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
-        epsilon=_final(headline(run.summary), epsilon),
+        epsilon=_final(total, epsilon),
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
         coalition=_coalition(run.scenario["privacy"]),
+        bound=total is None and bound,
     )
 
 
@@ -156,9 +159,12 @@ def state_of(path: Path) -> State:
     return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
-def _latest(path: Path) -> tuple[int, float | None, float | None]:
-    """Last round, its promised total, and accuracy of the last evaluation; reads from the newest part backwards."""
-    round, epsilon = 0, None
+def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:
+    """Last round, accuracy of the last evaluation, promised total of that round, and whether that is a bound.
+
+    Reads from the newest part backwards.
+    """
+    round, epsilon, is_bound = 0, None, False
     for part in reversed(find_parts(path, "rounds").paths):
         try:
             with open_regular(part) as handle:
@@ -169,11 +175,12 @@ def _latest(path: Path) -> tuple[int, float | None, float | None]:
         if not round:  # between evaluations there is the bound
             last = {name: table[name][-1].as_py() for name in table.column_names}
             total, bound = (last[name] for name in _PROMISED)
+            is_bound = total is None and bound is not None
             round, epsilon = last["round"], bound if total is None else total
         accuracy = pc.drop_null(table["accuracy_mean"])
         if len(accuracy):
-            return round, accuracy[-1].as_py(), epsilon
-    return round, None, epsilon
+            return round, accuracy[-1].as_py(), epsilon, is_bound
+    return round, None, epsilon, is_bound
 
 
 def headline(summary: Mapping[str, Any]) -> object:

@@ -59,7 +59,7 @@ def write_figures(path: Path, content: Any) -> None:
 
 
 def figures_text(content: Any, indent: int | None = None) -> str:
-    """JSON in which infinities are numbers: 1e999, which every parser of doubles reads as infinity. NaN is null."""
+    """JSON in which infinities are numbers: 1e999, which Python and JavaScript read as infinity. NaN is null."""
 
     def of_numpy(value: Any) -> Any:
         return plain(value.item(), infinity=_MARK)

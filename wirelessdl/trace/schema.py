@@ -333,12 +333,13 @@ TABLES: dict[str, pa.Schema] = {
     "privacy": _schema(
         [
             ("tx", _I, "", "sender whose data is protected"),
-            ("rx", _I, "", "receiver that observes; null: all other nodes and any eavesdropper together"),
+            ("rx", _I, "", "receiver that observes; null: no single receiver, see view"),
             (
                 "view",
                 _TEXT,
                 "",
-                "own: only the sender's own noise counts; link: all noise that the receiver hears counts",
+                "own: only the sender's own noise counts, against everyone else; coalition: also what honest partners "
+                "hide, against any c nodes; link: all noise that the receiver hears counts",
             ),
             ("status", _TEXT, "", "proven; or unproven: the paper's sum over rounds"),
             ("accountant", _TEXT, "", "method that composed the releases"),

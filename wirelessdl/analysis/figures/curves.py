@@ -71,7 +71,8 @@ def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
     common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
     if not common:
         paths = ", ".join(str(run.path) for run in group.runs)
-        raise TraceError(f"{paths}: have no evaluated round in common; wait for one, or run with a smaller eval_every")
+        what = "has no evaluated round yet" if len(group.runs) == 1 else "have no evaluated round in common"
+        raise TraceError(f"{paths}: {what}; wait for one, or run with a smaller eval_every")
     return [frame[frame["round"].isin(common)] for frame in frames]
 
 
