@@ -13,9 +13,9 @@ half, and one file of each table for every `trace.flush_every` rounds beside a c
 early where rounds are slow are switched off: on a loaded machine every part would have another number of rows. All that
 was noted is left in FOLDER.csv.
 
-in-use: what allocators keep of freed memory is no part of the measure. Python's objects and Arrow's buffers are malloc's
-too, which has one arena and no caches of threads (they hold up to 236 kB each, and fill as sizes vary): what malloc has
-given out is then all that is in use. NumPy's cache is filled before the first round.
+in-use: what allocators keep of freed memory is no part of the measure. Memory of Python's objects and of Arrow comes
+from malloc, too, which has one arena and no caches of threads (they hold up to 236 kB each, and fill as sizes vary).
+What malloc has given out is then all that is in use. NumPy's cache is filled before the first round.
 """
 
 import ctypes
