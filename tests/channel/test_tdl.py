@@ -111,7 +111,8 @@ def test_a_draw_depends_on_its_pair_alone(process):
     def drawn(links):
         return Tdl("tdl-a", process=process, **speed).response(links, 0.0, offset_hz, np.random.default_rng(7))
 
-    np.testing.assert_array_equal(np.delete(drawn(every), 4, axis=1), drawn(fewer))
+    # taps are added by a product of matrices, whose order of sums depends on their size: rounding of some 23 terms
+    np.testing.assert_allclose(np.delete(drawn(every), 4, axis=1), drawn(fewer), rtol=0, atol=1e-14)
     both = Links.from_pairs(np.array([0]), np.array([1]), Geometry.at_rest(np.zeros((2, 3))), both_ways=True)
     there, back = drawn(both).T
     np.testing.assert_array_equal(there, back)
