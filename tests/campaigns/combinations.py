@@ -112,14 +112,14 @@ def campaign(folder, most, seed):
             journal.add(
                 f"pair {number}", Counter(pairs=1), [f"{pair} {line}" for line in refused(pair, folder / "pair")]
             )
-    counts = journal.counts
+    counts, refusable = journal.counts, {tuple(sorted(pair.items())) for pair in unlike}
     for reason, count in counts.most_common():
         if reason.startswith("REASON"):
             print(f"{count:5} {reason.removeprefix('REASON ')}")
     print(
         f"combinations: {counts['runs']} runs, {counts['finished']} finished, {counts['refused']} refused with one "
         f"line; {counts['pairs']} pairs that no scenario may hold; {len(covered)} of "
-        f"{len(all_pairs()) - len(unlike)} possible pairs in finished runs; {counts['found']} found",
+        f"{len(all_pairs() - refusable | covered)} possible pairs in finished runs; {counts['found']} found",
         flush=True,
     )
     return counts["found"]
