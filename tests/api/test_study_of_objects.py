@@ -139,7 +139,7 @@ def test_processes_of_their_own_make_objects_of_main(tmp_path):
         "if __name__ == '__main__':\n"
         "    study = wirelessdl.sweep('quickstart', overrides={'scenario.rounds': 2}, local=False, jobs=2,\n"
         "                             vary={'channel': [Source(0.3), Plain(0.6)]})\n"
-        "    print([run.links['gain'].max() for run in study.runs()])\n"
+        "    print([float(run.links['gain'].max()) for run in study.runs()])\n"
     )
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[0.3, 0.6]"
