@@ -184,3 +184,15 @@ def test_two_objects_that_only_the_session_knows_keep_two_names():
     names = [table["model"] for table in tables]
     assert names[0] == names[2] != names[1]
     assert [objects[name].instance for name in names] == [one, other, one]
+
+
+@pytest.mark.parametrize("now", ["text (that\nis no Python\n", "def f(:\n", "if 1:\n        x\n    y\n"])
+def test_lines_of_a_file_that_is_something_else_by_now_are_not_its_source(now, tmp_path):
+    """A function stays in memory when its file is edited, or has a page of documentation in its place."""
+    file = tmp_path / "listener.py"
+    namespace = {}
+    exec(compile("worst = []\nlisten = lambda event: worst.append(event)\n", str(file), "exec"), namespace)
+    file.write_text(now * 3)
+    linecache.checkcache()
+    with pytest.raises(SourceNotFound):
+        source_of(namespace["listen"])

@@ -16,6 +16,7 @@ import linecache
 import symtable
 import sys
 import textwrap
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
@@ -78,7 +79,11 @@ class _Excerpt:
                 raise SourceNotFound(f"it uses {outer[0]}, a variable of the function around it")
             self.future |= bool(code.co_flags & _FUTURE_ANNOTATIONS)
         lines = _lines(value)
-        for used in sorted(_names(lines) - {name}):
+        try:
+            names = _names(lines)
+        except (SyntaxError, ValueError):
+            raise SourceNotFound(f"its lines were changed after {name} was made") from None
+        for used in sorted(names - {name}):
             if used in self.namespace:
                 self._add(used, self.namespace[used], lines)
         self.bodies[name] = lines
@@ -150,7 +155,7 @@ def _lines(value: Any) -> str:
             return textwrap.dedent("".join(every[with_line[0] - 1 : with_line[1]]))
     try:
         return textwrap.dedent(inspect.getsource(value))
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: lines that are not its own
         raise SourceNotFound(f"nobody keeps the lines of {value.__name__}") from None
 
 
