@@ -47,5 +47,5 @@ def stop_clipping(patch: pytest.MonkeyPatch) -> None:
 
 def reuse_batch(patch: pytest.MonkeyPatch) -> None:
     """The batch of the first round in every round."""
-    real = Sampler.batch
-    patch.setattr(Sampler, "batch", lambda self, draws, node, round: real(self, draws, node, 1))  # noqa: ARG005
+    real = Sampler.batches
+    patch.setattr(Sampler, "batches", lambda self, draws, nodes, round: real(self, draws, nodes, 1))  # noqa: ARG005
