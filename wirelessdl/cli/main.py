@@ -1,13 +1,15 @@
 """`wirelessdl`: the commands, loaded lazily so that --help and --version answer at once."""
 
 import gc
+import os
 import sys
 from importlib import import_module
 
 import click
 
 import wirelessdl
-from wirelessdl.errors import WirelessdlError, shown
+from wirelessdl.cli.output import BROKEN_PIPE, OutputError, finish, guarded, is_broken_pipe
+from wirelessdl.errors import ScenarioError, WirelessdlError, shown
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
@@ -68,12 +70,35 @@ def cli() -> None:
 def main() -> None:
     """Entry point: a mistake of the input is one line and exit code 2; a bug of ours shows itself."""
     gc.set_threshold(100_000, *gc.get_threshold()[1:])  # imports make much and drop little: a sixth of their time
+    with guarded():
+        sys.exit(_answered())
+
+
+def _answered() -> int:
+    """Do as the command line says; exit code."""
     try:
-        cli()
+        _require_folder()
+        try:
+            cli()
+        except SystemExit as stop:
+            if stop.code:
+                raise
+        finish()
     except WirelessdlError as error:
+        if isinstance(error, OutputError) and is_broken_pipe(error):
+            return BROKEN_PIPE
         click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}", err=True)
-        sys.exit(2)
+        return 2
     except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
         words = "permission denied; it belongs to another user, or its mode forbids it"
         click.echo(f"PermissionError: {shown(error.filename, 4000)}: {words}", err=True)
-        sys.exit(2)
+        return 2
+    return 0
+
+
+def _require_folder() -> None:
+    """Raise unless the working folder is there: no path could be looked up."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise ScenarioError("the working folder is not there any more; change to one that is") from None

@@ -9,24 +9,35 @@ import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+from wirelessdl.cli.output import going_on, lost_output, output_error
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress as Evaluation
 
 
 class Stopper:
-    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a wish, the second into the end."""
+    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a wish, the second into the end; lost output is a wish, too."""
 
     def __init__(self) -> None:
         self.signal = 0
 
     def asked(self) -> bool:
-        return self.signal != 0
+        return self.signal != 0 or lost_output() is not None
+
+    def end(self, message: str) -> NoReturn:
+        """Leave after a stop. message: what is kept, and how to go on."""
+        lost = lost_output()
+        if lost is not None and not self.signal and not isinstance(lost, BrokenPipeError):
+            raise output_error(lost, then=message)
+        click.echo(message, err=True)
+        sys.exit(128 + (self.signal or (signal.SIGINT if lost is None else signal.SIGPIPE)))
 
     def hear(self, number: int, _: object) -> None:
         if number == signal.SIGHUP:
@@ -62,7 +73,8 @@ def stopper_installed() -> Iterator[Stopper]:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, stopper.hear) for number in numbers}
     try:
-        yield stopper
+        with going_on():
+            yield stopper
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

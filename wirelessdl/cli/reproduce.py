@@ -84,8 +84,7 @@ def command(
                 stopped = True
             if stopped:
                 again = shlex.join(["wirelessdl", *sys.argv[1:]])
-                click.echo(f"stopped; what is finished is kept, go on with: {again}", err=True)
-                sys.exit(128 + (stop.signal or 2))
+                stop.end(f"stopped; what is finished is kept, go on with: {again}")
             for run, error in result.errors.items():
                 click.echo(f"{one.name}/{run}: {error}", err=True)
             failed += len(result.errors)

@@ -1,7 +1,6 @@
 """`wirelessdl run`."""
 
 import math
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,8 +105,7 @@ def command(
                 run = resume(resumed, scenario=loaded, overrides=() if loaded else changes, force=force, **hooks)
         except RunInterrupted as interrupted:
             listen.close()
-            click.echo(str(interrupted), err=True)
-            sys.exit(128 + stop.signal)
+            stop.end(str(interrupted))
     if as_json:
         emit({"event": "summary", "path": str(run.path), **run.summary})
         return

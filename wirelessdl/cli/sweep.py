@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, say_user_code
-from wirelessdl.cli.progress import emit, stopper_installed
+from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
@@ -147,11 +147,10 @@ def _go(folder: Path, plan: "Plan | None", options: "Options", console: Console,
             click.echo(f"{lost}; what is finished is kept, go on with: {_resume(folder, options)}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
-            click.echo("stopped before anything ran; nothing was written", err=True)
-            sys.exit(128 + (stop.signal or 2))
+            stop.end("stopped before anything ran; nothing was written")
     if as_json:
         emit({"event": "study", "path": str(folder), **result.counts, "wall_s": result.wall_s})
-    _conclude(result, options, console, stop.signal)
+    _conclude(result, options, console, stop)
 
 
 def _resume(folder: Path, options: "Options") -> str:
@@ -159,7 +158,7 @@ def _resume(folder: Path, options: "Options") -> str:
     return f"wirelessdl sweep --resume {folder}{where}"
 
 
-def _conclude(result: "Result", options: "Options", console: Console, signal: int) -> None:
+def _conclude(result: "Result", options: "Options", console: Console, stop: Stopper) -> None:
     total, finished = sum(result.counts.values()), result.counts.get("finished", 0)
     if result.complete:
         took = f", {_time(result.wall_s)}" if result.wall_s else ", all finished before"
@@ -167,8 +166,7 @@ def _conclude(result: "Result", options: "Options", console: Console, signal: in
         return
     again = _resume(result.path, options)
     if result.stopped:
-        click.echo(f"stopped; {finished} of {total} runs are finished; go on with: {again}", err=True)
-        sys.exit(128 + (signal or 2))
+        stop.end(f"stopped; {finished} of {total} runs are finished; go on with: {again}")
     for name, error in result.errors.items():
         click.echo(f"{name}: {error}", err=True)
     click.echo(f"{len(result.errors)} of {total} runs failed; the others are kept; try again with: {again}", err=True)
@@ -231,7 +229,7 @@ def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) 
             ):
                 found = estimate(plan, cluster, listener, stop.asked)
         except KeyboardInterrupt:
-            sys.exit(128 + (stop.signal or 2))
+            stop.end("stopped; nothing was written")
     if as_json:
         emit(
             {

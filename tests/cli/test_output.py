@@ -1,0 +1,83 @@
+"""Standard output that takes nothing any more, and a working folder that is gone: one line, and no work is lost."""
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from wirelessdl.cli.output import Output, OutputError
+from wirelessdl.trace.catalog import state_of
+from wirelessdl.trace.checkpoint import checkpoint_round
+
+
+def _wirelessdl(*words, stdout, cwd, **more):
+    command = [sys.executable, "-m", "wirelessdl", *words]
+    return subprocess.run(
+        command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=900, check=False, **more
+    )
+
+
+def _pipe_without_reader():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return os.fdopen(writing, "w")
+
+
+def test_a_run_whose_output_is_full_stops_after_its_round_and_can_be_gone_on_with(tmp_path):
+    with open("/dev/full", "w") as full:
+        done = _wirelessdl("run", "quickstart", "--rounds", "100000", "--json", stdout=full, cwd=tmp_path)
+    run = tmp_path / "outputs" / "quickstart-s7-r1"
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("OutputError: standard output: No space left on device; stopped after round 10; ")
+    assert line.endswith("wirelessdl run --resume outputs/quickstart-s7-r1")
+    assert (state_of(run), checkpoint_round(run)) == ("interrupted", 10)
+
+
+def test_a_run_whose_reader_has_left_stops_like_one_that_a_signal_stops(tmp_path):
+    with _pipe_without_reader() as pipe:
+        words = ("run", "quickstart", "--rounds", "100000", "--json")
+        done = _wirelessdl(*words, stdout=pipe, cwd=tmp_path)
+    assert done.returncode == 141
+    assert done.stderr.splitlines() == [
+        "stopped after round 10; resume with: wirelessdl run --resume outputs/quickstart-s7-r1"
+    ]
+    assert state_of(tmp_path / "outputs" / "quickstart-s7-r1") == "interrupted"
+
+
+def test_a_list_whose_reader_has_left_ends_without_a_word(tmp_path):
+    with _pipe_without_reader() as pipe:
+        done = _wirelessdl("list", stdout=pipe, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = _wirelessdl("list", stdout=subprocess.PIPE, cwd=gone, preexec_fn=gone.rmdir)
+    assert done.returncode == 2
+    assert done.stderr == "ScenarioError: the working folder is not there any more; change to one that is\n"
+
+
+def test_what_an_encoding_lacks_is_escaped():
+    written = io.BytesIO()
+    stream = Output(io.TextIOWrapper(written, encoding="ascii"))
+    stream.write("Zürich \udcff")
+    stream.flush()
+    assert written.getvalue() == rb"Z\xfcrich \udcff"
+
+
+class _Full(io.StringIO):
+    def write(self, text):
+        raise OSError(28, "full")
+
+
+def test_a_write_that_fails_is_raised_or_noted():
+    stream = Output(_Full())
+    with stream.is_kept():
+        assert stream.write("a") == 0
+    assert stream.lost.errno == 28
+    with pytest.raises(OutputError, match="No space left on device"):
+        stream.write("a")
