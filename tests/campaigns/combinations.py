@@ -21,34 +21,50 @@ from children import limited, load_all, wrong
 from covering import all_pairs, covering_array, pairs_of
 from invariants import broken
 from journal import Journal
-from options import NET, RULES, complete, table_of, with_needs
+from options import BASELINE, table_of
+from row_files import write
+from rules import keeps_rules, with_needs
 
 import wirelessdl
 from wirelessdl.errors import WirelessdlError
+from wirelessdl.scenario.baselines import with_baseline
 from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.overrides import apply_overrides
 
 children.LIMIT_S = 600  # slow ways of computing are among the options
 
 
 def accepts(row):
     """Whether a row describes a scenario that is not refused for what it says."""
-    if not all(rule(complete(row)) for rule in RULES):
+    if not keeps_rules(row):
         return False
+    table = table_of(row)
     try:
-        parse_scenario(table_of(row))
+        apply_overrides(table, with_baseline((), _baseline(row)), {})
+        parse_scenario(table)
     except WirelessdlError:
         return False
     return True
 
 
+def _baseline(row):
+    name = row.get(BASELINE, "none")
+    return None if name == "none" else name
+
+
+def _written(row, folder):
+    """The scenario that a row describes, as a file, and the words of a command that take it."""
+    file, name = folder / "row.toml", _baseline(row)
+    file.write_bytes(tomli_w.dumps(table_of(row)).encode())
+    return [str(file), *(() if name is None else ("--baseline", name))]
+
+
 def tried(row, folder, counts):
     """Lines for what is wrong with one row; counts what became of it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "nets.py").write_text(NET)
-    file, out = folder / "row.toml", folder / "out"
-    file.write_bytes(tomli_w.dumps(table_of(row)).encode())
-    result = limited(["run", str(file), "--quiet", "--out", str(out)], folder)
+    write(folder)
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    result = limited(["run", *_written(row, folder), "--quiet", "--out", str(out)], folder)
     problem = wrong("run", result, (0, 2))
     if problem:
         return [f"run: {problem}"]
@@ -75,28 +91,26 @@ def _reason(output):
 
 def refused(pair, folder):
     """What is wrong with how a pair is refused that no scenario may hold."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "nets.py").write_text(NET)
-    file = folder / "pair.toml"
-    file.write_bytes(tomli_w.dumps(table_of(with_needs(pair))).encode())
-    problem = wrong("check", limited(["check", str(file)], folder), (2,))
+    write(folder)
+    problem = wrong("check", limited(["check", *_written(with_needs(pair), folder)], folder), (2,))
     return [f"check: {problem}"] if problem else []
 
 
-def _array(file, seed):
-    """Rows and pairs of a seed, from a file where a campaign that was stopped left them: they take half a minute."""
+def _array(folder, seed, most):
+    """Rows and pairs of a seed, from a file where a campaign that was stopped left them: they take minutes."""
+    file = folder / f"array-{seed}-{most}.json"
     if not file.exists():
-        file.write_text(json.dumps(covering_array(random.Random(seed), accepts)))
+        file.write_text(json.dumps(covering_array(random.Random(seed), accepts, most)))
     return json.loads(file.read_text())
 
 
 def campaign(folder, most, seed):
     journal, covered, unlike, ran = Journal(folder), set(), [], 0
     while most == 0 or ran < most:
-        rows, pairs = _array(folder / f"array-{seed}.json", seed)
+        rows, pairs = _array(folder, seed, most - ran if most else 0)
         print(f"ARRAY seed {seed}: {len(rows)} rows, {len(pairs)} pairs to be refused", flush=True)
         unlike = unlike or pairs
-        for number, row in enumerate(rows[: most - ran or None] if most else rows):
+        for number, row in enumerate(rows):
             ran += 1
             name, counts = f"{seed}:{number}", Counter(runs=1)
             if name not in journal:

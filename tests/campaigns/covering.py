@@ -7,7 +7,8 @@ accepted row holds comes out by itself, as one to be refused.
 import itertools
 import random
 
-from options import OPTIONS, with_needs
+from options import OPTIONS
+from rules import with_needs
 
 _TRIES = 8
 
@@ -22,10 +23,10 @@ def all_pairs():
     return {pair for pair in itertools.combinations(sorted(every), 2) if pair[0][0] != pair[1][0]}
 
 
-def covering_array(rng: random.Random, accepts):
-    """Complete rows that hold every pair that can be had, and the pairs that no row holds."""
+def covering_array(rng: random.Random, accepts, most=0):
+    """Complete rows, at most so many (0: all), that hold every pair that can be had; and pairs that no row holds."""
     missing, rows, refused = all_pairs(), [], []
-    while missing:
+    while missing and (not most or len(rows) < most):
         pair = rng.choice(sorted(missing))
         row = next((row for _ in range(_TRIES) if (row := _grown(rng, dict(pair), missing, accepts))), None)
         if row is None:

@@ -2,9 +2,9 @@
 
     python tests/campaigns/damage.py FOLDER DAMAGES [SEED]
 
-A finished and an interrupted run and study are made once. Each damage takes a copy of one, and one file of it: cut,
-emptied, deleted, bytes flipped or overwritten, exchanged for another file of it, made unreadable as text, or one value
-of a document edited.
+A finished and an interrupted run and study are made once; the runs have a channel model of the user's, pairwise noise
+and all tables. Each damage takes a copy of one, and one file of it: cut, emptied, deleted, bytes flipped or
+overwritten, exchanged for another file of it, made unreadable as text, or one value of a document edited.
 
 Runs: `verify` must say so (exit code 1, or one line and 2) or the file must not matter; `list` and `report` end in a
 result or one line; `run --resume` ends in one line, or in the tables of the uninterrupted run.
@@ -33,7 +33,7 @@ sys.path.append(str(ROOT / "tests"))
 
 import children  # noqa: E402
 from children import limited, load_all, wrong  # noqa: E402
-from interrupting import StopAt, assert_same_tables  # noqa: E402
+from interrupting import HIDDEN_STATE, StopAt, assert_same_tables  # noqa: E402
 from journal import Journal  # noqa: E402
 from mutants import leaves  # noqa: E402
 
@@ -44,6 +44,8 @@ SETTINGS = (
     "power.objective=own-noise", "learning.eval_every=10", "trace.checkpoint_every=20", "trace.flush_every=20",
     "scenario.rounds=45", "learning.batch_size=8",
     "learning.dataset={kind='synthetic',samples=400,test_samples=100}",
+    "privacy.noise=pairwise", "trace.blocks=true",
+    "channel.models=[{model='log-distance'},{model='drift.py:Drift'}]",
 )  # fmt: skip
 SWEEP = (
     *("sweep", "quickstart", "--rounds", "2", "--vary", "privacy.epsilon_max=1,inf", "--no-local", "--jobs", "1"),
@@ -114,8 +116,13 @@ def _make_runs(folder):
         return
     scenario, stop = wirelessdl.load_scenario("quickstart", overrides=SETTINGS), StopAt(30)
     try:
+        mine = folder / "mine"
+        mine.mkdir(exist_ok=True)
+        os.chdir(mine)
+        (mine / "drift.py").write_text(HIDDEN_STATE)
         wirelessdl.simulate(scenario, out=folder / "run")
         wirelessdl.simulate(scenario, out=folder / "part", on_round=stop.on_round, should_stop=stop.should_stop)
+        shutil.rmtree(mine)  # all that is left of the user's model are the copies in the runs
     except BaseException:
         traceback.print_exc()
         os._exit(1)

@@ -1,8 +1,12 @@
 """Every option of a scenario and the values that campaigns give it.
 
 An option is a list of alternatives by name; an alternative is a table of dotted keys. The first one of each goes with
-the first ones of all others. NEEDS names what an alternative takes with it, where the first ones would be refused.
+the first ones of all others; which others go together is in `rules`, the files that alternatives name in `row_files`.
+Every key of a scenario and every part that has a name is here, or among what is left out with its reason
+(`test_options`).
 """
+
+from row_files import LOSS_DB
 
 OPTIONS = {
     "nodes": {"6": {"network.nodes": 6}, "2": {"network.nodes": 2}, "9": {"network.nodes": 9}},
@@ -12,22 +16,32 @@ OPTIONS = {
         "ring": {"network.topology": {"kind": "ring", "reach": 1}},
         "star": {"network.topology": "star"},
         "erdos-renyi": {"network.topology": {"kind": "erdos-renyi", "p": 0.6}},
+        "k-regular": {"network.topology": {"kind": "k-regular", "degree": 2}},
         "small-world": {"network.topology": {"kind": "small-world", "k": 2, "p": 0.3}},
-        "range": {"network.topology": {"kind": "range", "range_m": 90.0}},
+        "random-geometric": {"network.topology": {"kind": "random-geometric", "radius_m": 90.0}},
+        "range": {"network.topology": {"kind": "range", "range_m": 90.0}, "network.joint_window": 2},
         "snr": {"network.topology": {"kind": "snr", "min_snr_db": 5.0}},
+        "edge-list": {"network.topology": {"kind": "edge-list", "file": "links.csv"}},
+        "graph-file": {"network.topology": {"kind": "graph-file", "file": "graph.json"}},
     },
     "placement": {
         "disc": {"network.placement": {"kind": "disc", "radius_m": 40}},
+        "block": {"network.placement": {"kind": "block", "side_m": 60.0, "height_m": [1.5, 10.0]}},
         "grid": {"network.placement": {"kind": "grid", "spacing_m": 20.0}},
+        "line": {"network.placement": {"kind": "line", "spacing_m": 12.0}},
+        "poisson-disc": {"network.placement": {"kind": "poisson-disc", "radius_m": 40.0, "min_distance_m": 5.0}},
         "cluster": {"network.placement": {"kind": "cluster", "clusters": 2, "radius_m": 40.0}},
         "streets": {"network.map": "manhattan", "network.placement": "streets"},
+        "file": {"network.placement": {"kind": "file", "file": "sites.csv"}},
     },
     "mobility": {
         "static": {},
         "random-waypoint": {"network.mobility": {"kind": "random-waypoint", "area_m": [80.0, 80.0]}},
+        "random-walk": {"network.mobility": {"kind": "random-walk", "area_m": [300.0, 300.0]}},
         "gauss-markov": {"network.mobility": {"kind": "gauss-markov", "speed_mps": 10.0}},
         "track": {"network.mobility": {"kind": "track", "radius_m": 40.0}},
         "streets": {"network.mobility": "streets"},
+        "waypoints": {"network.mobility": {"kind": "waypoints", "file": "walks.csv"}},
     },
     "channel": {
         "uniform": {"channel.models": [{"model": "uniform"}]},
@@ -37,17 +51,38 @@ OPTIONS = {
         "nakagami": {"channel.models": [{"model": "two-ray"}, {"model": "nakagami", "m": 0.7}]},
         "shadowing": {"channel.models": [{"model": "sidelink-urban"}, {"model": "shadowing"}]},
         "indoor": {"channel.models": [{"model": "inh-office", "enforce_range": False}]},
+        "micro": {"channel.models": [{"model": "umi-street-canyon", "enforce_range": False}, {"model": "shadowing"}]},
+        "macro": {"channel.models": [{"model": "uma", "enforce_range": False}]},
+        "rural": {"channel.models": [{"model": "rma", "enforce_range": False}]},
+        "highway": {"channel.models": [{"model": "sidelink-highway", "tall_vehicles": 0.5}]},
+        "slopes": {"channel.models": [{"model": "three-log-distance"}]},
+        "in-range": {"channel.models": [{"model": "range", "range_m": 1000.0}]},
+        "matrix": {"channel.models": [{"model": "matrix", "loss_db": LOSS_DB}]},
+        "replay": {"channel.models": [{"model": "replay", "file": "gains.parquet", "after_end": "hold"}]},
+        "tdl": {"channel.models": [{"model": "log-distance"}, {"model": "tdl"}]},
     },
     "condition": {
         "auto": {},
         "los": {"channel.condition": "los"},
         "nlos": {"channel.condition": "nlos"},
+        "nlosv": {"channel.condition": "nlosv"},
         "consistent": {"channel.spatial_consistency": True},
+    },
+    "carrier": {"3.5": {}, "0.9": {"channel.frequency_hz": 9e8}},
+    "receiver": {
+        "usual": {},
+        "quiet": {
+            "radio.bandwidth_hz": 4e6,
+            "radio.noise_figure_db": 2.0,
+            "radio.temperature_k": 250.0,
+            "radio.guard_s": 0.0,
+        },
     },
     "power": {
         "equal": {"radio.power_dbm": 23},
         "uniform": {"radio.power_dbm": {"kind": "uniform", "low": 15, "high": 23}},
         "choice": {"radio.power_dbm": {"kind": "choice", "values": [10, 23]}},
+        "listed": {"radio.power_dbm": [23, 20, 17, 23, 20, 17]},
     },
     "thermal": {"on": {}, "off": {"radio.thermal_noise": False}, "credited": {"privacy.credit_thermal": True}},
     "access": {
@@ -62,12 +97,20 @@ OPTIONS = {
             "radio.attempts": 2,
             "radio.combining": False,
         },
+        "digital-rates": {
+            "radio.access": "digital",
+            "radio.rate_min_bps_hz": 0.5,
+            "radio.rate_max_bps_hz": 2.0,
+            "radio.gap_db": 0.0,
+            "radio.fade_margin_db": 3.0,
+        },
     },
     "duplex": {"full": {}, "half": {"radio.duplex": "half"}, "residual": {"radio.cancellation_db": 90.0}},
     "control": {
         "reliable": {},
         "lossy": {"radio.control_failure": 0.3},
         "air": {"radio.z_exchange": "air"},
+        "slow": {"radio.control_bps": 1e4, "radio.control_bits": 4},
     },
     "csi": {"perfect": {}, "pilots": {"radio.csi": {"kind": "pilots", "symbols": 4}}},
     "phase": {
@@ -103,6 +146,7 @@ OPTIONS = {
         "receiver": {},
         "mean": {"power.balance_from": "mean"},
         "partial": {"power.balance": "partial"},
+        "half": {"power.balance": "partial", "power.balance_exponent": 0.5},
         "power": {"power.balance": "power"},
         "none": {"power.balance": False},
     },
@@ -112,6 +156,8 @@ OPTIONS = {
         "mean": {"power.multiplier": "mean"},
         "windowed": {"power.multiplier": "windowed"},
         "nodes": {"power.multiplier": "nodes"},
+        "balanced": {"power.multiplier": "balanced"},
+        "none": {"power.multiplier": "none"},
         "2.5": {"power.multiplier": 2.5},
     },
     "schedule": {
@@ -121,6 +167,7 @@ OPTIONS = {
         "robust": {"power.schedule": "robust", "power.samples": 5},
         "margin": {"power.schedule": "adaptive", "power.csi_margin_db": 2.0},
     },
+    "floors": {"usual": {}, "high": {"power.alpha_min": 0.005, "power.beta_min": 0.01}},
     "protocol": {"hardened": {}, "paper": {"privacy.protocol": "paper"}},
     "unit": {"sample": {}, "node": {"privacy.unit": "node"}},
     "target": {
@@ -129,13 +176,21 @@ OPTIONS = {
         "total": {"privacy.epsilon_total": 4.0},
         "budget": {"privacy.epsilon_max": 1.0, "privacy.budget_total": 1.5},
     },
+    "deltas": {
+        "usual": {},
+        "small": {"privacy.delta": 1e-8, "privacy.delta_total": 1e-7},
+        "large": {"privacy.delta": 0.01, "privacy.delta_total": 0.02},  # above 1/n: warned of
+    },
+    "rho": {"10": {}, "4": {"privacy.rho": 4.0}},
     "noise": {
         "independent": {},
         "pairwise": {"privacy.noise": "pairwise"},
+        "coalition": {"privacy.noise": "pairwise", "privacy.coalition": 3, "privacy.against": "coalition"},
         "neighbours": {"privacy.noise": "pairwise", "privacy.pairs": "neighbours", "privacy.against": "everyone"},
         "groups": {"privacy.noise": "pairwise", "privacy.pairs": {"groups": 2}, "privacy.pair_ratio": 3.0},
     },
     "clipping": {"per-sample": {}, "batch": {"privacy.clipping": "batch"}},
+    "norms": {"usual": {}, "small": {"privacy.clip_norm": 0.2, "learning.projection_radius": 0.1}},
     "task": {
         "synthetic": {"learning.dataset": {"kind": "synthetic", "samples": 900, "test_samples": 200}},
         "fashion": {},
@@ -153,6 +208,8 @@ OPTIONS = {
         },
         "cnn": {"learning.model": {"model": "cnn", "channels": 4, "hidden": 8}},
         "user": {"learning.model": "nets.py:Net"},
+        "file": {"learning.dataset": {"kind": "file", "path": "images.npz"}},
+        "resnet": {"learning.dataset": {"kind": "file", "path": "images.npz"}, "learning.model": "resnet20"},
     },
     "features": {"none": {}, "gradients": {"learning.features": "oriented-gradients"}},
     "augment": {"none": {}, "flip-crop": {"learning.augment": "flip-crop"}},
@@ -162,6 +219,7 @@ OPTIONS = {
         "dirichlet": {"learning.partition": {"kind": "dirichlet", "concentration": 0.5}},
         "shards": {"learning.partition": "shards"},
         "quantity": {"learning.partition": {"kind": "quantity", "form": "power-law"}},
+        "file": {"learning.partition": {"kind": "file", "path": "owners.json"}},
     },
     "batch": {"8": {"learning.batch_size": 8}, "fraction": {"learning.batch_fraction": 0.1}},
     "sampling": {
@@ -173,17 +231,26 @@ OPTIONS = {
     "strategy": {
         "auto": {},
         "loop": {"learning.strategy": "loop"},
+        "closed-form": {"learning.strategy": "closed-form"},
         "threads": {"learning.strategy": "threads"},
         "vmap": {"learning.strategy": "vmap"},
     },
     "stopping": {
         "never": {},
         "window": {"learning.stop_after": 2, "learning.stop_within": 1.0, "learning.eval_every": 1},
+        "anchored": {
+            "learning.stop_rule": "anchored",
+            "learning.stop_after": 1,
+            "learning.stop_within": 1.0,
+            "learning.eval_every": 1,
+        },
     },
     "rate": {
         "inverse-sqrt": {},
         "constant": {"learning.learning_rate": "constant"},
+        "inverse": {"learning.learning_rate": {"kind": "inverse", "initial": 0.1}},
         "cosine": {"learning.learning_rate": "cosine"},
+        "piecewise": {"learning.learning_rate": {"kind": "piecewise", "boundaries": [1], "rates": [0.1, 0.02]}},
         "warm-up": {"learning.learning_rate": {"kind": "warm-up", "length": 2}},
     },
     "dtype": {"float32": {}, "float64": {"learning.dtype": "float64"}},
@@ -215,6 +282,12 @@ OPTIONS = {
     "stragglers": {
         "none": {},
         "random": {"faults.stragglers": {"kind": "random", "probability": 0.4, "factor": 5.0}},
+        "schedule": {
+            "faults.stragglers": {
+                "kind": "schedule",
+                "events": [{"node": 1, "factor": 9.0, "from_round": 1, "to_round": 2}],
+            }
+        },
     },
     "jammer": {
         "none": {},
@@ -225,6 +298,7 @@ OPTIONS = {
         "mains": {},
         "drawn": {"energy.efficiency": 0.3, "energy.receive_w": 0.1, "energy.compute_w": 0.5},
         "battery": {"energy.battery_j": 0.003},
+        "batteries": {"energy.battery_j": [0.003, 1.0, 1.0, 0.002, 1.0, 1.0]},
     },
     "links": {
         "all": {},
@@ -232,76 +306,21 @@ OPTIONS = {
         "auto": {"trace.links": "auto", "trace.link_rows": 20},
         "none": {"trace.links": "none"},
     },
+    "blocks": {"no": {}, "yes": {"trace.blocks": True}},
+    "checkpoints": {"rounds": {}, "minutes": {"trace.checkpoint_minutes": 1e-6}},
+    "listener": {"none": {}, "file": {"trace.connect": {"phy.rx": "listeners.py:note"}}},
 }
 
-NEEDS = {
-    ("protocol", "paper"): {"clipping": "batch"},
-    ("allocator", "aligned"): {"objective": "sum", "channel": "sender"},
-    ("mobility", "streets"): {"placement": "streets"},
-    ("features", "gradients"): {"task": "fashion"},
-    ("augment", "flip-crop"): {"task": "cnn"},
-    ("regret", "yes"): {"task": "ridge"},
-    ("strategy", "threads"): {"task": "cnn"},
-    ("thermal", "credited"): {"objective": "sum"},
-    ("control", "air"): {"multiplier": "product"},
-    ("topology", "snr"): {"channel": "rayleigh"},
+# A baseline is no key: it is named beside the scenario, `--baseline`. "none": the scenario itself.
+BASELINE = "baseline"
+OPTIONS[BASELINE] = {
+    name: {} for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital")
 }
-
-
-def _whole(row):
-    """Whether nothing takes links away from a frame."""
-    return (
-        (row["crashes"], row["blockage"], row["policy"]) == ("none", "none", "barrier")
-        and row["duplex"] != "half"
-        and row["control"] != "lossy"
-        and row["energy"] != "battery"
-    )
-
-
-# What goes together by rules that need data, graphs or gains: else refused when the world is built.
-RULES = (
-    lambda row: row["mobility"] != "streets" or row["placement"] == "streets",
-    lambda row: row["placement"] != "streets" or row["mobility"] in ("static", "streets", "track"),
-    lambda row: row["mobility"] != "gauss-markov" or (row["nodes"], row["placement"]) != ("2", "grid"),  # a line
-    lambda row: row["topology"] != "small-world" or row["nodes"] != "2",
-    lambda row: row["features"] == "none" or row["task"] in ("fashion", "user"),
-    lambda row: row["augment"] == "none" or row["task"] in ("cnn", "user"),
-    lambda row: row["regret"] == "no" or row["task"] in ("ridge", "logistic"),
-    lambda row: row["strategy"] != "threads" or row["task"] in ("cnn", "user"),
-    lambda row: row["strategy"] in ("auto", "threads") or row["task"] not in ("ridge", "logistic"),
-    lambda row: row["allocator"] == "lp" or row["channel"] == "sender" or row["topology"] == "none",
-    lambda row: row["protocol"] == "hardened" or row["task"] not in ("ridge", "logistic"),  # penalties
-    lambda row: row["task"] != "ridge" or row["partition"] in ("iid", "quantity"),
-    lambda row: row["balance"] != "power" or row["schedule"] not in ("adaptive", "margin") or _whole(row),
-    lambda row: row["allocator"] == "lp" or row["schedule"] not in ("adaptive", "margin") or _whole(row),
-)
-
-NET = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self, input_shape, classes):
-        super().__init__()
-        size = 1
-        for length in input_shape:
-            size *= length
-        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(size, 6), torch.nn.Tanh(),
-                                          torch.nn.Linear(6, classes))
-    def forward(self, x):
-        return self.layers(x)
-"""
 
 
 def complete(row):
     """A row with the first alternative of every option that it does not name."""
     return {option: row.get(option, next(iter(alternatives))) for option, alternatives in OPTIONS.items()}
-
-
-def with_needs(row):
-    """A row and what its alternatives take with them, unless it says something else."""
-    for chosen in tuple(row.items()):
-        row = {**NEEDS.get(chosen, {}), **row}
-    return row
 
 
 def table_of(row):
