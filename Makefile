@@ -29,8 +29,10 @@ soak: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/kills.py $(SOAK)/kills 500
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/damage.py $(SOAK)/damage 500
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/mutants.py $(SOAK)/mutants 0 5099
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/surroundings.py $(SOAK)/surroundings 150
 	test "$$(id -u)" != 0 || OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/owners.py $(SOAK)/owners 100
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run 20000 rician in-use
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run_resident 60000 rician
 
 # Whether tests notice a small change in the modules that epsilons rest on; takes a second or more for each of 700
 # changes, and is not part of `test`.

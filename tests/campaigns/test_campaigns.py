@@ -1,4 +1,5 @@
-"""Combinations of options, kills, damages and other users' files, with small counts; `make soak` has large ones."""
+"""Combinations of options, kills, damages, odd surroundings and other users' files, with small counts; `make soak` has
+large ones."""
 
 import os
 import re
@@ -26,7 +27,13 @@ def folder():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("combinations", 20), ("kills", 10), ("damage", 20), pytest.param("owners", 12, marks=BY_ROOT)],
+    [
+        ("combinations", 20),
+        ("kills", 10),
+        ("damage", 20),
+        ("surroundings", 16),
+        pytest.param("owners", 12, marks=BY_ROOT),
+    ],
 )
 def test_a_campaign_finds_nothing(name, count, folder):
     done = subprocess.run(
