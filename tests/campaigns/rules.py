@@ -38,7 +38,7 @@ SIX = {
     "topology": ("edge-list", "graph-file"),
     "placement": ("file",),
     "mobility": ("waypoints",),
-    "channel": ("matrix", "replay"),
+    "channel": ("matrix",),
     "power": ("listed",),
     "partition": ("file",),
     "energy": ("batteries",),
@@ -50,19 +50,21 @@ RULES = (
     lambda row: row["condition"] != "nlosv" or row["channel"] in ("shadowing", "highway"),
     lambda row: row["topology"] not in ("small-world", "k-regular") or row["nodes"] != "2",
     lambda row: row["partition"] != "file" or row["task"] not in ("fashion", "cnn", "user"),  # 900 samples
-    lambda row: row["strategy"] != "closed-form" or row["task"] not in ("mlp", "cnn", "user", "resnet"),
+    lambda row: row["channel"] != "replay" or row["nodes"] != "9",
+    lambda row: row["strategy"] != "closed-form" or row["task"] not in ("cnn", "user", "resnet"),
+    lambda row: row["features"] == "none" or row["augment"] == "none",  # features are no images
     lambda row: row["mobility"] != "streets" or row["placement"] == "streets",
-    lambda row: row["placement"] != "streets" or row["mobility"] in ("static", "streets", "track"),
+    lambda row: row["placement"] != "streets" or row["mobility"] in ("static", "streets", "track", "waypoints"),
     lambda row: row["mobility"] != "gauss-markov" or row["placement"] != "line",
     lambda row: row["mobility"] != "gauss-markov" or (row["nodes"], row["placement"]) != ("2", "grid"),  # a line
-    lambda row: row["features"] == "none" or row["task"] in ("fashion", "user"),
-    lambda row: row["augment"] == "none" or row["task"] in ("cnn", "user"),
+    lambda row: row["features"] == "none" or row["task"] in ("fashion", "user", "file"),
+    lambda row: row["augment"] == "none" or row["task"] in ("cnn", "user", "resnet"),
     lambda row: row["regret"] == "no" or row["task"] in ("ridge", "logistic"),
-    lambda row: row["strategy"] != "threads" or row["task"] in ("cnn", "user"),
-    lambda row: row["strategy"] in ("auto", "threads") or row["task"] not in ("ridge", "logistic"),
-    lambda row: row["allocator"] == "lp" or row["channel"] == "sender" or row["topology"] == "none",
+    lambda row: row["strategy"] != "threads" or row["task"] in ("cnn", "user", "resnet"),
+    lambda row: row["strategy"] in ("auto", "threads", "closed-form") or row["task"] not in ("ridge", "logistic"),
+    lambda row: row["allocator"] == "lp" or row["channel"] in ("sender", "in-range") or row["topology"] == "none",
     lambda row: row["protocol"] == "hardened" or row["task"] not in ("ridge", "logistic"),  # penalties
-    lambda row: row["task"] != "ridge" or row["partition"] in ("iid", "quantity"),
+    lambda row: row["task"] != "ridge" or row["partition"] in ("iid", "quantity", "file"),
     lambda row: row["balance"] != "power" or row["schedule"] not in ("adaptive", "margin") or _whole(row),
     lambda row: row["allocator"] == "lp" or row["schedule"] not in ("adaptive", "margin") or _whole(row),
 )

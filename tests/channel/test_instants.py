@@ -8,13 +8,16 @@ import pytest
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
-from wirelessdl.channel.pathloss.distance import Friis
-from wirelessdl.channel.pathloss.standard import SidelinkUrban
+from wirelessdl.channel.pathloss.distance import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
+from wirelessdl.channel.pathloss.standard import SidelinkUrban, StandardLoss
 from wirelessdl.channel.shadowing import Shadowing
+from wirelessdl.channel.tdl import Tdl
 from wirelessdl.links import Geometry, Instants, Links
+from wirelessdl.run.registry import PARTS
 from wirelessdl.streams import Streams
 
 TIMES_S = (0.0, 0.01, 0.02, 0.5, 0.5, 2.0)
+NODES = 7
 
 
 def condition(spatial=False):
@@ -44,10 +47,25 @@ MODELS = {
     "block": lambda: [("rayleigh", Rayleigh()), ("nakagami", Nakagami(coherence_s=0.015)), ("rician", Rician())],
     "static": lambda: [("friis", Friis(3.5e9)), ("uniform", Uniform())],
     "derived": lambda: [("derived", FromRayleigh(process="clarke"))],
+    "distances": lambda: [
+        ("log-distance", LogDistance(3.5e9)),
+        ("three-log-distance", ThreeLogDistance()),
+        ("two-ray", TwoRay(3.5e9)),
+        ("range", Range(1e4)),
+    ],
+    "matrix": lambda: [("matrix", Matrix([[60.0 + 7 * tx + rx for tx in range(NODES)] for rx in range(NODES)]))],
+    "delays": lambda: [("tdl", Tdl(process="clarke"))],
+    **{
+        name: lambda name=name, kind=kind: [
+            (name, kind(3.5e9, ChannelCondition("auto", name, Streams(3)), enforce_range=False))
+        ]
+        for name, kind in PARTS["channel.models"].classes.items()
+        if issubclass(kind, StandardLoss)
+    },
 }
 
 
-def moving_links(nodes=7):
+def moving_links(nodes=NODES):
     rng = np.random.default_rng(5)
     start = np.column_stack([rng.uniform(0, 200, (nodes, 2)), np.full(nodes, 1.5)])
     velocity = np.column_stack([rng.normal(0, 10, (nodes, 2)), np.zeros(nodes)])
@@ -66,6 +84,11 @@ def test_instants_together_equal_one_after_the_other(name):
         np.testing.assert_array_equal(found.now, [air.now for air in expected])
         np.testing.assert_array_equal(found.mean, [air.mean for air in expected])
     assert together.checksums == alone.checksums
+
+
+def test_every_model_that_takes_instants_is_among_those_tested():
+    tested = {type(model) for models in MODELS.values() for _, model in models()}
+    assert {kind for kind in PARTS["channel.models"].classes.values() if hasattr(kind, "gains")} <= tested
 
 
 def test_many_links_are_summed_in_the_same_order_at_once():

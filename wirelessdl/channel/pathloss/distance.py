@@ -176,3 +176,7 @@ class Matrix(PathLoss):
         if links.nodes != len(self._matrix):
             raise ValueError(f"loss_db is for {len(self._matrix)} nodes; the network has {links.nodes}")
         return links.vector(self._matrix)
+
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+        """One after the other: nodes have numbers here, which `stacked` counts on."""
+        return None
