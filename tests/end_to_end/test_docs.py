@@ -18,12 +18,14 @@ from wirelessdl.scenario.loader import bundled_scenarios
 from wirelessdl.study.reproduce import reproductions
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARGUMENTS = {"noise_study": ("outputs", "1")}  # one seed; `make docs-numbers-all` compares the figures of three
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 def test_examples_run(example, tmp_path):
-    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = [sys.executable, str(example), *ARGUMENTS.get(example.stem, ())]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 2
 
