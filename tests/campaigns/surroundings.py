@@ -7,7 +7,8 @@ reader leaves; a working folder that is gone or has an odd name; few open files,
 home, no place for temporary files; another encoding, width, time zone or hash seed; Python without assertions or with
 all its checks; stopped and continued by signals.
 
-What must hold: no traceback; exit code 0, or one line and 2, or 141 where a pipe lost its reader. `run` and
+What must hold: no traceback; exit code 0, or one line and 2, or 141 where a pipe lost its reader, or 1 where runs of a
+sweep failed. `run` and
 `run --resume` that end well have the tables of the run that nothing happened to, and those that do not are gone on with
 in usual surroundings to the same tables. `verify` of a whole run does not find it wrong.
 
@@ -207,7 +208,8 @@ class Trial:
         pipe = "no reader" in self.names or "reader leaves" in self.names
         if "Traceback (most recent" in output:
             return [f"traceback: {output.strip().splitlines()[-1][:300]}"]
-        if code not in ((0, 2, BROKEN_PIPE) if pipe else (0, 2)):
+        allowed = {0, 2, *([BROKEN_PIPE] if pipe else ()), *([1] if self.command == "sweep" else ())}  # 1: runs failed
+        if code not in allowed:
             return [f"exit code {code}: {output[-300:]!r}"]
         if code == 2 and not any(name in self.names for name in ("stderr full", "both full", "all closed")):
             errors = [line for line in output.splitlines() if "Error: " in line]
