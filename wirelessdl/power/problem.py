@@ -159,11 +159,12 @@ class PowerProblem:
         worst = int(np.argmax(load))
         if load[worst] > 1.0 + TOLERANCE:
             rx, tx = int(self.audible.rx[worst]), int(self.audible.tx[worst])
-            leak = slot_epsilon(self.mu(floor, self.power_w, theta), self.delta)[:, worst].max()
+            mu = self.mu(floor, self.power_w, theta)[:, worst]
+            leak = slot_epsilon(mu, self.delta).max()
             raise InfeasiblePowerError(
                 f"node {tx} cannot meet epsilon_max={self.epsilon_max:g} towards node {rx}: with every node at "
-                f"alpha_min={self.alpha_min:g} the slot still leaks {leak:.3g} (theta={theta:.3g}); "
-                "raise epsilon_max or rho, or lower alpha_min"
+                f"alpha_min={self.alpha_min:g} the slot still leaks {leak:.3g} (mu is {mu.max():.4g}, at most "
+                f"{self.target_mu:.4g} is allowed; theta={theta:.3g}); raise epsilon_max or rho, or lower alpha_min"
             )
 
 

@@ -259,7 +259,11 @@ class Planner:
             heard=channel.strangers(channel.heard_gain_est),
             power_w=None if uneven is None else budgets_w * uneven,
         )
-        plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)
+        try:
+            plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)
+        except InfeasiblePowerError as error:
+            said = f'{error}; so it is with the gains of one frame: objective = "own-noise" does not depend on gains'
+            raise InfeasiblePowerError(said) from error
         if uneven is not None:
             plan = replace(plan, problem=replace(plan.problem, power_w=budgets_w), power_w=budgets_w)
         return self._shaped(plan)
