@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.checksums import Checksums
-from wirelessdl.trace.files import open_regular, own_folder, plain, write_whole
+from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, write_whole
 
 VERSION = 2
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
@@ -160,7 +160,8 @@ def checkpoint_round(run: Path) -> int:
 
 
 def discard_checkpoints(run: Path, *, after: int = 0) -> None:
-    """Forget checkpoints of rounds after this one, and list the others that are whole."""
+    """Forget checkpoints of rounds after this one and half-written ones, and list the others that are whole."""
+    remove_asides(run / _FOLDER, r"round-\d+\.npz")
     gone = [path for path in _files(run) if int(path.stem.removeprefix("round-")) > after]
     for path in gone:
         path.unlink(missing_ok=True)

@@ -1,5 +1,8 @@
 """Files that are whole or absent: written aside, synced, renamed; and folders that are ours.
 
+The file aside is hidden and bears a name that no other writer has, so that two of one file do not share it. A killed
+process leaves it; whoever goes on with the run removes it, and no other hidden file.
+
 A run directory may come from a stranger. Nothing is written through a symbolic link in it: the file aside is made
 anew (O_EXCL, O_NOFOLLOW), the rename replaces whatever bears the final name, and a table's folder must be a folder.
 Nothing that is not a regular file is opened for reading: a pipe would never end.
@@ -9,6 +12,8 @@ import hashlib
 import json
 import math
 import os
+import re
+import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +23,7 @@ from typing import IO, Any
 from wirelessdl.errors import TraceError, shown
 
 _CHUNK = 1 << 20
+_KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _TEXTS = ("scenario",)  # a scenario may be called inf
@@ -25,20 +31,33 @@ _TEXTS = ("scenario",)  # a scenario may be called inf
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a hidden new file beside `path`, then move it there; readers never see half of it."""
-    aside = path.with_name(f".{path.name}")
+    aside = path.with_name(f".{path.name[:_KEPT_NAME]}.{secrets.token_hex(4)}")
     try:
-        with suppress(FileNotFoundError):
-            aside.unlink()  # of a killed process, or a link that somebody left
         with _new_file(aside) as handle:
             write(handle)
             handle.flush()
             os.fsync(handle.fileno())
         aside.replace(path)
         sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise TraceError(f"{shown(path)}: cannot be written: {error.strerror or error}") from error
+
+
+def remove_asides(folder: Path, names: str) -> None:
+    """Remove what killed processes left half-written in a folder of ours: files aside of names that match `names`.
+
+    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it.
+    """
+    aside = re.compile(rf"\.(?:{names})(?:\.[0-9a-f]{{8}})?")
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if aside.fullmatch(path.name) and (path.is_symlink() or path.is_file()):
+            path.unlink()
 
 
 def _new_file(path: Path) -> IO[bytes]:

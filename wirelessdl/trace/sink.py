@@ -19,8 +19,18 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.part import MODELS, UserFile
 from wirelessdl.trace.arrow_arrays import arrow_array
 from wirelessdl.trace.checksums import Checksums
-from wirelessdl.trace.files import own_folder, sync_folder, write_figures, write_json, write_text, write_whole
+from wirelessdl.trace.files import (
+    own_folder,
+    remove_asides,
+    sync_folder,
+    write_figures,
+    write_json,
+    write_text,
+    write_whole,
+)
 from wirelessdl.trace.schema import TABLES, part_schema
+
+_DOCUMENTS = r"scenario\.toml|provenance\.json|summary\.json|checksums\.txt"
 
 
 def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) -> Path:
@@ -112,6 +122,8 @@ class RunWriter:
         """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
         gone = []
         for name in TABLES:
+            if (self.folder / name).is_symlink():
+                continue  # refused where it is written to
             for path in (self.folder / name).glob("part-*.parquet"):
                 number = path.stem.removeprefix("part-")
                 if number.isdecimal() and int(number) > round:
@@ -120,9 +132,10 @@ class RunWriter:
         for path in gone:
             path.unlink()
         self._sums.removed(*gone)
-        for aside in (*self.folder.glob(".*"), *self.folder.glob("*/.*")):
-            if aside.is_symlink() or aside.is_file():
-                aside.unlink()
+        remove_asides(self.folder, _DOCUMENTS)
+        remove_asides(self.folder / MODELS, r".+\.[0-9a-f]{8}")  # any name may be one of the user's files
+        for name in TABLES:
+            remove_asides(self.folder / name, r"part-\d+\.parquet")
 
     def _write(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         schema = part_schema(name, first_round, last_round)
