@@ -1,7 +1,7 @@
 """Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,45 @@ def require_writable(folder: Path) -> None:
                 f"{shown(path)}: cannot be written: permission denied; it belongs to another user, or its mode forbids "
                 "it: the run goes on where its owner resumes it, or in a copy of your own"
             )
+
+
+def sound_checkpoint(
+    folder: Path, candidates: Sequence[Checkpoint], unsound: Callable[[Mapping[str, Any]], str | None]
+) -> Checkpoint | None:
+    """The newest checkpoint that an engine, which says what is unsound, can go on from; None where there never was."""
+    problem = ""
+    for kept in candidates:
+        found = unsound(kept.arrays)
+        if found is None:
+            return kept
+        problem = problem or found
+    if problem:
+        raise TraceError(
+            f"{shown(folder)}: no checkpoint fits its scenario: {problem}; remove the folder checkpoint to start the "
+            "run over from round 1"
+        )
+    return None
+
+
+def require_as_it_was(
+    run: Run,
+    kept: Checkpoint | None,
+    resolved: Scenario,
+    now: Mapping[str, Any],
+    clients: Mapping[str, Any],
+    *,
+    spans_run: bool,
+    force: bool,
+) -> None:
+    """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own."""
+    require_whole(run, kept.round if kept is not None else 0)
+    scenario, origin = plain(run.scenario), run.provenance
+    if kept is not None:
+        require_traced(run, kept, clients)
+        require_charged(run, kept)
+        require_same_origin(run.path, origin, kept.facts["origin"], now)
+        scenario, origin = kept.facts["scenario"], kept.facts["origin"]
+    refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
 
 
 def require_whole(run: Run, done: int) -> None:
@@ -292,12 +331,27 @@ def _show(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:12]}..."
 
 
-def extensions(run: Run, rounds: int) -> list[int]:
-    """Numbers of rounds that a run had been declared with before it was extended to so many."""
-    said = run.provenance.get("extended")
-    before = [number for number in said if isinstance(number, int)] if isinstance(said, list) else []
-    declared = run.scenario["scenario"]["rounds"]
-    return [*before, declared] if declared < rounds else before
+def extensions(run: Run, kept: Checkpoint | None, rounds: int) -> list[int]:
+    """Numbers of rounds that a run had been declared with before it was extended to so many.
+
+    By its documents and by its checkpoint: a process may be killed when it has written only one of them anew.
+    """
+    declared = [run.scenario["scenario"]["rounds"], *_extended(run.provenance)]
+    if kept is not None:
+        declared += [kept_rounds(kept), *_extended(kept.facts["origin"])]
+    return sorted({number for number in declared if 0 < number < rounds})  # a run is never cut short
+
+
+def kept_rounds(kept: Checkpoint) -> int:
+    """Rounds that the process which saved a checkpoint was to run."""
+    section = kept.facts["scenario"].get("scenario")
+    rounds = section.get("rounds") if isinstance(section, dict) else None
+    return rounds if isinstance(rounds, int) else 0  # a stranger may have written it
+
+
+def _extended(origin: Mapping[str, Any]) -> list[int]:
+    said = origin.get("extended")
+    return [number for number in said if isinstance(number, int)] if isinstance(said, list) else []
 
 
 def extension_warning(before: list[int], rounds: int) -> str:

@@ -2,19 +2,19 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, shown
+from wirelessdl.errors import RunInterrupted, WirelessdlError
 from wirelessdl.learning.runtime import threads
 from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
-from wirelessdl.round.engine import Engine, Hooks, Replay
+from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
 from wirelessdl.run.columns import client_columns
@@ -23,16 +23,15 @@ from wirelessdl.run.handed_in import note_handed_in
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
 from wirelessdl.run.resume import (
+    Resumption,
     extension_warning,
     extensions,
-    refuse_changes,
-    require_charged,
-    require_same_origin,
-    require_traced,
-    require_whole,
+    kept_rounds,
+    require_as_it_was,
     require_writable,
     resumption,
     settle_finished,
+    sound_checkpoint,
 )
 from wirelessdl.run.stopping import Enough, Plateau
 from wirelessdl.run.summary import summarise
@@ -44,7 +43,6 @@ from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import RELEASED, Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
-from wirelessdl.trace.files import plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import now, provenance
 from wirelessdl.trace.run import Run, open_run
@@ -90,7 +88,14 @@ def simulate(
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"
     session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
-    session.run(lambda: create_run_folder(Path(out), name, session.prepare))
+    with ExitStack() as held:
+
+        def open_folder() -> Path:
+            folder = create_run_folder(Path(out), name, session.prepare)
+            held.enter_context(RunLock(folder))
+            return folder
+
+        session.run(open_folder)
     return session.result()
 
 
@@ -118,57 +123,41 @@ def resume(
     finished run is returned as it is. parts: objects that it was started with and that its directory cannot make
     again, by what a part is called; objects: the same by the names that stand for them in its scenario.
     """
-    going = resumption(path, scenario=scenario, overrides=overrides, rounds=rounds, parts=parts, objects=objects)
+
+    def look() -> Resumption:
+        return resumption(path, scenario=scenario, overrides=overrides, rounds=rounds, parts=parts, objects=objects)
+
+    going = look()
+    if not going.finished:
+        require_writable(going.run.path)
+        with RunLock(going.run.path):  # to the end, so that what is looked at is what is gone on with
+            going = look()  # another process may have gone on with it before the lock was taken
+            if not going.finished:
+                callbacks = Callbacks(on_round, on_evaluation, should_stop, connect, log, patient)
+                return _go_on(going, callbacks, device=device, force=force)
+    settle_finished(going.run)
+    return going.run
+
+
+def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool) -> Run:
+    """Run what is left of a run whose lock is held."""
     run, folder = going.run, going.run.path
-    if going.finished:
-        settle_finished(run)
-        return run
-    require_writable(folder)
-    with RunLock(folder):  # refuse before the seconds that building takes; taken again, for good, below
-        candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
+    candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
     world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
-    session.anew = bool(run.summary.get("stopped"))
-    session.extended = extensions(run, going.scenario.scenario.rounds)
-    kept = _sound(folder, candidates, session.engine)
-    require_whole(run, kept.round if kept is not None else 0)
-    if kept is not None:
-        require_traced(run, kept, session.clients)
-        require_charged(run, kept)
-    before = run.provenance
-    if kept is not None:
-        require_same_origin(folder, before, kept.facts["origin"], session.origin)
-    facts = kept.facts if kept is not None else {"scenario": plain(run.scenario), "origin": before}
-    refuse_changes(
-        folder,
-        facts["scenario"],
-        facts["origin"],
-        world.resolved,
-        session.origin,
-        spans_run=world.spans_run,
-        force=force,
+    session = _Session(world, callbacks)
+    kept, rounds = sound_checkpoint(folder, candidates, session.engine.unsound), going.scenario.scenario.rounds
+    require_as_it_was(
+        run, kept, world.resolved, session.origin, session.clients, spans_run=world.spans_run, force=force
     )
+    session.extended = extensions(run, kept, rounds)
+    session.extends = kept is not None and kept_rounds(kept) < rounds
+    session.stopped_before = run.summary.get("stopped") or 0
+    before = run.provenance
     for key in ("started", "command", "folder"):  # where the run comes from does not change
         session.origin[key] = before.get(key, session.origin[key])
     earlier = before.get("resumed", [])
     session.run(lambda: folder, kept, resumed=[*earlier, now(after=[session.origin["started"], *earlier])])
     return session.result()
-
-
-def _sound(folder: Path, candidates: Sequence[Checkpoint], engine: Engine) -> Checkpoint | None:
-    """The newest checkpoint that this engine can go on from; None where there never was one."""
-    problem = ""
-    for kept in candidates:
-        found = engine.unsound(kept.arrays)
-        if found is None:
-            return kept
-        problem = problem or found
-    if problem:
-        raise TraceError(
-            f"{shown(folder)}: no checkpoint fits its scenario: {problem}; remove the folder checkpoint to start the "
-            "run over from round 1"
-        )
-    return None
 
 
 class _Session:
@@ -194,7 +183,8 @@ class _Session:
         self._stopped: int | None = None
         self._evaluated_round = 0
         self._untold: list[RoundRecord] = []  # evaluated, and not yet told of
-        self.anew = False  # whether a run that had come to rest is being extended
+        self.extends = False  # whether to more rounds than the checkpoint was made for
+        self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
         for source, listener in (callbacks.connect or {}).items():
             self.engine.trace.connect(source, listener)
@@ -210,7 +200,7 @@ class _Session:
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
     ) -> None:
-        """Run to the end, leaving word of how it ended in the directory."""
+        """Run to the end, leaving word of how it ended in the directory, whose lock is held once it is open."""
         self._open_folder, self._kept = open_folder, kept
         self.earlier_s = kept.facts.get("wall_s", 0.0) if kept is not None else 0.0
         if resumed:
@@ -218,7 +208,7 @@ class _Session:
         if self.extended:
             self.origin["extended"] = self.extended
             self._warnings.append(extension_warning(self.extended, self.scenario.scenario.rounds))
-        self._lock: RunLock | None = None
+        self._opened = False
         try:
             if kept is not None:
                 self.engine.replay(Replay(kept.round, kept.arrays, kept.facts["checksums"]))
@@ -234,9 +224,6 @@ class _Session:
         except BaseException as error:
             self._fail(error)
             raise
-        finally:
-            if self._lock is not None:
-                self._lock.release()
 
     def result(self) -> Run:
         return open_run(self.recorder.writer.folder)
@@ -250,14 +237,15 @@ class _Session:
     def _start(self) -> None:
         """The first frame is decided, so the scenario can run: now there is something to keep."""
         folder = self._open_folder()
-        self._lock = RunLock(folder)
         self.recorder.writer = writer = RunWriter(folder)
+        self._opened = True
         self._saved_round = 0 if self._kept is None else self._kept.round
         discard_checkpoints(folder, after=self._saved_round)
         writer.discard_after(self._saved_round)
         rested = self._seen_before(folder)
-        writer.scenario(self._resolved.to_table())
+        # what it is extended from is kept before the rounds that would hide it
         writer.provenance({**self.origin, "state": "running"})
+        writer.scenario(self._resolved.to_table())
         writer.snapshot("clients", self.clients)
         for file in (*self._user_files, *self._callback_files):
             writer.user_file(file)
@@ -267,15 +255,17 @@ class _Session:
     def _seen_before(self, folder: Path) -> bool:
         """Tell the stopping rule of evaluations before an interruption; whether training had come to rest by then.
 
-        A run that had stopped and is extended starts counting anew.
+        A run that is extended goes on from there.
         """
         before = open_run(folder, strict=False) if self._plateau.wanted and self._saved_round else None
-        if before is None or self.anew:
+        if before is None:
             return False
-        rounds = before.rounds[before.rounds["round"] <= self._saved_round].dropna(subset="accuracy_mean")
+        counted = before.rounds["round"].between(self.stopped_before + 1, self._saved_round)
+        rounds = before.rounds[counted].dropna(subset="accuracy_mean")
         for accuracy in rounds["accuracy_mean"]:
             self._plateau.add(float(accuracy))
-        return bool(self._plateau.reached and len(rounds) and rounds["round"].iloc[-1] == self._saved_round)
+        met = self._plateau.reached and rounds["round"].iloc[-1] == self._saved_round
+        return bool(met) and not self.extends
 
     def _rest(self, round: int) -> None:
         self._stopped = round
@@ -317,8 +307,9 @@ class _Session:
             self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
 
     def _evaluated(self, progress: Progress) -> None:
-        self._plateau.add(progress.accuracy_mean)
-        self._evaluated_round = progress.round
+        if progress.round > self.stopped_before:
+            self._plateau.add(progress.accuracy_mean)
+            self._evaluated_round = progress.round
         if self.callbacks.on_evaluation is not None:
             self.callbacks.on_evaluation(progress)
 
@@ -344,7 +335,7 @@ class _Session:
         self._saved_round, self._saved_at = round, time.monotonic()
 
     def _finish(self, state: str) -> None:
-        if self._lock is None:
+        if not self._opened:
             return  # stopped before there was anything to keep
         wall_s = self._wall_s()
         writer = self.recorder.writer
@@ -386,7 +377,7 @@ class _Session:
 
     def _fail(self, error: BaseException) -> None:
         """Keep what can be kept; the error itself is more important than one of these failing too."""
-        if self._lock is None:
+        if not self._opened:
             return
         try:
             self.recorder.flush()
