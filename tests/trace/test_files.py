@@ -59,7 +59,7 @@ OURS = [
     "rounds/.part-000085.parquet",
     "nodes/.part-000085.parquet.0a1b2c3d",
     "checkpoint/.round-000085.npz.0a1b2c3d",
-    "models/.street.py.0a1b2c3d",
+    "models/.0123456789ab-street.py.0a1b2c3d",
 ]
 MINE = [
     ".notes",
@@ -69,7 +69,7 @@ MINE = [
     "mine/.part-000085.parquet",
     "rounds/.comments",
     "checkpoint/.keep",
-    "models/.env",
+    "models/.street.py",
 ]
 
 

@@ -44,6 +44,7 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import RELEASED, Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
 from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.place import Place
 from wirelessdl.trace.provenance import now, provenance
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter, create_run_folder
@@ -84,14 +85,16 @@ def simulate(
     connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
     patient: on_evaluation may be called some rounds later, so that no round waits for an evaluation.
     """
+    # named before code of the user's runs, which may change the working folder
+    parent, home = Place(Path(out)), Place(Path(scenario.folder)).absolute
     world = build(scenario, device=device)
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient))
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient), home)
     with ExitStack() as held:
 
         def open_folder() -> Path:
-            folder = create_run_folder(Path(out), name, session.prepare)
+            folder = create_run_folder(parent.path, name, session.prepare)
             held.enter_context(RunLock(folder))
             return folder
 
@@ -141,10 +144,12 @@ def resume(
 
 def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool) -> Run:
     """Run what is left of a run whose lock is held."""
-    run, folder = going.run, going.run.path
-    candidates = [checkpoint.state() for checkpoint in load_checkpoints(folder)]
-    world = build(going.scenario, device=device, extra_folders=(going.home, going.home.parent), run=folder)
-    session = _Session(world, callbacks)
+    place, home = Place(going.run.path), Place(going.home).absolute
+    candidates = [checkpoint.state() for checkpoint in load_checkpoints(place.path)]
+    world = build(going.scenario, device=device, extra_folders=(home, home.parent), run=place.absolute)
+    session = _Session(world, callbacks, home)
+    folder = place.path
+    run = open_run(folder)
     kept, rounds = sound_checkpoint(folder, candidates, session.engine.unsound), going.scenario.scenario.rounds
     require_as_it_was(
         run, kept, world.resolved, session.origin, session.clients, spans_run=world.spans_run, force=force
@@ -156,14 +161,14 @@ def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool)
     for key in ("started", "command", "folder"):  # where the run comes from does not change
         session.origin[key] = before.get(key, session.origin[key])
     earlier = before.get("resumed", [])
-    session.run(lambda: folder, kept, resumed=[*earlier, now(after=[session.origin["started"], *earlier])])
+    session.run(lambda: place.path, kept, resumed=[*earlier, now(after=[session.origin["started"], *earlier])])
     return session.result()
 
 
 class _Session:
     """One process's share of a run."""
 
-    def __init__(self, world: World, callbacks: Callbacks):
+    def __init__(self, world: World, callbacks: Callbacks, home: Path):
         self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
         self.callbacks = callbacks
         self.started, self.earlier_s = time.perf_counter(), 0.0
@@ -172,7 +177,7 @@ class _Session:
             threads=threads(),
             strategy=world.learning.strategy.name,
             user_files={file.name: file.sha256 for file in world.user_files},
-            folder=world.scenario.folder,
+            folder=str(home) if world.scenario.folder else "",
         )
         self._callback_files = note_handed_in(self.origin, world.objects, callbacks.connect or {})
         self.recorder = make_recorder(world)

@@ -251,7 +251,7 @@ class Catalog:
             content = path.read_bytes()
         except OSError as error:
             raise ValueError(f'file is "{name}"; {path} cannot be read: {error.strerror}') from None
-        self.files[name] = UserFile(name, path, hashlib.sha256(content).hexdigest())
+        self.files[name] = UserFile(name, path.absolute(), hashlib.sha256(content).hexdigest())
         return path
 
     def _located(self, file_name: str) -> Path | None:

@@ -28,6 +28,7 @@ from wirelessdl.trace.files import (
     write_text,
     write_whole,
 )
+from wirelessdl.trace.place import Place
 from wirelessdl.trace.schema import TABLES, part_schema
 
 _DOCUMENTS = r"scenario\.toml|provenance\.json|summary\.json|checksums\.txt"
@@ -77,8 +78,15 @@ class RunWriter:
     """Everything that goes into one run directory."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        self._sums = Checksums(folder)
+        self._place = Place(folder)
+
+    @property
+    def folder(self) -> Path:
+        return self._place.path
+
+    @property
+    def _sums(self) -> Checksums:
+        return Checksums(self.folder)
 
     def scenario(self, table: Mapping[str, Any]) -> None:
         write_text(self.folder / "scenario.toml", tomli_w.dumps(dict(table)))
@@ -133,18 +141,22 @@ class RunWriter:
             path.unlink()
         self._sums.removed(*gone)
         remove_asides(self.folder, _DOCUMENTS)
-        remove_asides(self.folder / MODELS, r".+\.[0-9a-f]{8}")  # any name may be one of the user's files
+        remove_asides(self.folder / MODELS, r"[0-9a-f]{12}-.+")
         for name in TABLES:
             remove_asides(self.folder / name, r"part-\d+\.parquet")
 
     def _write(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         schema = part_schema(name, first_round, last_round)
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
-        path = own_folder(self.folder / name) / f"part-{last_round:06d}.parquet"
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        write_whole(path, lambda handle: pq.write_table(table, handle, **options))
-        self._sums.wrote(path)
+        folder = self._place.absolute  # parts are written while code of the user's runs
+        try:
+            path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
+            write_whole(path, lambda handle: pq.write_table(table, handle, **options))
+            Checksums(folder).wrote(path)
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(folder), str(self.folder))) from error
 
 
 def _dump(handle: IO[bytes], content: bytes) -> None:
