@@ -15,7 +15,7 @@ from typing import Any
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.plan import Plan, require_free, write_plan
+from wirelessdl.study.plan import Plan, make_folder, require_free, write_plan
 from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import versions
@@ -141,8 +141,11 @@ def start_study(
     """A new study in a new directory."""
     require_free(folder)
     user_files = check_cells(plan, cluster, listener, should_stop, plan.cells)
-    write_plan(folder, plan, user_files)
-    return _run(folder, plan, cluster, listener, should_stop, force=False)
+    make_folder(folder)
+    with RunLock(folder):
+        require_free(folder)  # the checks take seconds, in which another study may have begun there
+        write_plan(folder, plan, user_files)
+        return _run(folder, plan, cluster, listener, should_stop, force=False)
 
 
 def unfinished(folder: Path, plan: Plan) -> list[PlannedRun]:
@@ -169,7 +172,8 @@ def resume_study(
             raise StudyError(
                 f"{shown(folder)}: cannot go on: {shown(name)} was changed since; restore it, or start a new study"
             )
-    return _run(folder, plan, cluster, listener, should_stop, force=force)
+    with RunLock(folder):
+        return _run(folder, plan, cluster, listener, should_stop, force=force)
 
 
 def settle_study(folder: Path, plan: Plan) -> Result:
@@ -183,14 +187,14 @@ def settle_study(folder: Path, plan: Plan) -> Result:
 def _run(
     folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
 ) -> Result:
-    with RunLock(folder):
-        with contextlib.suppress(OSError):
-            (folder / STOP).unlink(missing_ok=True)
-        driver = _Driver(folder, plan, cluster, listener, force)
-        try:
-            return driver.run(should_stop)
-        finally:
-            driver.write(last=True)
+    """Bring a study to its end; its lock is held."""
+    with contextlib.suppress(OSError):
+        (folder / STOP).unlink(missing_ok=True)
+    driver = _Driver(folder, plan, cluster, listener, force)
+    try:
+        return driver.run(should_stop)
+    finally:
+        driver.write(last=True)
 
 
 class _Driver:

@@ -19,6 +19,7 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
 from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
 from wirelessdl.trace.files import leaves, plain, write_json, write_text
+from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
 from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
 from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
@@ -114,7 +115,7 @@ def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
 
 
 def require_free(folder: Path) -> None:
-    """Raise unless a study may be made in this folder: it is not there yet, or empty."""
+    """Raise unless a study may be made in this folder: it is not there yet, or empty but for a lock."""
     if (folder / MANIFEST).is_file():
         name = shown(read_manifest(folder).get("name"), 60)
         raise StudyError(
@@ -122,20 +123,25 @@ def require_free(folder: Path) -> None:
             "or choose another folder"
         )
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
             what = "is not empty" if folder.is_dir() else "is a file"
             raise StudyError(f"--out is {shown(folder)}; {what}, and no study: choose another folder")
     except OSError as error:
         raise StudyError(f"--out is {shown(folder)}; cannot be read: {error.strerror}") from None
 
 
+def make_folder(folder: Path, within: str = "") -> None:
+    """The folder of a study, or one within it."""
+    try:
+        (folder / within).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
+
+
 def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
     """The manifest and the base scenario, before anything runs."""
     text = tomli_w.dumps(plan.base.to_table())
-    try:
-        (folder / RUNS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
+    make_folder(folder, RUNS)
     write_text(folder / SCENARIO, text)
     content = plain(
         {

@@ -16,7 +16,7 @@ from pathlib import Path
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.place import Place
 
-_NAME = "lock"
+LOCK = "lock"
 _PATIENCE_S = 0.3
 
 
@@ -27,7 +27,7 @@ class LockedError(TraceError):
 class RunLock:
     """Held while a process writes a run; or, under another file name, whatever that stands for."""
 
-    def __init__(self, folder: Path, name: str = _NAME):
+    def __init__(self, folder: Path, name: str = LOCK):
         self._path, self._name, self._place = folder / name, name, Place(folder)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -78,7 +78,7 @@ class RunLock:
         self.release()
 
 
-def is_locked(folder: Path, name: str = _NAME) -> bool:
+def is_locked(folder: Path, name: str = LOCK) -> bool:
     """Whether a running process writes this run."""
     try:
         handle = _open(folder / name, os.O_RDONLY)

@@ -1,0 +1,44 @@
+"""Two studies that are asked for in one folder: the first that begins keeps it."""
+
+from contextlib import chdir
+
+import pytest
+from in_process import write_quick
+
+from wirelessdl.errors import StudyError
+from wirelessdl.study import engine, sweep
+from wirelessdl.trace.lock import LockedError, RunLock
+from wirelessdl.trace.study_index import read_manifest
+
+
+def plan_of(folder, nodes):
+    write_quick(folder)
+    with chdir(folder):
+        spec = sweep.spec_of("tiny.toml", {"network.nodes": nodes}, None, None, (), (), False)
+        return sweep.plan_of(spec, sweep.Options(jobs=1, threads=1))
+
+
+@pytest.mark.parametrize("still_runs", [True, False])
+def test_a_study_that_began_while_another_was_checked_keeps_its_manifest(tmp_path, monkeypatch, still_runs):
+    out, held = tmp_path / "out", []
+
+    def other_begins(*_):
+        engine.write_plan(out, plan_of(tmp_path, [4]), {})
+        held.extend([RunLock(out)] if still_runs else [])
+        return {}
+
+    monkeypatch.setattr(engine, "check_cells", other_begins)
+    refused, said = (LockedError, "is being written by process") if still_runs else (StudyError, "is there already")
+    with pytest.raises(refused, match=said):
+        engine.start_study(out, plan_of(tmp_path, [3, 5]), None, engine.Listener())
+    assert [cell["values"] for cell in read_manifest(out)["cells"]] == [{"network.nodes": 4}]
+    for lock in held:
+        lock.release()
+
+
+def test_a_folder_with_nothing_but_a_lock_takes_a_study(tmp_path):
+    with RunLock(tmp_path):
+        engine.require_free(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(StudyError, match="is not empty"):
+        engine.require_free(tmp_path)
