@@ -167,8 +167,8 @@ class Run:
     def tables(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """One table as Arrow, part by part."""
         schema = _schema(name, columns)
-        parts = find_parts(self.path, name, self._last_round)
-        self._tell([*parts.problems, *self._cut_short(name, parts)])
+        parts, problems = self._parts_of(name)
+        self._tell(problems)
         for path in parts.paths:
             table, damaged = read_parts([path], schema)
             self._tell(damaged)
@@ -199,8 +199,7 @@ class Run:
     def table(self, name: str, columns: list[str] | None = None, rounds: tuple[int, int] | None = None) -> pa.Table:
         """One table as Arrow, its field metadata with unit and meaning; of whole parts that touch the rounds."""
         schema = _schema(name, columns)
-        parts = find_parts(self.path, name, self._last_round)
-        problems = [*parts.problems, *self._cut_short(name, parts)]
+        parts, problems = self._parts_of(name)
         table, damaged = read_parts(parts.within(rounds), schema)
         self._tell(problems + damaged)
         return table
@@ -217,21 +216,28 @@ class Run:
         for problem in problems:
             warnings.warn(problem, stacklevel=3)
 
-    def _cut_short(self, name: str, parts: Parts) -> list[str]:
-        """Whether a table ends before the run did; `rounds` is written last, so others are never behind it."""
-        if self._last_round is not None:
-            return []
-        if parts.problems or not is_traced(self.scenario, name):
-            return []
+    def _parts_of(self, name: str) -> tuple[Parts, list[str]]:
+        """The parts of a table, and what is wrong with them: damaged, missing, or ending before the run did."""
+        # before the parts: `rounds` is written last, so parts that are listed after it cover what it covers
+        end, problems = self._end(name)
+        parts = find_parts(self.path, name, self._last_round)
+        if parts.problems or problems or not end:
+            return parts, parts.problems or problems
+        if name in SNAPSHOTS:
+            return parts, [] if parts.paths else [f"{self.path / name}: is missing; it was deleted"]
+        if parts.last_round >= end:
+            return parts, []
+        return parts, [f"{self.path / name}: rounds {parts.last_round + 1} to {end} are missing; a part was deleted"]
+
+    def _end(self, name: str) -> tuple[int, list[str]]:
+        """The last round that a table must hold by now, 0 where unknown; and what is wrong with the summary."""
+        if self._last_round is not None or not is_traced(self.scenario, name):
+            return 0, []
         done = self.summary.get("rounds", 0)
         if not isinstance(done, int):
-            return [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
-        if name in SNAPSHOTS:
-            return [f"{self.path / name}: is missing; it was deleted"] if done and not parts.paths else []
-        end = done if name == "rounds" else max(done, find_parts(self.path, "rounds").last_round)
-        if parts.last_round >= end:
-            return []
-        return [f"{self.path / name}: rounds {parts.last_round + 1} to {end} are missing; a part was deleted"]
+            return 0, [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
+        whole = name == "rounds" or name in SNAPSHOTS
+        return (done if whole else max(done, find_parts(self.path, "rounds").last_round)), []
 
     def _frame(self, name: str) -> "pd.DataFrame":
         return _to_pandas(self.table(name))
