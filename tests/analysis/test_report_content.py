@@ -151,6 +151,21 @@ def test_tables_are_exported_as_csv_and_events(run, tmp_path, wirelessdl_command
     assert "holds events already" in again.err
 
 
+def test_tables_of_runs_with_one_name_go_to_folders_of_their_own(run, other, tmp_path, wirelessdl_command):
+    import pandas as pd
+
+    for folder, one in (("a", run), ("b", other)):
+        shutil.copytree(one.path, tmp_path / folder / "same")
+    done = wirelessdl_command("report", "a/same", "b/same", "--out", "r.html", "--csv", "csv", "--tensorboard", "tb")
+    assert done.code == 0, done.err
+    for name, one in (("same", run), ("same-2", other)):
+        written = pd.read_csv(tmp_path / "csv" / name / "rounds.csv")
+        np.testing.assert_allclose(written["time_s"], one.rounds["time_s"], rtol=1e-12)
+        np.testing.assert_allclose(written["loss_mean"], one.rounds["loss_mean"], rtol=1e-12)
+        assert list((tmp_path / "tb" / name).glob("events.out.tfevents.*"))
+    assert "tables in csv/same-2, of b/same" in done.out
+
+
 def events_of(path):
     """Scalars of an event file: records of length, checksum, message, checksum."""
     from tensorboardX.proto.event_pb2 import Event

@@ -209,3 +209,22 @@ def test_the_channel_command_says_what_the_band_is_like(wirelessdl_command, tmp_
     assert json.loads(flat.out)["frequency"]["coherence_bandwidth_hz"] is None
     wide = wirelessdl_command("check", "s.toml", "--set", "radio.subbands=4")
     assert "radio.subbands to 8 or more" in " ".join(wide.out.split())
+
+
+@pytest.mark.parametrize("read", ["air.parquet", "samples.npz"])
+def test_a_file_that_the_scenario_reads_is_not_written(read, tmp_path, wirelessdl_command):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "samples.npz", x=rng.normal(size=(60, 4)), y=rng.integers(2, size=60))
+    (tmp_path / "first.toml").write_text(tomli_w.dumps(tiny_table(learning=SMALL)))
+    assert wirelessdl_command("channel", "first.toml", "--export", "air.parquet", "--json").code == 0
+    table = tiny_table(
+        channel={"models": [{"model": "replay", "file": "air.parquet"}]},
+        learning={"dataset": {"kind": "file", "path": "samples.npz"}},
+    )
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    before = (tmp_path / read).read_bytes()
+    done = wirelessdl_command("channel", "s.toml", "--export", f"../{tmp_path.name}/{read}")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert f"{read}: is read by s.toml; choose another file to write" in done.err
+    assert (tmp_path / read).read_bytes() == before
+    assert wirelessdl_command("channel", "s.toml", "--export", "other.parquet", "--json").code == 0

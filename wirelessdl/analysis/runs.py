@@ -105,6 +105,18 @@ def labels(runs: Sequence[Run]) -> list[str]:
     return [name if names.count(name) == 1 else str(run.path) for name, run in zip(names, runs)]
 
 
+def folder_names(runs: Sequence[Run]) -> list[str]:
+    """A folder's name for each run, no two alike: its own, or `name-2`, `name-3`, ... where others have it before."""
+    own, names = [run.path.resolve().name for run in runs], list[str]()
+    for name in own:
+        number, free = 1, name
+        while free in names or (number > 1 and free in own):
+            number += 1
+            free = f"{name}-{number}"
+        names.append(free)
+    return names
+
+
 def shown(value: Any) -> str:
     """A value as people write it."""
     if value is None:

@@ -11,6 +11,7 @@ if matplotlib.get_backend(auto_select=False) is None:
 import matplotlib.pyplot as plt
 
 from wirelessdl.errors import WirelessdlError
+from wirelessdl.trace.files import require_outside
 
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis_r"  # large values are dark
@@ -61,6 +62,7 @@ def save(figure: Any, path: Path | None) -> Any:
     if path is None:
         return figure
     require_format(path)
+    require_outside(path)
     try:
         figure.savefig(path)
     except OSError as error:

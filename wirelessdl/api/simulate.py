@@ -9,6 +9,7 @@ from wirelessdl.errors import RunInterrupted, ScenarioError, TraceError, shown
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.trace.files import require_outside
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress
@@ -48,6 +49,8 @@ def simulate(
             f"out is {shown(repr(out), 60)}, name {shown(repr(name), 60)}; out must be a folder, or None for a run in "
             "memory, and name the name of a folder in it"
         )
+    if out is not None:
+        require_outside(Path(out))
     keeper = Keeper() if out is None else None
     hooks: dict[str, Any] = {
         "on_round": on_round,

@@ -12,7 +12,8 @@ from rich.table import Table
 from wirelessdl.channel.los import LOS, NLOSV
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import frames_bar
-from wirelessdl.errors import ScenarioError
+from wirelessdl.errors import ScenarioError, shown
+from wirelessdl.trace.files import require_outside
 
 if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, LinkFacts
@@ -54,11 +55,17 @@ def command(
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
+    for target in (figure, export):
+        if target is not None:
+            require_outside(target)
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     if loaded.silent:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     say_user_code(loaded)
     world = build(loaded, device="cpu")
+    for target in (figure, export):
+        if target is not None:
+            _require_unread(target, world)
     with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
         found = preview_channel(world, advance)
     facts = link_facts(world, found)
@@ -104,6 +111,17 @@ def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
             raise click.UsageError(f"--links has {word!r}; there is no such link in this network")
         links.append((int(tx), int(rx)))
     return links
+
+
+def _require_unread(target: Path, world: "World") -> None:
+    """Raise where a file to be written is one that the scenario reads."""
+    from wirelessdl.scenario.loader import catalog_for
+    from wirelessdl.trace.files import leaves
+
+    named = [text for _, text in leaves(world.scenario.to_table()["learning"]) if isinstance(text, str)]
+    data = [folder / name for folder in catalog_for(world.scenario).folders for name in named]
+    if target.resolve() in {path.resolve() for path in (*(file.path for file in world.user_files), *data)}:
+        raise ScenarioError(f"{shown(target)}: is read by {shown(world.scenario.origin)}; choose another file to write")
 
 
 def _export(found: "ChannelPreview", path: Path) -> None:

@@ -6,6 +6,7 @@ import click
 
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.trace.files import require_outside
 
 
 @click.command(epilog="Examples: wirelessdl report outputs/urban_er_k20-s7-r1; wirelessdl report outputs/tradeoff")
@@ -35,6 +36,9 @@ def command(
         page = write_study_report(runs[0], out or runs[0] / "report.html")
         click.echo(f"report in {page}, {page.stat().st_size / 1e6:.1f} MB")
         return
+    for folder in (csv_folder, tensorboard):
+        if folder is not None:
+            require_outside(folder)
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     if out is None and len(runs) == 1 and not runs[0].is_dir():
         path = Path("report.html")  # the error then names the run, not the file
@@ -44,14 +48,16 @@ def command(
 
 
 def _export(runs: tuple[Path, ...], csv_folder: Path | None, tensorboard: Path | None) -> None:
-    from wirelessdl.analysis.runs import labels, open_runs
+    from wirelessdl.analysis.runs import folder_names, open_runs
+    from wirelessdl.trace.export import write_csv, write_tensorboard
 
     if csv_folder is None and tensorboard is None:
         return
     opened = open_runs(runs)
-    for run, name in zip(opened, labels(opened)):
+    for run, name in zip(opened, folder_names(opened)):
+        of = "" if name == run.path.resolve().name else f", of {run.path}"
         if csv_folder is not None:
-            folder = csv_folder if len(opened) == 1 else csv_folder / Path(name).name
-            click.echo(f"tables in {run.to_csv(folder)[0].parent}")
+            folder = csv_folder if len(opened) == 1 else csv_folder / name
+            click.echo(f"tables in {write_csv(run, folder)[0].parent}{of}")
         if tensorboard is not None:
-            click.echo(f"events in {run.to_tensorboard(tensorboard)}")
+            click.echo(f"events in {write_tensorboard(run, tensorboard, name)}{of}")

@@ -12,6 +12,7 @@ from rich.table import Table
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.progress import emit, listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
+from wirelessdl.trace.files import require_outside
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.protection import PrivacySection
@@ -62,6 +63,8 @@ def command(
         raise click.UsageError("--baseline goes with a SCENARIO; a run that is resumed has its own")
     if force and resumed is None:
         raise click.UsageError("--force goes with --resume")
+    if resumed is None:
+        require_outside(out)
     changes = all_overrides(overrides, seed, run_number, rounds)
     console = Console(quiet=quiet or as_json, highlight=False)
     from wirelessdl.scenario.loader import load_scenario

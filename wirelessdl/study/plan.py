@@ -18,7 +18,7 @@ from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
 from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
-from wirelessdl.trace.files import leaves, plain, write_json, write_text
+from wirelessdl.trace.files import leaves, plain, require_outside, write_json, write_text
 from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
 from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
@@ -116,6 +116,7 @@ def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
 
 def require_free(folder: Path) -> None:
     """Raise unless a study may be made in this folder: it is not there yet, or empty but for a lock."""
+    require_outside(folder)
     if (folder / MANIFEST).is_file():
         name = shown(read_manifest(folder).get("name"), 60)
         raise StudyError(

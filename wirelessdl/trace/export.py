@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from wirelessdl.errors import TraceError
-from wirelessdl.trace.files import write_whole
+from wirelessdl.trace.files import require_outside, write_whole
 from wirelessdl.trace.schema import TABLES
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _CURVES = {
 
 def write_csv(run: "Run", folder: Path) -> list[Path]:
     """Every table of a run, part after part, so that no table need fit into memory."""
+    require_outside(folder)
     _make(folder)
     written = []
     for name, schema in TABLES.items():
@@ -68,15 +69,19 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def write_tensorboard(run: "Run", folder: Path) -> Path:
-    """One event file with a point per round, stamped with the wall-clock time the run began and its simulated time."""
+def write_tensorboard(run: "Run", folder: Path, name: str = "") -> Path:
+    """One event file with a point per round, stamped with the wall-clock time the run began and its simulated time.
+
+    name: of the folder that it is written to, else that of the run's.
+    """
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise TraceError(
             "TensorBoard events need the package tensorboardX; install it with: pip install wirelessdl[tensorboard]"
         ) from None
-    target = folder / run.path.resolve().name
+    require_outside(folder)
+    target = folder / (name or run.path.resolve().name)
     if any(target.glob("events.out.tfevents.*")):
         raise TraceError(f"{target}: holds events already, and TensorBoard would mix them; name another folder")
     _make(target)

@@ -110,6 +110,20 @@ def own_folder(path: Path) -> Path:
     return path
 
 
+def require_outside(path: Path, *, but: str = "") -> None:
+    """Raise where a path is a run directory or lies in one: a run with files that are not its own cannot be verified.
+
+    but: a file that may lie in a run all the same. A folder with a scenario alone is no run.
+    """
+    whole = path.resolve()
+    for folder in (whole, *whole.parents):
+        is_run = all((folder / name).is_file() for name in ("scenario.toml", "provenance.json"))
+        if is_run and not (folder / "study.json").is_file() and not (but and whole == folder / but):
+            raise TraceError(
+                f"{shown(path)}: lies in the run {shown(folder)}, which holds its own files only; choose another place"
+            )
+
+
 def read_regular(path: Path) -> bytes:
     """The content of a regular file. Raises OSError for anything else, such as a pipe, without waiting for it."""
     with open_regular(path) as handle:

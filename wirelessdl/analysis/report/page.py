@@ -26,7 +26,7 @@ from wirelessdl.analysis.runs import (
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import adversary_of
 from wirelessdl.trace.catalog import run_status
-from wirelessdl.trace.files import plain, write_text
+from wirelessdl.trace.files import plain, require_outside, write_text
 from wirelessdl.trace.run import Run
 from wirelessdl.units import prefixed
 
@@ -44,7 +44,10 @@ def write_report(paths: Sequence[str | Path], out: Path, *, accountants: bool = 
 
 
 def require_writable(out: Path) -> None:
-    """Raise unless a page can be written there."""
+    """Raise unless a page can be written there, and takes no other file's place."""
+    if out.suffix.lower() not in (".html", ".htm") and not out.is_dir():
+        raise TraceError(f"{shown(out)}: a report is an HTML file; name one that ends in .html")
+    require_outside(out, but="report.html")
     if not out.parent.is_dir():
         raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")
     if out.is_dir():
