@@ -6,17 +6,19 @@ learner, models = run.learner(), run.final_models()
 learner.accuracy(models)
 """
 
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from wirelessdl.errors import TraceError, nearest, shown
 from wirelessdl.scenario.objects import Given
 from wirelessdl.trace.catalog import State, state_of
 from wirelessdl.trace.checkpoint import load_checkpoints
+from wirelessdl.trace.files import require_outside
 from wirelessdl.trace.run import Run as TracedRun
 from wirelessdl.trace.run import check_version, require_run
 
@@ -26,11 +28,22 @@ if TYPE_CHECKING:
 
 
 class Keeper:
-    """A temporary folder, removed with the last object that refers to this one."""
+    """A temporary folder, removed with the last object that refers to this one, by the process that made it."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="wirelessdl-"))
-        self.remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.remove = weakref.finalize(self, _remove, self.folder, os.getpid())
+
+    def __reduce__(self) -> NoReturn:
+        raise TraceError("a run in memory goes away with its process; save it into a folder first: run.save(folder)")
+
+    def __deepcopy__(self, _: dict[int, Any]) -> "Keeper":
+        return self
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a process that was forked has the object, but not the folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Run(TracedRun):
@@ -66,11 +79,16 @@ class Run(TracedRun):
     def save(self, folder: str | Path) -> "Run":
         """A copy of the run directory, as `folder`; for runs in memory that turn out to be worth keeping."""
         target = Path(folder)
-        if target.exists():
-            raise TraceError(f"{shown(target)}: is there already; choose another folder")
         try:
-            shutil.copytree(self.path, target, ignore=shutil.ignore_patterns("lock"))
-        except (OSError, shutil.Error) as error:
+            if target.exists():
+                raise TraceError(f"{shown(target)}: is there already; choose another folder")
+            require_outside(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".wirelessdl-", dir=target.parent) as aside:
+                copy = Path(aside) / "run"
+                shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock"))
+                copy.rename(target)  # whole or not at all
+        except (OSError, ValueError) as error:
             raise TraceError(f"{shown(target)}: cannot be written: {shown(error)}") from None
         return Run(target, strict=self._strict, objects=self._objects)
 

@@ -119,9 +119,8 @@ def require_outside(path: Path, *, but: str = "") -> None:
     for folder in (whole, *whole.parents):
         is_run = all((folder / name).is_file() for name in ("scenario.toml", "provenance.json"))
         if is_run and not (folder / "study.json").is_file() and not (but and whole == folder / but):
-            raise TraceError(
-                f"{shown(path)}: lies in the run {shown(folder)}, which holds its own files only; choose another place"
-            )
+            where = "is a run" if whole == folder else f"lies in the run {shown(folder)}"
+            raise TraceError(f"{shown(path)}: {where}, which holds its own files only; choose another place")
 
 
 def read_regular(path: Path) -> bytes:
