@@ -7,6 +7,8 @@ it without a traceback and exits with 2. Any other exception is a defect of wire
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONGEST, _LONGEST_PATH = 255, 4095  # bytes between two slashes, and in all
+
 
 class WirelessdlError(Exception):
     """An error that a user can correct; its message is one line."""
@@ -50,6 +52,14 @@ class RunInterrupted(Exception):
     def __init__(self, folder: str, round: int):
         super().__init__(f"stopped after round {round}; resume with: wirelessdl run --resume {folder}")
         self.folder, self.round = folder, round
+
+
+def require_name(path: object, kind: type[WirelessdlError]) -> None:
+    """Raise unless a file could have this name: even a look at whether it is there fails otherwise."""
+    text = str(path)
+    longest = max(len(part.encode(errors="replace")) for part in text.split("/"))
+    if "\0" in text or longest > _LONGEST or len(text.encode(errors="replace")) > _LONGEST_PATH:
+        raise kind(f"{shown(text)}: no file has such a name; it has at most {_LONGEST} bytes, none of them zero")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

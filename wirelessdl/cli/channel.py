@@ -105,8 +105,8 @@ def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
     links = []
     for word in text.split(","):
         tx, _, rx = word.strip().partition("-")
-        if not (tx.isdigit() and rx.isdigit()):
-            raise click.UsageError(f"--links has {word!r}; must be like 0-1,4-2 (sender-receiver)")
+        if not (tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
+            raise click.UsageError(f"--links has {shown(word)!r}; must be like 0-1,4-2 (sender-receiver)")
         if (int(tx), int(rx)) not in there:
             raise click.UsageError(f"--links has {word!r}; there is no such link in this network")
         links.append((int(tx), int(rx)))

@@ -1,5 +1,6 @@
 """`wirelessdl`: the commands, loaded lazily so that --help and --version answer at once."""
 
+import errno
 import gc
 import os
 import sys
@@ -92,6 +93,11 @@ def _answered() -> int:
     except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
         words = "permission denied; it belongs to another user, or its mode forbids it"
         click.echo(f"PermissionError: {shown(error.filename, 4000)}: {words}", err=True)
+        return 2
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        click.echo(f"OSError: {shown(error.filename)}: the name is too long for a file; name another", err=True)
         return 2
     return 0
 

@@ -9,6 +9,7 @@ import click
 
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.errors import shown
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
 _AGAINST = ("round", "time", "energy", "airtime", "epsilon")
@@ -140,6 +141,6 @@ def _refuse(options: dict[str, Any], resting: dict[str, Any], why: str) -> None:
 
 def _link(text: str) -> tuple[int, int]:
     tx, dash, rx = text.partition("-")
-    if not (dash and tx.isdecimal() and rx.isdecimal()):
-        raise click.UsageError(f"--link is {text!r}; must be sender and receiver, such as 0-3")
+    if not (dash and tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
+        raise click.UsageError(f"--link is {shown(text)!r}; must be sender and receiver, such as 0-3")
     return int(tx), int(rx)

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from wirelessdl.errors import ScenarioError, nearest, shown
+from wirelessdl.errors import ScenarioError, nearest, require_name, shown
 from wirelessdl.scenario.baselines import with_baseline
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.objects import Given, part_overrides
-from wirelessdl.scenario.overrides import Overrides, apply_overrides
+from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
 
@@ -106,6 +106,7 @@ def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = (), run: P
 
 
 def _locate(path: str | Path) -> Path:
+    require_name(path, ScenarioError)
     file = Path(path)
     if file.is_file():
         return file
@@ -130,8 +131,10 @@ def read_table(file: Path) -> dict[str, Any]:
             raise ScenarioError(
                 f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_LARGEST:,}"
             )
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors put a mark in front
         require_flat(table, shown(file))
+        if has_long_number(table):
+            raise ScenarioError(f"{shown(file)}: {LONG_NUMBER}")
         return table
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{shown(file)}: not TOML: {shown(error)}") from None
@@ -139,6 +142,8 @@ def read_table(file: Path) -> dict[str, Any]:
         raise ScenarioError(f"{shown(file)}: tables are nested too deeply; a scenario has sections and keys") from None
     except UnicodeDecodeError:
         raise ScenarioError(f"{file}: not a text file in UTF-8") from None
+    except ValueError:  # Python reads no number of more digits
+        raise ScenarioError(f"{shown(file)}: {LONG_NUMBER}") from None
     except OSError as error:
         raise ScenarioError(f"{file}: cannot be read: {error.strerror}") from None
 

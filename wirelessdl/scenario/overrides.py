@@ -12,7 +12,8 @@ from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 
 _NAMES = ("kind", "model")  # keys that name a part
-
+LONG_NUMBER = "a whole number in it has thousands of digits; no key takes one"
+_MOST_BITS = 10_000  # numbers up to here can be written in decimal
 
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[str]
 
@@ -36,6 +37,15 @@ def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[s
         apply_override(table, override)
 
 
+def has_long_number(value: Any) -> bool:
+    """Whether a whole number is in it that Python does not write out."""
+    if isinstance(value, Mapping):
+        return any(map(has_long_number, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_long_number, value))
+    return isinstance(value, int) and value.bit_length() > _MOST_BITS
+
+
 def apply_override(table: dict[str, Any], override: str) -> None:
     """Set one dotted key. List entries are numbers; naming another kind drops the old one's parameters."""
     key, equals, text = override.partition("=")
@@ -46,6 +56,8 @@ def apply_override(table: dict[str, Any], override: str) -> None:
 
 
 def _set(table: dict[str, Any], path: list[str], value: Any, said: str) -> None:
+    if has_long_number(value):
+        raise ScenarioError(f"{said}: {LONG_NUMBER}")
     if len(path) < 2 or not all(path):
         raise ScenarioError(f'{said}: must be section.key=value, as in "scenario.rounds=100"')
     place: Any = table
@@ -79,7 +91,7 @@ def _enter(place: Any, step: str, said: str, above: list[str]) -> Any:
 
 
 def _index(place: list[Any], step: str, said: str) -> int:
-    if not (step.isascii() and step.isdigit()) or int(step) >= len(place):
+    if not (step.isascii() and step.isdigit()) or len(step) > 9 or int(step) >= len(place):
         raise ScenarioError(f"{said}: {shown(step)} is no entry of a list of {len(place)}; count from 0")
     return int(step)
 
@@ -100,6 +112,6 @@ def parse_value(text: str) -> Any:
     """A TOML value; anything else is a text."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also a number of more digits than Python reads
         return text
-    return parsed["value"] if len(parsed) == 1 else text
+    return parsed["value"] if len(parsed) == 1 and not has_long_number(parsed) else text

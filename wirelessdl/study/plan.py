@@ -105,7 +105,11 @@ def _base(spec: StudySpec) -> Scenario:
 def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
     """So many, counted from the scenario's own; or those that were named."""
     if isinstance(wanted, int):
-        return tuple(range(first, first + wanted))
+        wanted = tuple(range(first, first + wanted))
+    if max(wanted) >= 2**63:  # whole numbers of its index
+        raise StudyError(
+            f"seeds or runs reach {shown(max(wanted), 60)}; must be below 2^63 in a study: name lower ones"
+        )
     if len(set(wanted)) < len(wanted):
         raise StudyError(f"seeds or runs {shown(list(wanted), 60)} name a number twice; every run is made once")
     return wanted

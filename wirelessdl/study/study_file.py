@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_validator, model_validator
 
-from wirelessdl.errors import StudyError, nearest, shown
+from wirelessdl.errors import StudyError, nearest, require_name, shown
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.section import Count, Section, rule_text
@@ -107,6 +107,7 @@ class StudyTable(Section):
 
 def find_study(path: str | Path) -> Path | None:
     """The study file that a path or bundled name stands for; None where it is a scenario, or nothing."""
+    require_name(path, StudyError)
     file = Path(path)
     if file.is_file():
         return file if file.suffix == ".toml" and "study" in read_table(file) else None

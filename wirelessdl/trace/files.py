@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, require_name, shown
 
 _CHUNK = 1 << 20
 _KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
@@ -115,6 +115,7 @@ def require_outside(path: Path, *, but: str = "") -> None:
 
     but: a file that may lie in a run all the same. A folder with a scenario alone is no run.
     """
+    require_name(path, TraceError)
     whole = path.resolve()
     for folder in (whole, *whole.parents):
         is_run = all((folder / name).is_file() for name in ("scenario.toml", "provenance.json"))

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.errors import TraceError, nearest, require_name, shown
 from wirelessdl.trace.files import read_figures, read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
@@ -41,6 +41,7 @@ def open_run(path: str | Path, *, strict: bool = True) -> "Run":
 
 def require_run(path: str | Path) -> Path:
     """The folder of a run; raises where it is none."""
+    require_name(path, TraceError)
     folder = Path(path)
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"

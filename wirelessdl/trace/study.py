@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.errors import TraceError, nearest, require_name, shown
 from wirelessdl.trace.files import open_regular, plain
 from wirelessdl.trace.run import Run, open_run
 
@@ -52,6 +52,7 @@ def is_study(path: str | Path) -> bool:
 
 def open_study(path: str | Path) -> "Study":
     """The study in a directory; one clear line where its manifest or index is not what `wirelessdl sweep` writes."""
+    require_name(path, TraceError)
     folder = Path(path)
     if not is_study(folder):
         what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"

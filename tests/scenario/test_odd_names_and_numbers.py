@@ -1,0 +1,101 @@
+"""Names that no file can have, numbers that are too long, files as Windows writes them."""
+
+import pytest
+from conftest import command_line
+from in_process import write_quick
+
+import wirelessdl
+from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError
+from wirelessdl.scenario.loader import load_scenario
+
+LONG = "x" * 300
+DIGITS = "9" * 5000
+HEX = "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", LONG],
+        ["run", "tiny.toml", "--out", LONG],
+        ["run", "--resume", "one\ntwo " * 60],
+        ["run", "tiny.toml", "--set", f"learning.model={LONG}.py:Net"],
+        ["run", "tiny.toml", "--set", f"learning.dataset={{ kind = 'file', path = '{LONG}.npz' }}"],
+        ["check", LONG],
+        ["sweep", LONG],
+        ["sweep", "--resume", LONG],
+        ["sweep", "--status", LONG],
+        ["report", LONG],
+        ["verify", LONG],
+        ["list", LONG],
+        ["compare", LONG, LONG],
+        ["plot", LONG, "--figure", "accuracy"],
+        ["plan", "--audit", LONG],
+        ["channel", "tiny.toml", "--export", f"{LONG}.npz"],
+        ["run", "/".join("x" * 3000)],
+        ["run", "tiny.toml", "--set", f"scenario.seed={DIGITS}"],
+        ["run", "tiny.toml", "--set", f"network.nodes={DIGITS}"],
+        ["run", "tiny.toml", "--set", f"network.nodes={HEX}"],
+        ["run", "tiny.toml", "--set", f"channel.models.{DIGITS}.model=uniform"],
+        ["sweep", "tiny.toml", "--vary", f"network.nodes={DIGITS}"],
+        ["sweep", "tiny.toml", "--vary", f"network.nodes=4,{HEX}"],
+        ["channel", "tiny.toml", "--links", f"0-{DIGITS}"],
+    ],
+    ids=lambda arguments: "-".join(arguments)[:40],
+)
+def test_a_name_or_number_that_is_too_long_is_one_line(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_quick(tmp_path)
+    done = command_line(*arguments)
+    assert done.code == 2, done.err
+    assert len(done.err.splitlines()[-1]) < 700
+    assert "Traceback" not in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
+def test_python_refuses_names_that_no_file_can_have(name):
+    for call, kind in (
+        (lambda: wirelessdl.open_run(name), TraceError),
+        (lambda: wirelessdl.open_study(name), TraceError),
+        (lambda: wirelessdl.load_scenario(name), ScenarioError),
+        (lambda: wirelessdl.sweep(name), StudyError),
+    ):
+        with pytest.raises(kind, match="no file has such a name"):
+            call()
+
+
+@pytest.mark.parametrize("number", [DIGITS, HEX])
+@pytest.mark.parametrize("file", ["tiny.toml", "study.toml"])
+def test_a_file_with_a_number_that_is_too_long_is_one_line(file, number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_quick(tmp_path)
+    (tmp_path / "study.toml").write_text('[study]\nscenario = "tiny.toml"\n')
+    (tmp_path / file).write_text((tmp_path / file).read_text() + f"[more]\nseed = {number}\n")
+    done = command_line("sweep", file)
+    assert done.code == 2
+    assert f"{file}: a whole number in it has thousands of digits" in done.err
+    with pytest.raises(ScenarioError, match="thousands of digits"):
+        load_scenario("quickstart", overrides={"scenario.seed": 10**5000})
+
+
+def test_seeds_that_an_index_cannot_hold_are_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_quick(tmp_path)
+    done = command_line("sweep", "tiny.toml", "--set", f"scenario.seed={2**63 - 1}", "--seeds", "2")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert f"reach {2**63}; must be below 2^63" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = write_quick(tmp_path).read_text()
+    (tmp_path / "tiny.toml").write_text(text.replace("\n", "\r\n"), encoding="utf-8-sig")
+    assert load_scenario("tiny.toml").scenario.name == "tiny"
+    (tmp_path / "study.toml").write_text('[study]\nscenario = "tiny.toml"\nlocal = false\n', encoding="utf-8-sig")
+    done = command_line("sweep", "study.toml", "--dry-run")
+    assert done.code == 0, done.err
+    (tmp_path / "tiny.toml").write_text(text, encoding="utf-16")
+    with pytest.raises(WirelessdlError, match="not a text file in UTF-8"):
+        load_scenario("tiny.toml")
