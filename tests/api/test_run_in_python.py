@@ -55,10 +55,35 @@ def test_a_run_in_memory_that_fails_leaves_nothing(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", [{"out": 3}, {"out": None, "name": "../x"}])
+@pytest.mark.parametrize(
+    "given",
+    [{"out": 3}, *({"out": None, "name": name} for name in ("../x", "..", ".", "a\0b", 3))],
+)
 def test_a_place_that_is_no_folder_is_refused_in_one_line(given):
     with pytest.raises(TraceError, match="out must be a folder, or None for a run in memory"):
         wirelessdl.simulate(scenario(), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"out": "a\0b"}, "no file has such a name"),
+        ({"log": None}, "log is None; must be a text"),
+        ({"device": None}, "device is None; must be a text"),
+        ({"overrides": 3}, "overrides is 3; must be values by key"),
+    ],
+)
+def test_an_argument_of_another_type_is_one_line(given, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(wirelessdl.WirelessdlError, match=message):
+        wirelessdl.simulate(scenario(), **{"out": None, **given})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rounds", ["x", 3, (1,), (1, "x"), (1, 2, 3)])
+def test_rounds_that_are_no_range_are_one_line(rounds, run):
+    with pytest.raises(TraceError, match="must be the first and the last"):
+        run.frame("rounds", rounds=rounds)
 
 
 def test_final_models_are_what_nodes_hold_of_what_was_sent(run):

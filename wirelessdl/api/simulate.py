@@ -44,7 +44,8 @@ def simulate(
     chosen = prepared(scenario, overrides, parts)
     from wirelessdl.run.session import simulate as run_session  # torch takes a second or two
 
-    if not (out is None or isinstance(out, str | Path)) or (name and Path(name).name != name):
+    _require_texts(device=device, log=log)
+    if not (out is None or isinstance(out, str | Path)) or not _is_folder_name(name):
         raise TraceError(
             f"out is {shown(repr(out), 60)}, name {shown(repr(name), 60)}; out must be a folder, or None for a run in "
             "memory, and name the name of a folder in it"
@@ -94,6 +95,7 @@ def resume(
     """
     from wirelessdl.run.session import resume as resume_session
 
+    _require_texts(device=device, log=log)
     held = run if isinstance(run, Run) else None
     path = Path(run) if held is None else held.path  # type: ignore[arg-type]
     objects = {} if held is None else held._objects
@@ -115,6 +117,17 @@ def resume(
         )
     )
     return Run(found, objects=objects, keeper=None if held is None else held._keeper)
+
+
+def _require_texts(**given: Any) -> None:
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise ScenarioError(f"{key} is {shown(repr(value), 60)}; must be a text: leave it out for the default")
+
+
+def _is_folder_name(name: Any) -> bool:
+    """Whether a name is that of a folder in another, or empty."""
+    return isinstance(name, str) and name != ".." and "\0" not in name and (not name or Path(name).name == name)
 
 
 def _path(session: Callable[[], Any]) -> Path:

@@ -1,7 +1,7 @@
 """`--set section.key=value`: any key of a scenario, also inside lists and parts; in Python, values by key."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -27,6 +27,10 @@ def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[s
     if isinstance(overrides, str):
         raise ScenarioError(
             f'overrides is the text "{shown(overrides)}"; must be a list of such texts, or {{"scenario.rounds": 100}}'
+        )
+    if not isinstance(overrides, Iterable):
+        raise ScenarioError(
+            f'overrides is {shown(repr(overrides), 60)}; must be values by key, {{"scenario.rounds": 100}}, or texts'
         )
     for override in overrides:
         if not isinstance(override, str):

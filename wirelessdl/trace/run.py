@@ -153,6 +153,8 @@ class Run:
         """A table as a frame: only the columns asked for are read, and only the parts with rounds first to last."""
         if rounds is not None and "round" not in TABLES[_known(name)].names:
             raise TraceError(f"the {name} table has no rounds to choose from; leave rounds out")
+        if rounds is not None and not _is_range(rounds):
+            raise TraceError(f"rounds is {shown(repr(rounds), 60)}; must be the first and the last, such as (1, 50)")
         wanted = None if columns is None else list(columns)
         read = wanted if wanted is None or rounds is None or "round" in wanted else ["round", *wanted]
         frame = _to_pandas(self.table(name, read, rounds))
@@ -304,6 +306,10 @@ def is_traced(scenario: dict[str, Any], name: str) -> bool:
     if name == "links":
         return bool(trace["links"] != "none")
     return name != "blocks" or bool(trace.get("blocks", False) and trace["links"] != "none")
+
+
+def _is_range(rounds: Any) -> bool:
+    return isinstance(rounds, tuple | list) and [isinstance(one, int | np.integer) for one in rounds] == [True, True]
 
 
 def _known(name: str) -> str:
