@@ -1,14 +1,16 @@
-"""Two studies that are asked for in one folder: the first that begins keeps it."""
+"""Two studies that are asked for in one folder: the first that begins keeps it; runs of another are not counted."""
 
 from contextlib import chdir
 
+import pandas as pd
 import pytest
 from in_process import write_quick
 
 from wirelessdl.errors import StudyError
+from wirelessdl.run.session import simulate
 from wirelessdl.study import engine, sweep
 from wirelessdl.trace.lock import LockedError, RunLock
-from wirelessdl.trace.study_index import read_manifest
+from wirelessdl.trace.study_index import RUNS, read_manifest
 
 
 def plan_of(folder, nodes):
@@ -42,3 +44,27 @@ def test_a_folder_with_nothing_but_a_lock_takes_a_study(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(StudyError, match="is not empty"):
         engine.require_free(tmp_path)
+
+
+def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(tmp_path):
+    out, plan = tmp_path / "out", plan_of(tmp_path, [3, 4])
+    engine.write_plan(out, plan, {})
+    first, second = plan.planned()
+    four = plan.scenario(plan.cells[1], second.seed, second.run)
+    for planned in (first, second):  # the first is planned with three nodes
+        simulate(four, out=out / RUNS, name=planned.folder_name, device="cpu")
+    result = engine.settle_study(out, plan)
+    assert (result.counts, result.complete) == ({"failed": 1, "finished": 1}, False)
+    assert "network.nodes is 4, 3 in this one" in result.errors[first.folder_name]
+    index = pd.read_parquet(out / "index.parquet")
+    assert index["accuracy_mean"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize("change", [{"scenario.rounds": 9}, {"trace.links": "none"}], ids=str)
+def test_what_a_resumed_run_may_change_leaves_it_in_its_study(change, tmp_path):
+    out, plan = tmp_path / "out", plan_of(tmp_path, [4])
+    engine.write_plan(out, plan, {})
+    (planned,) = plan.planned()
+    scenario = plan.scenario(plan.cells[0], planned.seed, planned.run).replace(change)
+    simulate(scenario, out=out / RUNS, name=planned.folder_name, device="cpu")
+    assert engine.settle_study(out, plan).complete

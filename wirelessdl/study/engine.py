@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
+from wirelessdl.study.belonging import Belonging
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.plan import Plan, make_folder, require_free, write_plan
@@ -179,9 +180,28 @@ def resume_study(
 def settle_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
-        rows = [Row(planned, "finished", None, figures_of(folder, planned)) for planned in plan.planned()]
+        belonging = Belonging(folder, plan)
+        rows = [_finished(folder, planned, belonging) for planned in plan.planned()]
         write_index(folder, plan.varied, rows)
-    return Result(folder, {"finished": len(rows)})
+    return _result(folder, rows)
+
+
+def _finished(folder: Path, planned: PlannedRun, belonging: Belonging) -> Row:
+    """The row of a run that is finished, or failed where it is none of this study."""
+    problem = belonging.problem(planned)
+    if problem is not None:
+        return Row(planned, "failed", problem)
+    return Row(planned, "finished", None, figures_of(folder, planned))
+
+
+def _result(folder: Path, rows: Iterable[Row], *, stopped: bool = False, wall_s: float = 0.0) -> Result:
+    counts: dict[str, int] = {}
+    errors: dict[str, str] = {}
+    for row in rows:
+        counts[row.status] = counts.get(row.status, 0) + 1
+        if row.status == "failed":
+            errors[row.planned.folder_name] = row.error or ""
+    return Result(folder, counts, errors, stopped, wall_s)
 
 
 def _run(
@@ -204,17 +224,20 @@ class _Driver:
         self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
         self._force, self._path = force, folder
         self._cells = {cell.cell: cell for cell in plan.cells}
-        self._rows = {planned.folder_name: self._found(planned) for planned in plan.planned()}
-        self._waiting = deque(name for name, row in self._rows.items() if row.status != "finished")
+        belonging = Belonging(folder, plan)
+        self._rows: dict[str, Row] = {}
+        self._waiting: deque[str] = deque()
+        for planned in plan.planned():
+            status, error = status_of(self._folder, planned)
+            ended = status == "finished"
+            row = _finished(self._folder, planned, belonging) if ended else Row(planned, status, error)
+            self._rows[planned.folder_name] = row
+            if not ended:
+                self._waiting.append(planned.folder_name)
         self._attempts = dict.fromkeys(self._waiting, 0)
         self._flying: set[str] = set()
         self._unread: dict[str, float] = {}  # finished, but their summaries are not visible yet
         self._stopping, self._written_at, self._dirty = False, 0.0, True
-
-    def _found(self, planned: PlannedRun) -> Row:
-        status, error = status_of(self._folder, planned)
-        figures = figures_of(self._folder, planned) if status == "finished" else {}
-        return Row(planned, status, error, figures)
 
     def run(self, should_stop: Callable[[], bool]) -> Result:
         started = time.perf_counter()
@@ -237,7 +260,8 @@ class _Driver:
                 with contextlib.suppress(OSError):
                     (self._folder / STOP).unlink(missing_ok=True)
         self.write(last=True)
-        return self._result(time.perf_counter() - started)
+        wall_s = time.perf_counter() - started
+        return _result(self._path, self._rows.values(), stopped=self._stopping, wall_s=wall_s)
 
     def _loop(self, should_stop: Callable[[], bool]) -> None:
         while (self._waiting and not self._stopping) or self._flying or self._unread:
@@ -321,10 +345,3 @@ class _Driver:
             write_index(self._path, self._plan.varied, self._rows.values())
             self._dirty = False
         self._written_at = now
-
-    def _result(self, wall_s: float) -> Result:
-        counts: dict[str, int] = {}
-        for row in self._rows.values():
-            counts[row.status] = counts.get(row.status, 0) + 1
-        errors = {name: row.error or "" for name, row in self._rows.items() if row.status == "failed"}
-        return Result(self._path, counts, errors, self._stopping, wall_s)
