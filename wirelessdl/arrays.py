@@ -1,6 +1,6 @@
 """Array types that cross the rooms: float64 for channels, power and privacy."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +8,20 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def read_only(values: Array) -> Array:
+    """The same numbers in an array that cannot be written to: whoever is handed it must not change the simulator's."""
+    if not (isinstance(values, np.ndarray) and values.flags.writeable):
+        return values
+    view = values.view()
+    view.setflags(write=False)
+    return view
+
+
+def lock(owner: object, *names: str) -> None:
+    """Make these arrays of a frozen dataclass read-only; whoever made them may still write to theirs."""
+    for name in names:
+        owner.__dict__[name] = read_only(owner.__dict__[name])

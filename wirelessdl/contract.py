@@ -199,4 +199,6 @@ def formatted(error: BaseException) -> str:
     last = frames[-1] if frames else None
     where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
     words = " ".join(str(error).split())
+    if isinstance(error, ValueError) and "read-only" in words:  # as NumPy says it
+        words += ": arrays of the simulator must not change; copy them first, as in d = links.distance_m.copy()"
     return f"{type(error).__name__}: {words}{where}" if words else f"{type(error).__name__}{where}"

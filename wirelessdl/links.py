@@ -2,6 +2,8 @@
 
 A network is a vector of directed links in receiver-major order: every per-link quantity is one
 vector of length `len(links)`. Dense `[rx, tx]` matrices are views for people and small-K maths.
+
+Every array here is read-only: all parts of a run see the same one.
 """
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, lock, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +21,9 @@ class Geometry:
 
     position_m: FloatArray
     velocity_mps: FloatArray
+
+    def __post_init__(self) -> None:
+        lock(self, "position_m", "velocity_mps")
 
     @property
     def nodes(self) -> int:
@@ -40,6 +45,9 @@ class Pairs:
     high: IntArray
     of_link: IntArray
 
+    def __post_init__(self) -> None:
+        lock(self, "number", "low", "high", "of_link")
+
     def __len__(self) -> int:
         return len(self.number)
 
@@ -55,6 +63,9 @@ class Links:
     rx: IntArray
     tx: IntArray
     geometry: Geometry
+
+    def __post_init__(self) -> None:
+        lock(self, "rx", "tx")
 
     @staticmethod
     def from_mask(mask: BoolArray, geometry: Geometry) -> "Links":
@@ -111,18 +122,18 @@ class Links:
     @cached_property
     def number(self) -> IntArray:
         """Number rx * K + tx of each directed link: it rises, and is the same at every instant."""
-        return self.rx * self.nodes + self.tx
+        return read_only(self.rx * self.nodes + self.tx)
 
     @cached_property
     def reverse_number(self) -> IntArray:
         """Number of the link that leads back, whether it exists or not."""
-        return self.tx * self.nodes + self.rx
+        return read_only(self.tx * self.nodes + self.rx)
 
     @cached_property
     def pair(self) -> IntArray:
         """Number low * K + high of the unordered pair {rx, tx}, `[links]`: the same in both directions and always."""
         low, high = np.minimum(self.rx, self.tx), np.maximum(self.rx, self.tx)
-        return low * self.nodes + high
+        return read_only(low * self.nodes + high)
 
     @cached_property
     def pairs(self) -> "Pairs":
@@ -134,7 +145,7 @@ class Links:
     @cached_property
     def degree(self) -> IntArray:
         """Number of senders that each node hears, `[K]`."""
-        return np.bincount(self.rx, minlength=self.nodes)
+        return read_only(np.bincount(self.rx, minlength=self.nodes))
 
     @cached_property
     def distance_m(self) -> FloatArray:
@@ -150,22 +161,22 @@ class Links:
         pairs, square = self.pairs, np.zeros(len(self.pairs))
         for axis in self.geometry.position_m.T[:dimensions]:
             square += (axis[pairs.low] - axis[pairs.high]) ** 2
-        return np.asarray(np.sqrt(square)[pairs.of_link])
+        return read_only(np.asarray(np.sqrt(square)[pairs.of_link]))
 
     @cached_property
     def tx_height_m(self) -> FloatArray:
-        return np.asarray(self.geometry.position_m[self.tx, 2])
+        return read_only(np.asarray(self.geometry.position_m[self.tx, 2]))
 
     @cached_property
     def rx_height_m(self) -> FloatArray:
-        return np.asarray(self.geometry.position_m[self.rx, 2])
+        return read_only(np.asarray(self.geometry.position_m[self.rx, 2]))
 
     @cached_property
     def growth_mps(self) -> FloatArray:
         """Rate at which each link grows, `[links]` m/s; negative where its ends approach each other."""
         apart = self.geometry.position_m[self.rx] - self.geometry.position_m[self.tx]
         relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
-        return np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9))
+        return read_only(np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9)))
 
     def matrix(self, values: FloatArray, fill: float = 0.0) -> FloatArray:
         """Dense `[rx, tx]` view of one value per link."""
@@ -202,7 +213,7 @@ class Links:
         """Number of the strongly connected component of each node, `[K]`."""
         graph = scipy.sparse.csr_array((np.ones(len(self)), (self.rx, self.tx)), shape=(self.nodes, self.nodes))
         _, label = scipy.sparse.csgraph.connected_components(graph, directed=True, connection="strong")
-        return np.asarray(label, dtype=np.int64)
+        return read_only(np.asarray(label, dtype=np.int64))
 
     def strongly_connected(self) -> bool:
         """Whether every node's model reaches every other."""
@@ -239,7 +250,7 @@ class Instants:
                 np.concatenate([links.geometry.velocity_mps for links in self.links]),
             ),
         )
-        every.__dict__.update(pairs=pairs, number=number, pair=pairs.number[pairs.of_link])
+        every.__dict__.update(pairs=pairs, number=read_only(number), pair=read_only(pairs.number[pairs.of_link]))
         return every
 
 

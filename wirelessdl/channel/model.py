@@ -27,7 +27,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, read_only
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Instants, Links
@@ -185,7 +185,7 @@ class Chain:
         prefix: str = "channel",
         offset_hz: FloatArray | None = None,
     ):
-        self.offset_hz = offset_hz
+        self.offset_hz = None if offset_hz is None else read_only(offset_hz)
         self.models: list[Named] = []
         for name, model in models:
             # keyed by name and occurrence, not position: adding a model changes no other model's draws

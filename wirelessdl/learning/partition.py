@@ -23,7 +23,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import FloatArray, IntArray, read_only
 from wirelessdl.contract import capability
 from wirelessdl.errors import nearest
 from wirelessdl.learning.data.dataset import Dataset
@@ -44,7 +44,7 @@ class Partition(Protocol):
 def split_data(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
     """Sample indices of each node. A partition `by_content` gets the samples ordered by label, then by content."""
     if not capability(partition, "by_content"):
-        return partition.split(data.train_y, nodes, rng)
+        return partition.split(read_only(data.train_y), nodes, rng)
     order = np.lexsort((data.keys(), data.train_y))
     return [np.sort(order[client]) for client in partition.split(data.train_y[order], nodes, rng)]
 

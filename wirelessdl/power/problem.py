@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, lock
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.leakage import link_mu, own_mu
@@ -74,6 +74,9 @@ class PowerProblem:
     heard_gain: FloatArray | None = None
     orthogonal: bool = False
     mu_max: float | None = None
+
+    def __post_init__(self) -> None:
+        lock(self, "gain", "power_w", "sensitivity", "samples", "heard_gain")  # an allocator of the user's sees them
 
     @property
     def audible(self) -> Links:

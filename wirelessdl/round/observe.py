@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import Guard, capability
@@ -215,8 +215,10 @@ class Observer:
         rng = self._streams.draws("radio.csi", *key)
         part = self._parts.labels["radio.csi"]
         with Guard(f"radio.csi: {part.name}", is_user_class=part.is_user_class):
-            estimate = self._parts.csi.estimate(links, gain, self._radio.power_w, noise_w, rng)
-            if estimate is gain:
+            given, pilot_w = read_only(gain), read_only(self._radio.power_w)
+            noise_w = noise_w if isinstance(noise_w, float) else read_only(noise_w)
+            estimate = self._parts.csi.estimate(links, given, pilot_w, noise_w, rng)
+            if estimate is given:
                 return gain
             values = np.asarray(estimate, dtype=np.float64)
         if values.shape != gain.shape:

@@ -20,6 +20,7 @@ listener like any other. An event without listeners costs a look-up.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from wirelessdl.arrays import read_only
 from wirelessdl.errors import nearest
 
 TRACE_EVENTS = (
@@ -79,6 +80,7 @@ class TraceEvents:
             return
         listeners = self._listeners[source]
         if listeners:
-            event = Event(source, time_ns, fields)
+            # every listener hears the same arrays, and the run goes on with them
+            event = Event(source, time_ns, {name: read_only(value) for name, value in fields.items()})
             for listener in listeners:
                 listener(event)
