@@ -21,6 +21,11 @@ def read_only(values: Array) -> Array:
     return view
 
 
+def kept(values: object, dtype: Any = np.float64, *, is_user_class: bool = True) -> NDArray[Any]:
+    """What a part answered as an array; a copy where the class is the user's, which may fill and return one buffer."""
+    return np.array(values, dtype=dtype) if is_user_class else np.asarray(values, dtype=dtype)
+
+
 def lock(owner: object, *names: str) -> None:
     """Make these arrays of a frozen dataclass read-only; whoever made them may still write to theirs."""
     for name in names:

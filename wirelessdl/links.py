@@ -29,6 +29,12 @@ class Geometry:
     def nodes(self) -> int:
         return len(self.position_m)
 
+    def equals(self, other: "Geometry") -> bool:
+        """Whether nodes are at the same places with the same velocities."""
+        return np.array_equal(self.position_m, other.position_m) and np.array_equal(
+            self.velocity_mps, other.velocity_mps
+        )
+
     @staticmethod
     def at_rest(position_m: FloatArray) -> "Geometry":
         """Nodes that do not move."""

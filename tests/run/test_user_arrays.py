@@ -8,6 +8,7 @@ from conftest import tiny_table
 
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.network.topology import require_links
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.run import Run
@@ -75,3 +76,97 @@ def test_a_listener_cannot_change_what_the_run_goes_on_with(tmp_path):
             out=tmp_path / "outputs",
             device="cpu",
         )
+
+
+# by key: a method that makes its answer `found` anew, and the columns of the tables that follow from it
+ANSWERS = {
+    "channel.models": (
+        "gain(self, links, time_s, rng)",
+        "rng.rayleigh(0.5**0.5, len(links))",
+        {"radio": {"payload_slots": 4}},
+        ("links", "gain"),
+    ),
+    "radio.csi": (
+        "estimate(self, links, gain, pilot_w, noise_w, rng)",
+        "gain * rng.uniform(0.9, 1.1, len(gain))",
+        {"radio": {"payload_slots": 2}},
+        ("links", "gain_est"),
+    ),
+    "faults.jammer": (
+        "noise_w(self, geometry, time_s)",
+        "np.full(geometry.nodes, 1e-9 * (1 + 100 * time_s))",
+        {"radio": {"thermal_noise": True}},
+        ("links", "sinr_db"),
+    ),
+}
+# what keeps the last answer in the tables and, in several slots, in the air
+REFILL = """        if not hasattr(self, "buffer"):
+            self.buffer = found.copy()
+        self.buffer[:] = found
+        found = self.buffer
+"""
+
+
+@pytest.mark.parametrize("key", ANSWERS)
+def test_a_class_that_fills_and_returns_one_array_runs_as_one_that_makes_a_new_one(tmp_path, key):
+    method, answer, sections, (table, column) = ANSWERS[key]
+    sections = {"scenario": {"rounds": 3}, "trace": {"links": "all"}, **sections}
+    found = []
+    for name, refill in (("new", ""), ("refilled", REFILL)):
+        (tmp_path / name).mkdir()
+        body = f"    def {method}:\n        found = {answer}\n{refill}        return found\n"
+        found.append(getattr(run(tmp_path / name, key, body, **sections), table))
+    assert found[0][column].nunique() > 1
+    np.testing.assert_array_equal(found[0][column], found[1][column])
+    np.testing.assert_array_equal(found[0]["epsilon"], found[1]["epsilon"])
+
+
+MOVES = """    def __init__(self, start_m):
+        self.start, self.still = start_m.copy(), np.zeros_like(start_m)
+        self.buffer = start_m.copy()
+        self.same = Geometry(self.buffer, self.still)
+    def geometry(self, time_s):
+        position = self.start + [3000.0 * time_s, 0.0, 0.0] * np.arange(4)[:, None]
+        self.buffer[:] = position
+        return {answer}
+"""
+
+
+def test_a_mobility_that_fills_one_array_or_returns_one_object_moves_nodes_as_others_do(tmp_path):
+    found = {}
+    for name, answer in (
+        ("new", "Geometry(position, self.still)"),
+        ("array", "Geometry(self.buffer, self.still)"),
+        ("object", "self.same"),
+    ):
+        (tmp_path / name).mkdir()
+        sections = {"scenario": {"rounds": 3}, "trace": {"links": "all"}, "channel": {"models": [{"model": "friis"}]}}
+        found[name] = run(tmp_path / name, "network.mobility", MOVES.format(answer=answer), **sections)
+    assert found["new"].nodes.groupby("node")["x_m"].nunique().max() == 3
+    for name in ("array", "object"):
+        np.testing.assert_array_equal(found["new"].nodes["x_m"], found[name].nodes["x_m"])
+        np.testing.assert_array_equal(found["new"].links["distance_m"], found[name].links["distance_m"])
+
+
+def test_a_topology_that_fills_one_pair_of_arrays_is_read_when_it_answers():
+    rx, tx = np.array([0, 1, 2]), np.array([1, 2, 0])
+    place = Geometry.at_rest(np.arange(9.0).reshape(3, 3))
+    found = require_links(Links(rx, tx, place), place, is_user_class=True)
+    tx[:] = [2, 0, 1]
+    assert found.tx.tolist() == [1, 2, 0]
+    assert found.geometry is place
+
+
+def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):
+    body = """    def __init__(self):
+        self.round, self.alpha = 0, np.zeros(4)
+    def allocate(self, problem, theta=None):
+        plan = solve(problem, objective="own-noise", theta=theta)
+        self.round += 1
+        self.alpha[:] = plan.alpha / self.round
+        return replace(plan, alpha=self.alpha)
+"""
+    sections = {"scenario": {"rounds": 3}, "power": {"schedule": "adaptive"}}
+    sections["channel"] = {"models": [{"model": "uniform"}, {"model": "rayleigh"}]}
+    alpha = run(tmp_path, "power.allocator", body, **sections).nodes.groupby("round")["alpha"].first()
+    assert alpha.nunique() == 3

@@ -27,7 +27,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray, read_only
+from wirelessdl.arrays import FloatArray, kept, read_only
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Instants, Links
@@ -275,7 +275,7 @@ def _checked(named: Named, gain: object, links: Links) -> FloatArray:
     try:
         if np.asarray(gain).dtype.kind == "c":
             raise ContractError(f"{where} returned complex numbers, expected amplitudes: return abs(h)")
-        values = np.asarray(gain, dtype=np.float64)
+        values = kept(gain, is_user_class=":" in named.name)
     except (TypeError, ValueError):
         raise ContractError(f"{where} returned {type(gain).__name__}, expected one |h| per link") from None
     if values.shape != (len(links),):

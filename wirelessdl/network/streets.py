@@ -170,7 +170,7 @@ class CheckedMap:
 
     def _flags(self, method: str, answer: object, count: int, of: str) -> BoolArray:
         try:
-            found = np.asarray(answer)
+            found = np.array(answer)  # a copy: the class may fill and return one buffer
         except ValueError:  # rows of different lengths
             found = np.asarray(None)
         if found.shape != (count,) or found.dtype != bool:

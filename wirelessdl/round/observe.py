@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.arrays import BoolArray, FloatArray, kept, read_only
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import Guard, capability
@@ -81,7 +81,7 @@ class Observer:
         self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
         if radio.physical and radio.reach_m is None:
             self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).settled()
-        self._last_geometry: Geometry | None = None
+        self._last_geometry = links.geometry
         self._links = links
         self._apart: Links | None = None  # links whose ends were last found apart
         self._heard = links  # all that is heard in the frame that is open
@@ -163,8 +163,10 @@ class Observer:
         part = self._parts.labels["network.mobility"]
         with self._guard("network.mobility"):
             geometry = self._parts.mobility.geometry(time_s)
-        if self._last_geometry is None or geometry is not self._last_geometry:
-            self._last_geometry = require_geometry(geometry, self._nodes, time_s, part.name)
+        if part.is_user_class or geometry is not self._last_geometry:
+            found = require_geometry(geometry, self._nodes, time_s, part.name)
+            if not (part.is_user_class and found.equals(self._last_geometry)):  # what follows from it holds
+                self._last_geometry = found
         return self._last_geometry
 
     def _graph(self, geometry: Geometry) -> Links:
@@ -174,7 +176,7 @@ class Observer:
         rng = self._streams.world("network.topology")
         with self._guard("network.topology"):
             links = self._parts.topology.links(geometry, self._snr_db, rng)
-        links = require_links(links, self._nodes)
+        links = require_links(links, geometry, is_user_class=self._parts.labels["network.topology"].is_user_class)
         if np.array_equal(links.rx, self._links.rx) and np.array_equal(links.tx, self._links.tx):
             links = self._links.at(geometry)  # what was worked out of the same links holds
         self._links = links
@@ -220,7 +222,7 @@ class Observer:
             estimate = self._parts.csi.estimate(links, given, pilot_w, noise_w, rng)
             if estimate is given:
                 return gain
-            values = np.asarray(estimate, dtype=np.float64)
+            values = kept(estimate, is_user_class=part.is_user_class)
         if values.shape != gain.shape:
             raise ContractError(
                 f"radio.csi: {part.name} returned shape {values.shape}, expected {gain.shape}, one estimate per link"
@@ -297,7 +299,7 @@ def _key(round: int, slot: int, subband: int) -> tuple[int, ...]:
 def _amounts(name: str, question: Callable[[], Any], shape: tuple[int, ...]) -> FloatArray:
     """What a fault answers, held to its contract: finite numbers >= 0 of a shape."""
     with Guard(name):
-        values = np.asarray(question(), dtype=np.float64)
+        values = kept(question())
     if values.shape != shape:
         raise ContractError(f"{name} returned shape {values.shape}, expected {shape}")
     bad = ~(np.isfinite(values) & (values >= 0))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, kept
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
@@ -302,7 +302,7 @@ def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
     """The plan as far as an allocator decides it: what is charged rests on it, and pairs are no business of its."""
     if not isinstance(plan, PowerPlan):
         raise ContractError(f"{name}.allocate returned {type(plan).__name__}, expected a PowerPlan")
-    alpha, power_w = np.asarray(plan.alpha, dtype=np.float64), np.asarray(plan.power_w, dtype=np.float64)
+    alpha, power_w = kept(plan.alpha), kept(plan.power_w)
     rules = (
         ("alpha", alpha.shape == (nodes,) and ((alpha > 0) & (alpha <= 1)).all(), f"{nodes} shares > 0 and <= 1"),
         ("power_w", power_w.shape == (nodes,) and ((power_w > 0) & np.isfinite(power_w)).all(), f"{nodes} powers > 0"),

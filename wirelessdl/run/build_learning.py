@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from wirelessdl.arrays import IntArray
+from wirelessdl.arrays import IntArray, kept
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
@@ -130,8 +130,7 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
         "learning.partition",
         learning.partition,
         lambda: [
-            np.asarray(client, dtype=np.int64)
-            for client in split_data(partition, data, nodes, streams.world("learning.partition"))
+            kept(client, np.int64) for client in split_data(partition, data, nodes, streams.world("learning.partition"))
         ],
     )
     if len(clients) != nodes:

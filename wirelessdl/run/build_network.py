@@ -104,7 +104,9 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         network.topology,
         lambda: topology.links(geometry, snr_db, streams.world("network.topology")),
     )
-    links = builder.check("network.topology", lambda: require_links(drawn, nodes))
+    links = builder.check(
+        "network.topology", lambda: require_links(drawn, geometry, is_user_class=network.topology.is_user_class)
+    )
     if not (builder.scenario.silent or _changes(builder.scenario, topology)):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     reach = _reach(builder, geometry, links, snr_db)

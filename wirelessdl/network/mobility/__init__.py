@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, kept
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.streets import Streets
@@ -44,12 +44,26 @@ MOBILITIES = {
 }
 
 
+def _copied(geometry: Geometry, name: str) -> Geometry:
+    try:
+        return Geometry(kept(geometry.position_m), kept(geometry.velocity_mps))
+    except (TypeError, ValueError):
+        raise ContractError(
+            f"network.mobility: {name} gave a Geometry of no numbers, expected position_m and velocity_mps of metres"
+        ) from None
+
+
 def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> Geometry:
-    """What a mobility of this name answered at time_s, checked: finite `[K, 3]`, antennas above ground."""
+    """What a mobility of this name answered at time_s, checked: finite `[K, 3]`, antennas above ground.
+
+    Of a class of the user's it is a copy: that may fill and return the same arrays, or the same object, every time.
+    """
     if not isinstance(geometry, Geometry):
         raise ContractError(
             f"network.mobility: {name} returned {type(geometry).__name__}, expected a wirelessdl.Geometry"
         )
+    if ":" in name:
+        geometry = _copied(geometry, name)
     for what, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
         if np.shape(value) != (nodes, 3):
             raise ContractError(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wirelessdl.arrays import kept
 from wirelessdl.contract import capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
@@ -39,8 +40,9 @@ TOPOLOGIES = {
 }
 
 
-def require_links(links: object, nodes: int) -> Links:
-    """What a topology answered, held to its contract."""
+def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> Links:
+    """What a topology answered of this geometry, held to its contract; a copy where the class is the user's."""
+    nodes = geometry.nodes
     if not isinstance(links, Links) or links.nodes != nodes:
         raise ContractError(
             f"network.topology: links() returned {type(links).__name__}, expected a wirelessdl.Links of {nodes} nodes"
@@ -65,6 +67,8 @@ def require_links(links: object, nodes: int) -> Links:
         raise ContractError(
             f"network.topology: links() gave the link {ends[1][place]} -> {ends[0][place]} {what}; {remedy}"
         )
+    if is_user_class:  # which may fill and return the same arrays every time
+        return Links(kept(ends[0], np.int64), kept(ends[1], np.int64), geometry)
     return links
 
 
