@@ -128,6 +128,37 @@ def test_the_guard_raises_the_error_it_was_given_and_leaves_interrupts_alone():
         raise KeyboardInterrupt
 
 
+def ends(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), SystemExit("over"), GeneratorExit()])
+def test_the_guard_makes_one_line_of_code_that_ends_the_program(error):
+    with pytest.raises(ContractError, match=rf"^x raised {type(error).__name__}.*\(test_contract.py line"), Guard("x"):
+        ends(error)
+    with pytest.raises(type(error)), Guard("x", is_user_class=False):
+        ends(error)
+
+
+def test_a_capability_that_ends_the_program_is_one_line():
+    class Ends:
+        @property
+        def small_scale(self):
+            raise SystemExit
+
+    with pytest.raises(ContractError, match=r"^Ends.small_scale raised SystemExit \(test_contract.py"):
+        capability(Ends(), "small_scale")
+
+
+def test_an_error_that_cannot_be_put_in_words_is_named_all_the_same():
+    class Mute(Exception):
+        def __str__(self):
+            raise KeyError("no words")
+
+    with pytest.raises(ContractError, match=r"^x raised Mute: its __str__ raised KeyError \("), Guard("x"):
+        raise Mute
+
+
 def test_the_guard_holds_inside_a_generator():
     def outages():
         with Guard("faults.crashes: Mine.outages"):
@@ -138,4 +169,17 @@ def test_the_guard_holds_inside_a_generator():
     assert next(turns) == (1.0, 2.0)
     with pytest.raises(ContractError, match=r"faults.crashes: Mine.outages raised IndexError: no more"):
         next(turns)
-    outages().close()  # a generator that is left early raises nothing
+
+
+def test_a_guarded_generator_that_is_left_early_raises_nothing():
+    def users():
+        yield 1.0
+        yield 2.0
+
+    def asked():
+        with Guard("time.policy: Mine.wait"):
+            yield from users()
+
+    turns = asked()
+    assert next(turns) == 1.0
+    turns.close()

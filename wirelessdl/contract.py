@@ -12,7 +12,8 @@ refused with the name of its class.
             return rng.rayleigh(size=len(links))
 
 Code of the user's may raise anything, at any time. `Guard` turns what it raises into one line that names the class,
-the error and the line in the user's file. A `ValueError` of a built-in part is a value that the scenario chose; it
+the error and the line in the user's file; so does `sys.exit()`, which would end a run without a word. Only Ctrl-C
+passes. A `ValueError` of a built-in part is a value that the scenario chose; it
 names its key. Anything else that a built-in raises is a defect of wirelessdl and keeps its traceback.
 """
 
@@ -28,6 +29,9 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.errors import ContractError, WirelessdlError
+
+# what code of the user's may raise; anything else, as KeyboardInterrupt, is not its own
+RAISED = (Exception, SystemExit, GeneratorExit)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ def capability(part: object, name: str) -> Any:
         value = getattr(part, name)
     except WirelessdlError:
         raise
-    except Exception as error:
+    except RAISED as error:
         if isinstance(error, AttributeError) and not hasattr(type(part), name):
             return declared.default
         raise ContractError(f"{label} raised {formatted(error)}") from error  # a property that fails
@@ -183,9 +187,11 @@ class Guard:
         pass
 
     def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _frames: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception):
+        # a generator that is left early ends in its own frame, which no code of the user's raised
+        left = isinstance(error, GeneratorExit) and (frames is None or frames.tb_next is None)
+        if left or not isinstance(error, RAISED):
             return
         if self.is_user_class:
             raise self.error(f"{self.name} raised {formatted(error)}{self.detail}") from error
@@ -193,12 +199,45 @@ class Guard:
             raise self.built_in_error(f"{self.built_in}{error}") from error
 
 
+def guard_of(where: str, part: object, method: str) -> Guard:
+    """The guard around a method of a part, for those that only know the object."""
+    built_in = type(part).__module__.startswith("wirelessdl.")
+    return Guard(f"{where}: {type(part).__name__}.{method}", is_user_class=not built_in)
+
+
+def guarded(where: str, part: object, method: str) -> Callable[..., Any]:
+    """A method of a part; where its class is the user's, with a guard around each call."""
+    guard, call = guard_of(where, part, method), getattr(part, method)
+    if not guard.is_user_class:
+        found: Callable[..., Any] = call
+        return found
+
+    def ask(*given: Any) -> Any:
+        with guard:
+            return call(*given)
+
+    return ask
+
+
 def formatted(error: BaseException) -> str:
     """An error of the user's code in half a line: type, words, and the line it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
-    words = " ".join(str(error).split())
+    name, words = type(error).__name__, _words(error)
     if isinstance(error, ValueError) and "read-only" in words:  # as NumPy says it
         words += ": arrays of the simulator must not change; copy them first, as in d = links.distance_m.copy()"
-    return f"{type(error).__name__}: {words}{where}" if words else f"{type(error).__name__}{where}"
+    return f"{name}: {words}{where}" if words else f"{name}{where}"
+
+
+def said(error: BaseException) -> str:
+    """Type and words of an error of the user's code."""
+    words = _words(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split())
+    except RAISED as second:  # in the error's own __str__
+        return f"its __str__ raised {type(second).__name__}"

@@ -12,7 +12,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
-from wirelessdl.contract import capability
+from wirelessdl.contract import RAISED, capability, said
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.streams import Streams
@@ -45,8 +45,8 @@ class FadingSamples:
         try:
             # all copies share the run's own condition: the line of sight is as in the run
             return copy.deepcopy(model, {id(self._condition): self._condition})
-        except Exception as error:
+        except RAISED as error:
             raise ContractError(
-                f"{name} cannot be copied ({type(error).__name__}: {error}); a fading model is copied for robust "
+                f"{name} cannot be copied ({said(error)}); a fading model is copied for robust "
                 "plans and previews: give it a __deepcopy__, or keep open files and locks out of it"
             ) from error

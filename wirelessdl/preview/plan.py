@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.contract import capability
+from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
@@ -243,7 +243,8 @@ def _try(
 ) -> PowerPlan | None:
     """The plan under other circumstances, where there is one that keeps to epsilon_max."""
     try:
-        found = allocator.allocate(replace(plan.problem, **changes), plan.fixed)  # type: ignore[arg-type]
+        ask = guarded("power.allocator", allocator, "allocate")
+        found = ask(replace(plan.problem, **changes), plan.fixed)  # type: ignore[arg-type]
         found = paired(replace(found, fixed=plan.fixed))
     except WirelessdlError:
         return None

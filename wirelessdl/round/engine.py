@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.contract import guarded
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
@@ -125,6 +126,7 @@ class Engine:
 
     def __init__(self, stages: Stages, terms: RoundTerms, trace: TraceEvents, hooks: Hooks | None = None):
         self.stages, self.terms, self.trace, self._hooks = stages, terms, trace, hooks or Hooks()
+        self._rate: Callable[[int], float] = guarded("learning.learning_rate", terms.schedule, "rate")
         self.violations = 0
         self.time_ns = 0
         self._now_ns = 0
@@ -179,7 +181,7 @@ class Engine:
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
         stages, terms = self.stages, self.terms
-        gamma = terms.schedule.rate(round)
+        gamma = self._rate(round)
         stages.pending.withdraw(participation.lost)  # a gradient that a crash took will never be sent
         sigma = stages.releases.sigma(gamma)
         air = stages.gate.admit(round, channel, participation, sigma)

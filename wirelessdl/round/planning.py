@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, kept
+from wirelessdl.contract import guard_of
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
@@ -134,6 +135,7 @@ class Planner:
         self.joint: JointPlan | None = None
         self._terms, self._allocator, self._schedule = terms, allocator, schedule
         self._samples, self._origin = samples, origin
+        self._guard = guard_of(f"{origin}: power.allocator", allocator, "allocate")
         self.on_note: Callable[[str], None] = lambda _: None  # hears what a plan did otherwise than asked
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
@@ -270,13 +272,22 @@ class Planner:
 
     def _solve(self, problem: PowerProblem, theta: float | None = None) -> PowerPlan:
         try:
-            plan = self._allocator.allocate(problem, theta)
+            plan = self._allocated(problem, theta)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
         name = f"{self._origin}: power.allocator: {type(self._allocator).__name__}"
         plan = replace(_sound(plan, problem.links.nodes, name), fixed=self._terms.theta)
         self._require_promise(plan, name)
         return plan
+
+    def _allocated(self, problem: PowerProblem, theta: float | None) -> PowerPlan:
+        """An allocator's plan. That no plan meets the target is its answer; what else a user's raises is a mistake."""
+        with self._guard:
+            try:
+                return self._allocator.allocate(problem, theta)
+            except InfeasiblePowerError as error:
+                infeasible = error
+        raise infeasible
 
     def _require_promise(self, plan: PowerPlan, name: str) -> None:
         """Raise where a sender's noise would not keep the promised total: an allocator of yours may do anything."""

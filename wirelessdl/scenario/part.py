@@ -24,7 +24,7 @@ from typing import Any, ClassVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from wirelessdl.contract import Guard
+from wirelessdl.contract import RAISED, Guard, said
 from wirelessdl.errors import ScenarioError, nearest, shown
 from wirelessdl.scenario.messages import explain
 from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of
@@ -276,13 +276,13 @@ class Catalog:
         sys.modules[spec.name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except RAISED as error:
             frames = traceback.extract_tb(error.__traceback__)
             line = next(
                 (f.lineno for f in reversed(frames) if Path(f.filename) == path),
                 getattr(error, "lineno", "?"),
             )
-            raise ScenarioError(f"{key}: {file_name} line {line} raised {type(error).__name__}: {error}") from error
+            raise ScenarioError(f"{key}: {file_name} line {line} raised {said(error)}") from error
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module

@@ -13,6 +13,7 @@ import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.contract import guard_of
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
@@ -50,6 +51,7 @@ class Medium:
     ):
         self.env, self.states = env, states
         self._frame, self._policy, self._duration_ns = frame, policy, duration_ns
+        self._policy_guard = guard_of("time.policy", policy, "wait")
         self._energy, self._control, self._note = energy, control, note
         self._battery_j: FloatArray = energy.battery_j.copy()
         self._drains = energy.finite
@@ -80,7 +82,8 @@ class Medium:
         env = self.env
         for round in range(1, rounds + 1):
             self.round = round
-            yield from self._policy.wait(self)
+            with self._policy_guard:
+                yield from self._policy.wait(self)
             now = int(env.now)
             frame = self._frame.in_round(round, rounds)
             participation = self._opening(round, now, frame)

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import simpy
 
 from wirelessdl.arrays import BoolArray
-from wirelessdl.contract import Guard
-from wirelessdl.errors import ContractError
+from wirelessdl.contract import Guard, guarded
+from wirelessdl.errors import ContractError, shown
 from wirelessdl.memory import fewer_collections
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
@@ -44,12 +45,28 @@ class EventSimulation:
 
     def duration_ns(self, node: int, round: int) -> int:
         """How long a gradient takes."""
-        seconds = self.compute.duration_s(node, round) * self.stragglers.factor(node, round)
-        if not (math.isfinite(seconds) and seconds >= 0):
+        duration_s, factor = self._duration_s(node, round), self._factor(node, round)
+        try:
+            seconds = duration_s * factor
+            sound = math.isfinite(seconds) and seconds >= 0
+        except (TypeError, ValueError):  # no numbers
+            raise ContractError(
+                f"time.compute gave node {node} {shown(duration_s, 60)} s and faults.stragglers a factor of "
+                f"{shown(factor, 60)} in round {round}, expected numbers"
+            ) from None
+        if not sound:
             raise ContractError(
                 f"time.compute gave node {node} {seconds} s in round {round}, expected a finite number >= 0"
             )
         return to_ns(seconds)
+
+    @cached_property
+    def _duration_s(self) -> Callable[[int, int], float]:
+        return guarded("time.compute", self.compute, "duration_s")
+
+    @cached_property
+    def _factor(self) -> Callable[[int, int], float]:
+        return guarded("faults.stragglers", self.stragglers, "factor")
 
     def run(self, rounds: int, frames: Frames, note: Note = lambda *_: None) -> None:
         """Let time pass from zero to the end of the last round and call `frames` at both ends of each frame."""
