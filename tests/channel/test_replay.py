@@ -284,3 +284,38 @@ def test_a_range_that_is_relaxed_is_a_warning(wirelessdl_command):
     result = wirelessdl_command("check", "quickstart", *close)
     assert result.code == 0, result.err
     assert "umi-street-canyon holds from 10 to 5000" in " ".join(result.out.split())
+
+
+def bad_npz(path, damage):
+    write(path, *rows())
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "flipped":  # within the first column's compressed numbers
+        path.write_bytes(content[:70] + bytes(byte ^ 255 for byte in content[70:90]) + content[90:])
+    else:
+        with open(path, "wb") as file:
+            np.save(file, np.zeros(3))
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "npy"])
+def test_a_file_that_is_no_npz_is_one_line(tmp_path, damage):
+    path = tmp_path / "air.npz"
+    bad_npz(path, damage)
+    with pytest.raises(ValueError, match=r"^file is 'air.npz'; cannot be read: \w.*$"):
+        replay(path)
+
+
+@pytest.mark.parametrize("unit", ["timedelta64[ms]", "datetime64[s]"])
+@pytest.mark.parametrize("ending", ["parquet", "npz"])
+def test_times_that_are_no_numbers_of_seconds_are_refused(tmp_path, unit, ending):
+    path, (time_s, tx, rx, gain) = tmp_path / f"air.{ending}", rows()
+    times = time_s.astype(np.int64).astype(unit)
+    if ending == "npz":
+        np.savez(path, time_s=times, tx=tx, rx=rx, gain=gain)
+    else:
+        pd.DataFrame({"time_s": times, "tx": tx, "rx": rx, "gain": gain}).to_parquet(path)
+    with pytest.raises(ValueError, match=rf"^file is 'air.{ending}'; time_s holds dates or times; must be numbers"):
+        replay(path)

@@ -170,3 +170,12 @@ def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):
     sections["channel"] = {"models": [{"model": "uniform"}, {"model": "rayleigh"}]}
     alpha = run(tmp_path, "power.allocator", body, **sections).nodes.groupby("round")["alpha"].first()
     assert alpha.nunique() == 3
+
+
+def test_a_gain_with_masked_links_is_refused(tmp_path):
+    body = """    def gain(self, links, time_s, rng):
+        return np.ma.masked_less(np.linspace(0.1, 1.0, len(links)), {below})
+"""
+    with pytest.raises(ContractError, match=r"mine.py:Mine.gain returned a masked array with masked links.*fill it"):
+        run(tmp_path, "channel.models", body.format(below=0.5))
+    assert run(tmp_path, "channel.models", body.format(below=0.0)).provenance["state"] == "done"  # nothing is masked

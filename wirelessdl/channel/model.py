@@ -278,6 +278,8 @@ def _checked(named: Named, gain: object, links: Links) -> FloatArray:
         values = kept(gain, is_user_class=":" in named.name)
     except (TypeError, ValueError):
         raise ContractError(f"{where} returned {type(gain).__name__}, expected one |h| per link") from None
+    if np.ma.is_masked(gain):
+        raise ContractError(f"{where} returned a masked array with masked links, expected one |h| per link: fill it")
     if values.shape != (len(links),):
         raise ContractError(f"{where} returned shape {values.shape}, expected {(len(links),)}, one |h| per link")
     bad = ~(np.isfinite(values) & (values >= 0))
@@ -296,6 +298,8 @@ def _checked_response(named: Named, response: object, links: Links, subbands: in
         values = np.asarray(response, dtype=np.complex128)
     except (TypeError, ValueError):
         raise ContractError(f"{where} returned {type(response).__name__}, expected h of subbands and links") from None
+    if np.ma.is_masked(response):
+        raise ContractError(f"{where} returned a masked array with masked links, expected h of every link: fill it")
     if values.shape != (subbands, len(links)):
         raise ContractError(
             f"{where} returned shape {values.shape}, expected {(subbands, len(links))}, one h per subband and link"

@@ -14,9 +14,11 @@ frequency first, with a row for every subband; in npz also as a last axis of gai
 `wirelessdl channel SCENARIO --export FILE` writes such a file, amplitudes only.
 """
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -239,8 +241,11 @@ _KINDS = "time_s and gain must be numbers, tx and rx whole ones, as subband"
 
 
 def _numbers(values: Any, column: str, name: str) -> FloatArray:
-    if np.asarray(values).dtype.kind == "c":
+    kind = np.asarray(values).dtype.kind
+    if kind == "c":
         raise ValueError(f"file is {name!r}; {column} holds complex numbers")
+    if kind in "mM":  # as numbers they would be nanoseconds, or whatever their unit is
+        raise ValueError(f"file is {name!r}; {column} holds dates or times; must be numbers, time_s in seconds")
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -254,6 +259,8 @@ def _gains(values: Any, name: str) -> FloatArray | ComplexArray:
 
 def _whole(values: Any, name: str) -> IntArray:
     try:
+        if np.asarray(values).dtype.kind in "mM":
+            raise TypeError
         return np.asarray(values).astype(np.int64, casting="same_kind")
     except (TypeError, ValueError):
         raise ValueError(f"file is {name!r}; {_KINDS}") from None
@@ -263,10 +270,13 @@ def _columns(path: Path, name: str) -> dict[str, Any]:
     try:
         if path.suffix == ".npz":
             with np.load(path) as arrays:
-                return {key: arrays[key] for key in arrays.files}
+                return {key: arrays[key] for key in arrays.files}  # of a .npy: an array, which has no files
         if path.suffix == ".parquet":
             table = pq.read_table(path)
             return {key: table[key].to_numpy() for key in table.column_names}
-    except (OSError, ValueError, pa.ArrowInvalid) as error:
-        raise ValueError(f"file is {name!r}; cannot be read: {str(error).splitlines()[0]}") from None
+    except (TypeError, AttributeError):
+        raise ValueError(f"file is {name!r}; cannot be read: it is no npz of arrays; write it with np.savez") from None
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error, NotImplementedError, pa.ArrowException) as error:
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"file is {name!r}; cannot be read: {words}") from None
     raise ValueError(f"file is {name!r}; must end in .parquet or .npz")

@@ -14,6 +14,7 @@ A partition that declares `by_content` depends on the content of the samples, no
 """
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -263,7 +264,7 @@ def owners(path: str, column: str, folders: Sequence[Path]) -> IntArray:
         values = np.asarray(found)
     except KeyError as error:
         raise ValueError(f'column is "{column}"; {place.name} has none of that name{error.args[0]}') from None
-    except (OSError, BadZipFile, EOFError, ValueError) as error:
+    except (OSError, BadZipFile, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f'path is "{path}"; cannot be read: {str(error).splitlines()[0]}') from None
     if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values):
         raise ValueError(f'path is "{path}"; must hold one whole number for each sample: the node that gets it')

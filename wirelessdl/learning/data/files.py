@@ -9,6 +9,7 @@ classes are numbered in that order. Mean and deviation are what the user says: t
 they would leak.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,7 +101,7 @@ class File:
             raise ValueError(f'{key} is "{path}"; must be an .npz, .parquet or .csv file, or a folder of images')
         try:
             parts = readers[kind](place)
-        except (OSError, BadZipFile, EOFError) as error:
+        except (OSError, BadZipFile, EOFError, zlib.error) as error:
             raise ValueError(f'{key} is "{path}"; cannot be read: {error}') from None
         for x, y in parts:
             if len(x) != len(y) or not len(x):
