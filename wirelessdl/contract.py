@@ -184,14 +184,19 @@ class Guard:
     detail: str = ""
 
     def __enter__(self) -> None:
-        pass
+        if self.is_user_class:
+            self.__dict__["_errors"] = np.geterr()
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
         # a generator that is left early ends in its own frame, which no code of the user's raised
         left = isinstance(error, GeneratorExit) and (frames is None or frames.tb_next is None)
-        if left or not isinstance(error, RAISED):
+        if left:
+            return
+        if self.is_user_class:
+            np.seterr(**self.__dict__["_errors"])  # the whole process would keep what the class set
+        if not isinstance(error, RAISED):
             return
         if self.is_user_class:
             raise self.error(f"{self.name} raised {formatted(error)}{self.detail}") from error

@@ -1,11 +1,13 @@
 """Whatever code of the user's raises, wherever it is called: one line that names it, and nothing is lost."""
 
+import numpy as np
 import pytest
 from conftest import tiny_table
 
-from wirelessdl.errors import WirelessdlError
-from wirelessdl.run.session import simulate
-from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.errors import ScenarioError, WirelessdlError
+from wirelessdl.run.build import build
+from wirelessdl.run.session import resume, simulate
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 
 METHODS = {
     "channel.models": "gain(self, links, time_s, rng)",
@@ -65,3 +67,69 @@ def test_a_plan_that_cannot_be_is_still_said_to_be_infeasible(tmp_path):
     text = "from wirelessdl.power.allocate import LinearProgram\nclass Mine(LinearProgram): pass\n"
     line = line_of(tmp_path, "power.allocator", text, privacy={"epsilon_max": 1e-3}, power={"alpha_min": 0.1})
     assert "cannot meet epsilon_max=0.001" in line
+
+
+@pytest.mark.parametrize("default", ["math.inf", "math.nan"])
+def test_a_default_that_is_not_finite_resumes_and_may_not_be_chosen_otherwise(tmp_path, default):
+    text = f"import math\nclass Mine:\n    def __init__(self, most_m: float = {default}, least_m: float = 0.0): pass\n"
+    body = "    def gain(self, links, time_s, rng):\n        return links.rx * 0 + 0.5\n"
+    (tmp_path / "mine.py").write_text(text + body)
+    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]})
+    run = simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    assert resume(run.path, rounds=3, device="cpu").summary["rounds"] == 3
+    again = simulate(load_scenario(run.path / "scenario.toml"), out=tmp_path / "again", device="cpu")
+    assert again.summary["accuracy_mean"] == resume(run.path).summary["accuracy_mean"]
+    table["channel"]["models"][0]["least_m"] = float("inf")
+    with pytest.raises(ScenarioError, match=r"least_m is inf; must be a finite number"):
+        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+
+
+def test_a_file_is_looked_for_in_the_folder_that_was_named(tmp_path):
+    (tmp_path / "street.py").write_text("class Mine: pass\n")
+    table = tiny_table(channel={"models": [{"model": "no_such_folder/street.py:Mine"}]})
+    with pytest.raises(ScenarioError, match=r"no file no_such_folder/street.py in "):
+        build(parse_scenario(table, folder=str(tmp_path)))
+
+
+def test_a_run_whose_file_had_an_absolute_name_resumes_where_it_lies_elsewhere(tmp_path):
+    text = "class Mine:\n    def gain(self, links, time_s, rng):\n        return links.rx * 0 + 0.5\n"
+    (tmp_path / "mine.py").write_text(text)
+    table = tiny_table(channel={"models": [{"model": f"{tmp_path / 'mine.py'}:Mine"}]})
+    run = simulate(parse_scenario(table), out=tmp_path / "outputs", device="cpu")
+    (tmp_path / "mine.py").unlink()
+    assert resume(run.path, rounds=3, device="cpu").summary["rounds"] == 3  # from the run's copy
+
+
+def test_a_class_without_a_signature_is_one_line(tmp_path):
+    line = line_of(tmp_path, "channel.models", "class Mine(dict):\n    def gain(self, links, time_s, rng): pass\n")
+    assert line.endswith("mine.py:Mine does not say which parameters it takes; give it an __init__")
+
+
+@pytest.mark.parametrize(
+    "default", ["[None]", "{'a': None}", "{1: 2}", "[np.int64(2)]", "[1 + 2j]", "[[{'a': {3}}]]", r"'\ud800'"]
+)
+def test_a_default_that_no_scenario_can_hold_is_one_line(tmp_path, default):
+    text = f"import numpy as np\nclass Mine:\n    def __init__(self, odd={default}): pass\n"
+    line = line_of(tmp_path, "channel.models", text + "    def gain(self, links, time_s, rng): pass\n")
+    assert "channel.models[0].odd is " in line
+    assert "a scenario cannot spell it out" in line
+
+
+@pytest.mark.parametrize("place", ["file", "method"])
+def test_what_a_class_sets_of_numpys_errors_ends_with_it(tmp_path, place):
+    setting = "np.seterr(all='raise')"
+    (tmp_path / "mine.py").write_text(
+        f"import numpy as np\n{setting if place == 'file' else ''}\nclass Mine:\n"
+        f"    def gain(self, links, time_s, rng):\n        {setting if place == 'method' else ''}\n"
+        "        return np.full(len(links), 0.5)\n"
+    )
+    before = np.geterr()
+    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]})
+    try:
+        assert (
+            simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path, device="cpu").provenance["state"]
+            == "done"
+        )
+        assert np.geterr() == before
+    finally:
+        np.seterr(**before)

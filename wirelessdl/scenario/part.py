@@ -7,6 +7,7 @@ The scenario only keeps name and parameters. `Catalog.build` finds the class, bu
 and checks the parameters against its `__init__` signature: one rule for both.
 """
 
+import datetime
 import hashlib
 import importlib.util
 import inspect
@@ -21,6 +22,7 @@ from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
@@ -31,6 +33,7 @@ from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
+_ATOMS = (bool, int, float, str, datetime.date, datetime.time)
 
 
 class Part(BaseModel):
@@ -139,8 +142,13 @@ class Catalog:
         target = self.find(where, part, known)
         if not inspect.isclass(target) and handed is None:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
+        try:
+            accepted = _accepted(target)
+        except (TypeError, ValueError):  # of a built-in type of Python
+            raise ScenarioError(
+                f"{self.origin}: {where}: {part.name} does not say which parameters it takes; give it an __init__"
+            ) from None
         parameters = self._parameters(where, part, target, given)
-        accepted = _accepted(target)
         supplied = {name: value for name, value in given.items() if name in accepted and name not in parameters}
         guard = Guard(
             f"{self.origin}: {where}: {part.name}",
@@ -159,6 +167,12 @@ class Catalog:
                 ) from error
             raise
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
+        for name, value in kept.items():
+            if not _spelled(value):
+                raise ScenarioError(
+                    f"{self.origin}: {where}.{name} is {shown(repr(value), 60)}; a scenario cannot spell it out: "
+                    "must be made of numbers, texts, true, false, lists, and tables with texts as keys"
+                )
         return built, type(part)(**{part.key: part.name, **kept})
 
     def _remember(self, where: str, handed: Given) -> None:
@@ -220,7 +234,8 @@ class Catalog:
                     values[name] = parameter.default
                 continue
             value = part.parameters[name]
-            if isinstance(value, float) and not math.isfinite(value):
+            # a resolved scenario spells out defaults, whatever they are
+            if isinstance(value, float) and not math.isfinite(value) and not _same(value, parameter.default):
                 raise ScenarioError(f"{self.origin}: {where}.{name} is {value}; must be a finite number")
             try:
                 values[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
@@ -255,10 +270,9 @@ class Catalog:
         return path
 
     def _located(self, file_name: str) -> Path | None:
-        # a run's copy of a file with an absolute name lies under its bare name
-        names = dict.fromkeys((file_name, Path(file_name).name))
-        places = [folder / name for name in names for folder in self.folders]
-        places += [self.copies[file_name]] if file_name in self.copies else []
+        places = [folder / file_name for folder in self.folders]
+        if file_name in self.copies:  # a run may have moved to where its files lie elsewhere
+            places += [*(folder / Path(file_name).name for folder in self.folders), self.copies[file_name]]
         return next((place for place in places if place.is_file()), None)
 
     @property
@@ -275,7 +289,8 @@ class Catalog:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         try:
-            spec.loader.exec_module(module)
+            with np.errstate():  # what the file sets of NumPy's errors ends with it
+                spec.loader.exec_module(module)
         except RAISED as error:
             frames = traceback.extract_tb(error.__traceback__)
             line = next(
@@ -286,6 +301,22 @@ class Catalog:
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
+
+
+def _same(value: float, default: object) -> bool:
+    return isinstance(default, float) and (value == default or (math.isnan(value) and math.isnan(default)))
+
+
+def _spelled(value: object) -> bool:
+    """Whether TOML can hold a value with all that is in it."""
+    try:
+        if isinstance(value, dict):
+            return all(isinstance(key, str) and _spelled(key) and _spelled(item) for key, item in value.items())
+        if isinstance(value, list | tuple):
+            return all(map(_spelled, value))
+        return isinstance(value, _ATOMS) and (not isinstance(value, str) or bool(value.encode() or True))
+    except (UnicodeEncodeError, RecursionError):  # half of a letter; a list that holds itself
+        return False
 
 
 def _hints(target: Any) -> dict[str, Any]:
