@@ -44,7 +44,10 @@ def watch(pids: dict[str, int], driver: subprocess.Popen, study) -> pd.DataFrame
         time.sleep(0.5)
         if not (study / "index.parquet").exists():
             continue
-        finished = int((pd.read_parquet(study / "index.parquet", columns=["status"])["status"] == "finished").sum())
+        with (study / "index.parquet").open(
+            "rb"
+        ) as handle:  # by its name pandas opens it twice, and it may be replaced
+            finished = int((pd.read_parquet(handle, columns=["status"])["status"] == "finished").sum())
         try:
             memory = {name: psutil.Process(pid).memory_info().rss / 1e6 for name, pid in pids.items()}
         except psutil.NoSuchProcess:
