@@ -1,6 +1,7 @@
 """Standard output that takes nothing any more, and a working folder that is gone: one line, and no work is lost."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -81,3 +82,15 @@ def test_a_write_that_fails_is_raised_or_noted():
     assert stream.lost.errno == 28
     with pytest.raises(OutputError, match="No space left on device"):
         stream.write("a")
+
+
+def test_lines_of_json_stay_alone_where_a_model_prints(tmp_path):
+    (tmp_path / "loud.py").write_text(
+        "class Loud:\n    def gain(self, links, time_s, rng):\n        print('heard', flush=True)\n"
+        "        return 1.0 + 0 * links.distance_m\n"
+    )
+    words = ("run", "quickstart", "--rounds", "2", "--json", "--set", "channel.models=[{model='loud.py:Loud'}]")
+    done = _wirelessdl(*words, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["event"] for line in done.stdout.splitlines()][-1] == "summary"
+    assert "heard" in done.stderr

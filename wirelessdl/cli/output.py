@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from wirelessdl.errors import WirelessdlError
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
+_guards: "list[Output | None]" = []  # standard output of the command that runs, whatever sys.stdout is meanwhile
 
 
 class OutputError(WirelessdlError):
@@ -86,6 +87,8 @@ def guarded() -> Iterator[None]:
         stack.callback(_set_streams, *before)
         out, err = (None if stream is None else Output(stream) for stream in before)
         _set_streams(out, err)
+        _guards.append(out)
+        stack.callback(_guards.pop)
         if err is not None:
             stack.enter_context(err.is_kept())  # nobody is left who could be told
         yield
@@ -97,19 +100,31 @@ def _set_streams(out: Any, err: Any) -> None:
 
 def finish() -> None:
     """Write what is buffered. Raises what could not be written, now or before."""
-    if isinstance(sys.stdout, Output):
-        sys.stdout.flush()
-        if sys.stdout.lost is not None:
-            raise output_error(sys.stdout.lost)
+    out = _guard()
+    if out is not None:
+        out.flush()
+        if out.lost is not None:
+            raise output_error(out.lost)
 
 
 def lost_output() -> OSError | None:
     """Why standard output takes nothing any more; None while it does."""
-    return sys.stdout.lost if isinstance(sys.stdout, Output) else None
+    out = _guard()
+    return None if out is None else out.lost
+
+
+def standard_output() -> TextIO:
+    """Where results go, also while what others print is sent elsewhere."""
+    return _guard() or sys.stdout  # type: ignore[return-value]
+
+
+def _guard() -> Output | None:
+    return _guards[-1] if _guards else None
 
 
 @contextmanager
 def going_on() -> Iterator[None]:
     """Standard output that fails ends nothing by itself: the caller looks at `lost_output`."""
-    with sys.stdout.is_kept() if isinstance(sys.stdout, Output) else nullcontext():
+    out = _guard()
+    with nullcontext() if out is None else out.is_kept():
         yield

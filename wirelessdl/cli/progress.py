@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from wirelessdl.cli.output import going_on, lost_output, output_error
+from wirelessdl.cli.output import going_on, lost_output, output_error, standard_output
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress as Evaluation
@@ -172,5 +172,7 @@ def emit(content: dict[str, Any]) -> None:
     """One JSON object on a line of its own, at once."""
     from wirelessdl.trace.files import figures_text
 
-    sys.stdout.write(figures_text(content) + "\n")
-    sys.stdout.flush()
+    out = standard_output()
+    if out is not None:  # it may be closed
+        out.write(figures_text(content) + "\n")
+        out.flush()

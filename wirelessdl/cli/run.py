@@ -1,7 +1,9 @@
 """`wirelessdl run`."""
 
 import math
+import sys
 import time
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +94,8 @@ def command(
     with (
         stopper_installed() as stop,
         listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
+        # lines of JSON stay alone: what code of the user's prints goes to stderr
+        redirect_stdout(sys.stderr) if as_json else nullcontext(),
     ):
         hooks: dict[str, Any] = {
             "device": device,
