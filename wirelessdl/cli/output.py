@@ -113,9 +113,9 @@ def lost_output() -> OSError | None:
     return None if out is None else out.lost
 
 
-def standard_output() -> TextIO:
-    """Where results go, also while what others print is sent elsewhere."""
-    return _guard() or sys.stdout  # type: ignore[return-value]
+def standard_output() -> "TextIO | Output | None":
+    """Where results go, also while what others print is sent elsewhere; None where it is closed."""
+    return _guards[-1] if _guards else sys.stdout
 
 
 def _guard() -> Output | None:

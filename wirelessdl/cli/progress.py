@@ -173,6 +173,6 @@ def emit(content: dict[str, Any]) -> None:
     from wirelessdl.trace.files import figures_text
 
     out = standard_output()
-    if out is not None:  # it may be closed
+    if out is not None:
         out.write(figures_text(content) + "\n")
         out.flush()
