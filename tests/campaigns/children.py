@@ -21,7 +21,8 @@ DEFECT = 70  # exit code of a child that a traceback ended
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 # what commands load when they come to it
 _LATE = (
-    "dp_accounting.pld", "dp_accounting.rdp", "encodings.cp437", "encodings.unicode_escape", "jinja2", "matplotlib",
+    "dp_accounting.pld", "dp_accounting.rdp", "encodings.cp437", "encodings.unicode_escape", "encodings.utf_8_sig",
+    "jinja2", "matplotlib",
     "plotly.offline", "pyarrow.pandas_compat", "pyarrow.vendored.version", "rich._emoji_codes", "rich.live",
     "rich.progress", "rich.table", "scipy.integrate", "scipy.optimize", "scipy.stats",
 )  # fmt: skip
