@@ -22,7 +22,13 @@ def read_only(values: Array) -> Array:
 
 
 def kept(values: object, dtype: Any = np.float64, *, is_user_class: bool = True) -> NDArray[Any]:
-    """What a part answered as an array; a copy where the class is the user's, which may fill and return one buffer."""
+    """What a part answered as an array; a copy where the class is the user's, which may fill and return one buffer.
+
+    Entries that a masked array hides become NaN, or the least whole number, which no contract takes.
+    """
+    if np.ma.is_masked(values):
+        floating = np.issubdtype(dtype, np.floating)
+        return np.ma.filled(np.ma.asarray(values).astype(dtype), np.nan if floating else np.iinfo(dtype).min)
     return np.array(values, dtype=dtype) if is_user_class else np.asarray(values, dtype=dtype)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import tiny_table
 
-from wirelessdl.errors import ContractError
+from wirelessdl.errors import ContractError, WirelessdlError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import require_links
 from wirelessdl.run.session import simulate
@@ -179,3 +179,32 @@ def test_a_gain_with_masked_links_is_refused(tmp_path):
     with pytest.raises(ContractError, match=r"mine.py:Mine.gain returned a masked array with masked links.*fill it"):
         run(tmp_path, "channel.models", body.format(below=0.5))
     assert run(tmp_path, "channel.models", body.format(below=0.0)).provenance["state"] == "done"  # nothing is masked
+
+
+# by key: a method whose answer hides an entry, and a word of its refusal
+MASKED = {
+    "channel.models": ("gain(self, links, time_s, rng)", "np.ones(len(links))", "masked links"),
+    "radio.csi": ("estimate(self, links, gain, pilot_w, noise_w, rng)", "gain", "returned nan"),
+    "faults.jammer": ("noise_w(self, geometry, time_s)", "np.ones(geometry.nodes)", "returned nan"),
+    "network.placement": ("positions(self, nodes, rng)", "rng.uniform(1, 9, (nodes, 3))", "gave node 0 [nan"),
+    "learning.partition": (
+        "split(self, labels, nodes, rng)",
+        "list(np.arange(len(labels)).reshape(nodes, -1))",
+        "a sample twice or one that does not exist",
+    ),
+}
+
+
+@pytest.mark.parametrize("key", MASKED)
+def test_an_answer_with_masked_entries_is_refused(tmp_path, key):
+    method, answer, said = MASKED[key]
+    body = f"""    def {method}:
+        found = {answer}
+        first = np.ma.array(found[0] if isinstance(found, list) else found)
+        first[(0,) * first.ndim] = np.ma.masked
+        return [first, *found[1:]] if isinstance(found, list) else first
+"""
+    with pytest.raises(WirelessdlError) as caught:
+        run(tmp_path, key, body)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -65,6 +65,32 @@ def test_python_refuses_names_that_no_file_can_have(name):
             call()
 
 
+@pytest.mark.parametrize("name", [LONG, "a\0b"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("learning.model", "{}.py:Net"),
+        ("learning.dataset", {"kind": "file", "path": "{}.npz"}),
+        ("learning.partition", {"kind": "file", "path": "{}.csv"}),
+        ("network.placement", {"kind": "file", "file": "{}.csv"}),
+        ("channel.models", [{"model": "replay", "file": "{}.npz"}]),
+        ("trace.connect", {"phy.rx": "{}.py:heard"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_scenario_refuses_names_that_no_file_can_have(key, value, name, tmp_path):
+    def named(value):
+        if isinstance(value, str):
+            return value.format(name)
+        if isinstance(value, list):
+            return [named(each) for each in value]
+        return {word: named(each) for word, each in value.items()}
+
+    with pytest.raises(ScenarioError, match="no file has such a name"):
+        wirelessdl.simulate(wirelessdl.load_scenario("quickstart", overrides={key: named(value)}), out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [DIGITS, HEX])
 @pytest.mark.parametrize("file", ["tiny.toml", "study.toml"])
 def test_a_file_with_a_number_that_is_too_long_is_one_line(file, number, tmp_path, monkeypatch):

@@ -38,6 +38,7 @@ def files_of(folder):
         ["run", "SCENARIO", "--out", "RUN"],
         ["run", "SCENARIO", "--out", "RUN/rounds"],
         ["sweep", "SCENARIO", "--out", "RUN/study"],
+        ["bench", "--suite", "report", "--json", "--history", "RUN/bench.jsonl"],
     ],
 )
 def test_a_command_that_would_write_into_a_run_refuses_and_writes_nothing(arguments, run, tmp_path):

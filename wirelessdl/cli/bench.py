@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH
+from wirelessdl.trace.files import require_outside
 
 _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
@@ -43,6 +44,8 @@ def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
 
     if suite not in SUITES:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
+    if as_json:
+        require_outside(history)
     before = None if old is None else read(old)
     console = Console(highlight=False, stderr=as_json)
     table = Table(box=None, pad_edge=False)

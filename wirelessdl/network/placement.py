@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from annotated_types import Interval
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, kept
 from wirelessdl.errors import ContractError
 from wirelessdl.network.parameters import Circle, Length, Span, low_high
 from wirelessdl.network.streets import StreetMap, grid_of
@@ -181,7 +181,7 @@ def _at_height(x: FloatArray, y: FloatArray, height_m: Span, rng: np.random.Gene
 def require_positions(position_m: object, nodes: int, name: str) -> FloatArray:
     """What a placement of this name answered, checked: finite metres `[K, 3]`, no two nodes at one place."""
     try:
-        start_m = np.array(position_m, dtype=np.float64)  # a copy: mobility may write to it
+        start_m = kept(position_m)  # a copy: mobility may write to it
     except (TypeError, ValueError):
         raise ContractError(
             f"network.placement: {name}: positions() returned {type(position_m).__name__}, expected metres"

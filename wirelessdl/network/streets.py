@@ -16,7 +16,7 @@ from typing import Annotated, Protocol
 import numpy as np
 from annotated_types import Interval, Len
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
@@ -157,7 +157,7 @@ class CheckedMap:
         if ask is None:
             return np.zeros((0, 4))
         with Guard(f"{self.name}.buildings"):
-            found = np.asarray(ask(), dtype=np.float64)
+            found = kept(ask())
         if not found.size:
             return np.zeros((0, 4))
         if found.ndim != 2 or found.shape[1] != 4 or not np.isfinite(found).all():
@@ -170,7 +170,7 @@ class CheckedMap:
 
     def _flags(self, method: str, answer: object, count: int, of: str) -> BoolArray:
         try:
-            found = np.array(answer)  # a copy: the class may fill and return one buffer
+            found = np.array(None if np.ma.is_masked(answer) else answer)  # a copy: one buffer may be filled again
         except ValueError:  # rows of different lengths
             found = np.asarray(None)
         if found.shape != (count,) or found.dtype != bool:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_
 from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, said
-from wirelessdl.errors import ScenarioError, nearest, shown
+from wirelessdl.errors import ScenarioError, nearest, require_name, shown
 from wirelessdl.scenario.messages import explain
 from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of
 
@@ -270,6 +270,7 @@ class Catalog:
         return path
 
     def _located(self, file_name: str) -> Path | None:
+        require_name(file_name, ScenarioError)
         places = [folder / file_name for folder in self.folders]
         if file_name in self.copies:  # a run may have moved to where its files lie elsewhere
             places += [*(folder / Path(file_name).name for folder in self.folders), self.copies[file_name]]

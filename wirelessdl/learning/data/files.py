@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
-from wirelessdl.errors import nearest
+from wirelessdl.errors import ScenarioError, nearest, require_name
 from wirelessdl.learning.data.dataset import Dataset, Task
 
 _PAIRS = (("train_x", "train_y"), ("test_x", "test_y"))
@@ -259,6 +259,7 @@ class File:
 
 def find_file(key: str, path: str, folders: Sequence[Path]) -> Path:
     """The file or folder a user named, looked up like model files are."""
+    require_name(path, ScenarioError)
     for folder in folders:
         if (folder / path).exists():
             return folder / path

@@ -49,6 +49,8 @@ def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> 
         )
     remedy = "make them with Links.from_pairs or Links.from_mask"
     ends = (np.asarray(links.rx), np.asarray(links.tx))
+    if np.ma.is_masked(links.rx) or np.ma.is_masked(links.tx):
+        raise ContractError(f"network.topology: links() gave masked rx or tx; {remedy}")
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or any(end.dtype.kind not in "iu" for end in ends):
         raise ContractError(f"network.topology: links() gave rx and tx that are no lists of node numbers; {remedy}")
     for name, end in zip(("rx", "tx"), ends):
