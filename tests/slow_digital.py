@@ -88,6 +88,8 @@ class SlowDigital:
             sending = [sends[j] and any(not decoded[i][j] for i in planned[j]) for j in range(K)]
             if not any(sending):
                 break
+        if not any(sends):
+            passed_ns += fixed.pilot_ns + 2 * fixed.guard_ns
         return decoded, attempts, passed_ns
 
     def weights(self, i, decoded, sends, neighbours, listens):

@@ -79,7 +79,7 @@ def test_time_never_goes_back_where_frames_are_shorter_than_planned(tmp_path):
 
 
 def test_a_frame_without_messages_takes_the_time_that_its_row_says(tmp_path):
-    """Budgets are spent: nobody sends, so a frame is feedback alone."""
+    """Budgets are spent: nobody sends, so a frame is feedback and the pilots that nobody sent."""
     run = scripted(
         tmp_path,
         every=100,
@@ -91,6 +91,8 @@ def test_a_frame_without_messages_takes_the_time_that_its_row_says(tmp_path):
     rounds = run.rounds
     silent = rounds[rounds["active_nodes"] == 0]
     assert len(silent) > 2
-    assert (silent["airtime_s"] == silent["feedback_s"]).all()
+    assert (np.diff(rounds["time_s"]) > 0).all()
+    waited = silent["feedback_s"] + silent["pilot_s"] + 2 * silent["guard_s"]
+    np.testing.assert_allclose(silent["airtime_s"], waited, rtol=0, atol=1e-9)
     assert (silent["payload_s"] == 0).all()
     np.testing.assert_allclose(np.diff(silent["opened_s"]), silent["airtime_s"].iloc[:-1], rtol=0, atol=1e-9)

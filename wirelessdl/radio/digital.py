@@ -152,6 +152,8 @@ class Messages:
             sending = on_air & (np.bincount(links.tx[waiting], minlength=links.nodes) > 0)
             if not sending.any():
                 break
+        if not payloads_ns:
+            payloads_ns = [0]  # receivers wait for the pilots of one turn: time goes on though nobody sends
         return Delivery(
             rate, attempts, part_ns, decoded_in, tuple(payloads_ns), self._airtime(attempts, part_ns, payloads_ns)
         )
