@@ -133,3 +133,58 @@ def test_what_a_class_sets_of_numpys_errors_ends_with_it(tmp_path, place):
         assert np.geterr() == before
     finally:
         np.seterr(**before)
+
+
+ENDS = {"KeyError('lost')": "raised KeyError: 'lost' (mine.py line 3)", "SystemExit()": "raised SystemExit (mine.py"}
+GAIN = "    def gain(self, links, time_s, rng):\n        return np.full(len(links), 0.5)\n"
+APART = """    def links(self, geometry, snr_db, rng):
+        from wirelessdl import Links
+        return Links.from_pairs([1], [0], geometry)
+"""
+
+
+def with_answer(method: str, answer: str, rest: str) -> str:
+    """A file whose class Mine has this method; an answer that is an exception is raised."""
+    word = "raise" if answer in ENDS else "return"
+    return f"import numpy as np\nclass Mine:\n    def {method}: {word} {answer}\n{rest}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        *ENDS.items(),
+        ("'abc'", "returned str, expected one loss in dB per link"),
+        ("np.zeros(3)", "returned shape (3,), expected (12,), one loss in dB per link"),
+        ("np.full(len(links), np.inf)", "returned inf for link 1 -> 0, expected finite dB (12 of 12 links)"),
+        ("np.ma.masked_equal(links.rx * 1.0, 2.0)", "returned a masked array with masked links"),
+    ],
+)
+def test_a_loss_that_is_no_loss_is_one_line(tmp_path, answer, words):
+    network = {"nodes": 4, "topology": {"kind": "snr", "min_snr_db": 3.0}}
+    text = with_answer("loss_db(self, links)", answer, GAIN)
+    line = line_of(tmp_path, "channel.models", text, network=network)
+    assert line.startswith(f"channel.models: Mine.loss_db {words}")
+
+
+@pytest.mark.parametrize(("answer", "words"), ENDS.items())
+def test_a_loss_that_fails_where_interference_is_cut_off_is_one_line(tmp_path, answer, words):
+    radio = {"interference": "physical", "interference_cutoff_db": 3.0}
+    line = line_of(tmp_path, "channel.models", with_answer("loss_db(self, links)", answer, GAIN), radio=radio)
+    assert line.startswith(f"channel.models: Mine.loss_db {words}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [*ENDS.items(), ("3", "returned int, expected a text, or None"), ("[]", "returned list")]
+)
+def test_a_warning_of_a_channel_model_that_is_no_text_is_one_line(tmp_path, answer, words):
+    line = line_of(tmp_path, "channel.models", with_answer("warning(self, links)", answer, GAIN))
+    assert f"channel.models[0]: Mine.warning {words}" in line
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [*ENDS.items(), ("'a'", "returned str, expected two texts"), ("('a', 2)", "returned str, int, expected two texts")],
+)
+def test_a_remedy_that_is_no_two_texts_is_one_line(tmp_path, answer, words):
+    line = line_of(tmp_path, "network.topology", with_answer("remedy(self, links, snr_db)", answer, APART))
+    assert f"network.topology: Mine.remedy {words}" in line
