@@ -188,3 +188,63 @@ def test_a_warning_of_a_channel_model_that_is_no_text_is_one_line(tmp_path, answ
 def test_a_remedy_that_is_no_two_texts_is_one_line(tmp_path, answer, words):
     line = line_of(tmp_path, "network.topology", with_answer("remedy(self, links, snr_db)", answer, APART))
     assert f"network.topology: Mine.remedy {words}" in line
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ("float('nan')", "answered nan for round 6; must be a finite number > 0"),
+        ("float('inf')", "answered inf for round 6; must be a finite number > 0"),
+        ("0.0", "answered 0 for round 6; must be a finite number > 0"),
+        ("0.2", "answered 0.2 for round 6; must be 1e-101 to 0.1 where privacy.rho is 10"),
+    ],
+)
+def test_a_schedule_that_answers_otherwise_in_the_run_is_one_line(tmp_path, rate, words):
+    text = f"""class Mine:
+    asked = 0
+    def rate(self, round):
+        self.asked += 1
+        return 0.1 if self.asked < 12 else {rate}
+"""
+    line = line_of(tmp_path, "learning.learning_rate", text, scenario={"name": "tiny", "seed": 3, "rounds": 6})
+    assert f"learning.learning_rate: Mine.rate {words}" in line
+
+
+@pytest.mark.parametrize("answer", ["('a', 'b')", "('1', '2')", "3.0", "(1.0, 2.0, 3.0)", "(None, 1.0)"])
+def test_outages_that_are_no_pairs_of_numbers_are_one_line(tmp_path, answer):
+    text = f"class Mine:\n    def outages(self, node, rng):\n        yield {answer}\n"
+    line = line_of(tmp_path, "faults.crashes", text)
+    assert line.startswith(f"faults.crashes: Mine.outages gave node 0 {answer}, expected a pair of numbers")
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("3", "yields 3, expected an event of gate.env"),
+        ("None", "yields None, expected an event of gate.env"),
+        ("__import__('simpy').Environment().timeout(1)", "expected an event of gate.env"),
+        ("gate.env.event()", "waits in round 1 for an event that never comes"),
+        ("gate.env.event().fail(KeyError('lost'))", "raised KeyError: 'lost'"),
+    ],
+)
+def test_a_policy_that_waits_for_no_event_is_one_line(tmp_path, event, words):
+    text = f"class Mine:\n    def wait(self, gate):\n        yield gate.all_ready()\n        yield {event}\n"
+    line = line_of(tmp_path, "time.policy", text)
+    assert line.startswith("time.policy: Mine.wait ")
+    assert words in line
+
+
+def test_a_policy_may_handle_an_event_that_fails(tmp_path):
+    text = """class Mine:
+    def wait(self, gate):
+        try:
+            yield gate.env.event().fail(KeyError("lost"))
+        except KeyError:
+            value = yield gate.env.timeout(5, "value")
+            assert value == "value"
+        yield gate.all_ready()
+"""
+    (tmp_path / "mine.py").write_text(text)
+    table = tiny_table(time={"policy": {"kind": "mine.py:Mine"}})
+    run = simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    assert run.summary["rounds"] == 2
