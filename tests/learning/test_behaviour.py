@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from made_engines import bytes_data, make
+from made_engines import bytes_data, make, order
 from torch import nn
 
-from wirelessdl.errors import ContractError
+from wirelessdl.contract import said
+from wirelessdl.errors import ContractError, WirelessdlError
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 
 CLASSES = 3
@@ -261,3 +262,153 @@ def test_gradients_of_single_samples_are_clipped_weighed_and_summed():
 def test_gradients_that_depend_on_more_than_their_samples_are_refused(build, words, clipping):
     with pytest.raises((ValueError, ContractError), match=words):
         make(bytes_data(), learner=build(), clipping=clipping)
+
+
+# --- scores of the user's own, and what a forward must not do ------------------------------------------------
+
+
+class Scoring(Unclipped):
+    """After some calls its scores are what `how` makes of them."""
+
+    def __init__(self, how, after=0):
+        super().__init__()
+        self.how, self.after = how, after
+
+    def scores(self, x, features):
+        self.after -= 1
+        found = super().scores(x, features)
+        return found if self.after >= 0 else self.how(x, features, found)
+
+
+def writes_features(_x, features, found):
+    features[:, 3:9] += 0.3
+    return found
+
+
+def writes_models(x, _features, found):
+    x[:, ::2] *= 0.5
+    return found
+
+
+def writes_past_torch(_x, features, found):
+    features.numpy()[:, 3:9] += 0.3
+    return found
+
+
+def ends(_x, _features, _found):
+    raise SystemExit
+
+
+TRIED = 3  # calls before the run
+BAD_SCORES = [
+    (writes_features, "Scoring.scores writes into what it is given"),
+    (writes_models, "Scoring.scores writes into what it is given"),
+    (ends, r"Scoring.scores raised SystemExit \(test_behaviour.py line"),
+    (lambda *_: torch.zeros(3), r"Scoring.scores returned \(3,\), expected a tensor of real numbers \(\d, \d+, 3\)"),
+    (lambda *_: [1.0], r"Scoring.scores returned list, expected a tensor of real numbers \(\d, \d+, 3\)"),
+    (
+        lambda _x, _f, found: found > 0,
+        r"Scoring.scores returned \(\d, \d+, 3\) of torch.bool, expected a tensor of real",
+    ),
+    (
+        lambda _x, _f, found: found * np.nan,
+        r"Scoring.scores returned nan for model 0 and sample 0 \((\d+) of \1 scores",
+    ),
+]
+
+
+@pytest.mark.parametrize(("how", "words"), [*BAD_SCORES, (writes_past_torch, r"whose scores\(\) writes into what it")])
+def test_scores_that_no_evaluation_can_use_are_refused_before_the_run(how, words):
+    with pytest.raises((ValueError, WirelessdlError), match=words):
+        make(bytes_data(), learner=Scoring(how))
+
+
+@pytest.mark.parametrize(("how", "words"), BAD_SCORES)
+def test_scores_that_go_wrong_later_are_one_line(how, words):
+    engine = make(bytes_data(), learner=Scoring(how, after=TRIED))
+    with pytest.raises(WirelessdlError, match=words):
+        engine.accuracy(engine.x)
+
+
+def test_scores_that_differ_from_call_to_call_are_refused():
+    with pytest.raises(ValueError, match="whose scores of the same samples differ from call to call"):
+        make(bytes_data(), learner=Scoring(lambda _x, _f, found: found * torch.rand(())))
+
+
+def test_scores_may_be_infinite():
+    engine = make(bytes_data(), learner=Scoring(lambda _x, _f, found: torch.where(found > 0, found, -torch.inf)))
+    assert torch.isfinite(engine.accuracy(engine.x)).all()
+
+
+class WritesBatch(Unclipped):
+    """The last column of a batch, ones, is made once."""
+
+    def gradient(self, x, features, *given):
+        features.mul_(2.0)
+        return super().gradient(x, features, *given)
+
+
+class WritesModels(Unclipped):
+    def gradient(self, x, *given):
+        return super().gradient(x.clamp_(-0.1, 0.1), *given)
+
+
+@pytest.mark.parametrize("clipping", ["batch", "per-sample"])
+@pytest.mark.parametrize("build", [WritesBatch, WritesModels])
+def test_gradients_that_write_into_what_they_are_given_are_refused(build, clipping):
+    with pytest.raises(ContractError, match=rf"{build.__name__}.gradient writes into what it is given"):
+        make(bytes_data(), learner=build(), clipping=clipping)
+
+
+class ClampsWeights(Net):
+    """The second call changes nothing any more; after some calls, where told so."""
+
+    after = 0
+
+    def forward(self, images):
+        self.after -= 1
+        if self.after < 0:
+            with torch.no_grad():
+                self.last.weight.clamp_(-0.01, 0.01)
+        return super().forward(images)
+
+
+def test_a_module_that_writes_into_its_weights_is_refused():
+    with pytest.raises(ValueError, match=r"whose forward\(\) writes into its weights"):
+        make(bytes_data(), learner=learner(ClampsWeights), clipping="batch")
+    engine = make(bytes_data(), learner=learner(Net), clipping="batch", strategy="vmap")
+    engine.learner.module.__class__ = ClampsWeights
+    with pytest.raises(ContractError, match=r"Net.forward writes into its weights"):
+        engine.accuracy(engine.x)
+
+
+class Ends(Net):
+    after = 0
+
+    def forward(self, images):
+        type(self).after -= 1
+        if type(self).after < 0:
+            raise self.error
+        return super().forward(images)
+
+
+@pytest.mark.parametrize("error", [SystemExit(), KeyError("lost")], ids=["exit", "error"])
+@pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
+@pytest.mark.parametrize("clipping", ["batch", "per-sample"])
+def test_a_forward_that_fails_at_any_call_is_one_line(strategy, clipping, error):
+    Ends.error = error
+    calls, words = 0, set()
+    while True:
+        Ends.after = 10**9
+        module = learner(Ends)
+        Ends.after = calls
+        try:
+            engine = make(bytes_data(), learner=module, strategy=strategy, clipping=clipping)
+            engine.round(order(engine.nodes, evaluate=True))
+        except ContractError as raised:
+            words.add(str(raised).partition(" (")[0])
+            calls += 1
+        else:
+            break
+    assert calls > 10
+    assert words == {f"learning.model: Ends.forward raised {said(error)}"}

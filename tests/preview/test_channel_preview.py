@@ -1,17 +1,20 @@
 """`wirelessdl channel` and `plan`: SINR before a run, suspect gains, and what the figure shows."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 import tomli_w
 from conftest import tiny, tiny_table
 
+from wirelessdl.errors import WirelessdlError
 from wirelessdl.preview import channel_figure
 from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading
 from wirelessdl.preview.frequency import preview_frequency
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
+from wirelessdl.scenario.loader import parse_scenario
 
 SMALL = {"dataset": {"kind": "synthetic", "features": 4, "samples": 60, "classes": 2}, "batch_size": 4}
 NOISE_W = 1.380649e-23 * 290 * 1e6 * 10**0.7
@@ -228,3 +231,52 @@ def test_a_file_that_the_scenario_reads_is_not_written(read, tmp_path, wirelessd
     assert f"{read}: is read by s.toml; choose another file to write" in done.err
     assert (tmp_path / read).read_bytes() == before
     assert wirelessdl_command("channel", "s.toml", "--export", "other.parquet", "--json").code == 0
+
+
+USERS = """import numpy as np
+class Mine:
+    small_scale = True
+    def gain(self, links, time_s, rng):
+        return rng.rayleigh(0.5**0.5, len(links))
+    def {method}: {word} {answer}
+"""
+THEORY = {
+    "cdf(self, amplitude, links)": "(5,)",
+    "power_correlation(self, links, lag_s)": "(5, 12)",
+    "frequency_correlation(self, lag_hz)": "(129,)",
+    "response(self, links, time_s, offset_hz, rng)": "(257, 12)",
+}
+
+
+@pytest.mark.parametrize("method", THEORY)
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("SystemExit()", r"raised SystemExit \(mine.py line 6\)"),
+        ("KeyError('lost')", r"raised KeyError: 'lost' \(mine.py line 6\)"),
+        ("'abc'", "returned str, expected "),
+        ("np.zeros(3)", r"returned shape \(3,\), expected {shape}"),
+        ("np.full({shape}, np.nan)", "returned n"),
+    ],
+)
+def test_what_a_fading_model_says_of_itself_is_numbers_or_one_line(tmp_path, method, answer, words):
+    shape, word = THEORY[method], "raise" if answer.endswith(("t()", "t')")) else "return"
+    text = USERS.format(method=method, word=word, answer=answer.format(shape=shape))
+    if method.startswith("frequency"):
+        text += "    def response(self, links, time_s, offset_hz, rng):\n        return np.ones((len(offset_hz), 12))\n"
+    (tmp_path / "mine.py").write_text(text)
+    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]}, learning=SMALL)
+    world = build(parse_scenario(table, folder=str(tmp_path)), device="cpu")
+    found = preview_channel(world)
+    name, _, _ = method.partition("(")
+    expected = rf"^channel.models: Mine.{name} {words.format(shape=re.escape(shape))}"
+    with pytest.raises(WirelessdlError, match=expected):
+        asked(world, found, name)
+
+
+def asked(world, found, name):
+    """Let a preview ask the fading model for this."""
+    if name not in ("cdf", "power_correlation"):
+        return preview_frequency(world, found)
+    fading = preview_fading(world, found)
+    return (fading.theory_cdf if name == "cdf" else fading.theory_correlation)(np.linspace(0.0, 1.0, 5))

@@ -133,3 +133,132 @@ def test_what_a_class_sets_of_numpys_errors_ends_with_it(tmp_path, place):
         assert np.geterr() == before
     finally:
         np.seterr(**before)
+
+
+ENDS = {"KeyError('lost')": "raised KeyError: 'lost' (mine.py line 3)", "SystemExit()": "raised SystemExit (mine.py"}
+GAIN = "    def gain(self, links, time_s, rng):\n        return np.full(len(links), 0.5)\n"
+APART = """    def links(self, geometry, snr_db, rng):
+        from wirelessdl import Links
+        return Links.from_pairs([1], [0], geometry)
+"""
+
+
+def with_answer(method: str, answer: str, rest: str) -> str:
+    """A file whose class Mine has this method; an answer that is an exception is raised."""
+    word = "raise" if answer in ENDS else "return"
+    return f"import numpy as np\nclass Mine:\n    def {method}: {word} {answer}\n{rest}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        *ENDS.items(),
+        ("'abc'", "returned str, expected one loss in dB per link"),
+        ("np.zeros(3)", "returned shape (3,), expected (12,), one loss in dB per link"),
+        ("np.full(len(links), np.inf)", "returned inf for link 1 -> 0, expected finite dB (12 of 12 links)"),
+        ("np.ma.masked_equal(links.rx * 1.0, 2.0)", "returned a masked array with masked links"),
+    ],
+)
+def test_a_loss_that_is_no_loss_is_one_line(tmp_path, answer, words):
+    network = {"nodes": 4, "topology": {"kind": "snr", "min_snr_db": 3.0}}
+    text = with_answer("loss_db(self, links)", answer, GAIN)
+    line = line_of(tmp_path, "channel.models", text, network=network)
+    assert line.startswith(f"channel.models: Mine.loss_db {words}")
+
+
+@pytest.mark.parametrize(("answer", "words"), ENDS.items())
+def test_a_loss_that_fails_where_interference_is_cut_off_is_one_line(tmp_path, answer, words):
+    radio = {"interference": "physical", "interference_cutoff_db": 3.0}
+    line = line_of(tmp_path, "channel.models", with_answer("loss_db(self, links)", answer, GAIN), radio=radio)
+    assert line.startswith(f"channel.models: Mine.loss_db {words}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [*ENDS.items(), ("3", "returned int, expected a text, or None"), ("[]", "returned list")]
+)
+def test_a_warning_of_a_channel_model_that_is_no_text_is_one_line(tmp_path, answer, words):
+    line = line_of(tmp_path, "channel.models", with_answer("warning(self, links)", answer, GAIN))
+    assert f"channel.models[0]: Mine.warning {words}" in line
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [*ENDS.items(), ("'a'", "returned str, expected two texts"), ("('a', 2)", "returned str, int, expected two texts")],
+)
+def test_a_remedy_that_is_no_two_texts_is_one_line(tmp_path, answer, words):
+    line = line_of(tmp_path, "network.topology", with_answer("remedy(self, links, snr_db)", answer, APART))
+    assert f"network.topology: Mine.remedy {words}" in line
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        ("float('nan')", "answered nan for round 6; must be a finite number > 0"),
+        ("float('inf')", "answered inf for round 6; must be a finite number > 0"),
+        ("0.0", "answered 0 for round 6; must be a finite number > 0"),
+        ("0.2", "answered 0.2 for round 6; must be 1e-101 to 0.1 where privacy.rho is 10"),
+    ],
+)
+def test_a_schedule_that_answers_otherwise_in_the_run_is_one_line(tmp_path, rate, words):
+    text = f"""class Mine:
+    asked = 0
+    def rate(self, round):
+        self.asked += 1
+        return 0.1 if self.asked < 12 else {rate}
+"""
+    line = line_of(tmp_path, "learning.learning_rate", text, scenario={"name": "tiny", "seed": 3, "rounds": 6})
+    assert f"learning.learning_rate: Mine.rate {words}" in line
+
+
+@pytest.mark.parametrize("answer", ["('a', 'b')", "('1', '2')", "3.0", "(1.0, 2.0, 3.0)", "(None, 1.0)"])
+def test_outages_that_are_no_pairs_of_numbers_are_one_line(tmp_path, answer):
+    text = f"class Mine:\n    def outages(self, node, rng):\n        yield {answer}\n"
+    line = line_of(tmp_path, "faults.crashes", text)
+    assert line.startswith(f"faults.crashes: Mine.outages gave node 0 {answer}, expected a pair of numbers")
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("3", "yields 3, expected an event of gate.env"),
+        ("None", "yields None, expected an event of gate.env"),
+        ("__import__('simpy').Environment().timeout(1)", "expected an event of gate.env"),
+        ("gate.env.event()", "waits in round 1 for an event that never comes"),
+        ("gate.env.event().fail(KeyError('lost'))", "raised KeyError: 'lost'"),
+    ],
+)
+def test_a_policy_that_waits_for_no_event_is_one_line(tmp_path, event, words):
+    text = f"class Mine:\n    def wait(self, gate):\n        yield gate.all_ready()\n        yield {event}\n"
+    line = line_of(tmp_path, "time.policy", text)
+    assert line.startswith("time.policy: Mine.wait ")
+    assert words in line
+
+
+def test_a_policy_may_handle_an_event_that_fails(tmp_path):
+    text = """class Mine:
+    def wait(self, gate):
+        try:
+            yield gate.env.event().fail(KeyError("lost"))
+        except KeyError:
+            value = yield gate.env.timeout(5, "value")
+            assert value == "value"
+        yield gate.all_ready()
+"""
+    (tmp_path / "mine.py").write_text(text)
+    table = tiny_table(time={"policy": {"kind": "mine.py:Mine"}})
+    run = simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    assert run.summary["rounds"] == 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_file_sets_of_numpys_errors_holds_for_its_classes_alone(tmp_path):
+    method = (
+        "    def gain(self, links, time_s, rng):\n        np.log10(np.zeros(3))\n        return links.rx * 0 + 0.5\n"
+    )
+    (tmp_path / "mine.py").write_text(f"import numpy as np\nnp.seterr(divide='ignore')\nclass Mine:\n{method}")
+    (tmp_path / "other.py").write_text(f"import numpy as np\nclass Other:\n{method}")
+    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]})
+    simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    table["channel"]["models"].append({"model": "other.py:Other"})
+    with pytest.raises(WirelessdlError, match=r"other.py:Other.gain raised RuntimeWarning: divide by zero"):
+        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")

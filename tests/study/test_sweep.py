@@ -19,7 +19,7 @@ from wirelessdl.errors import StudyError, TraceError, WirelessdlError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import engine, sweep
 from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
-from wirelessdl.study.task import Outcome, RunTask, run_or_resume
+from wirelessdl.study.task import Outcome, RunTask, check, pilot, run_or_resume
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.study import sealed
 from wirelessdl.trace.study_index import STOP, figures_of, planned_in, read_manifest, status_of, task_lock
@@ -490,6 +490,23 @@ def test_a_worker_without_the_files_says_so(tmp_path):
     outcome = run_or_resume(task)
     assert outcome.status == "failed"
     assert "workers need the files of the machine" in outcome.error
+
+
+ENDED = "code of the user's ended the program: SystemExit: over (test_sweep.py line"
+
+
+def test_code_that_ends_the_program_unguarded_is_a_failed_run_with_its_line(tmp_path, monkeypatch):
+    """A worker that passes it on is taken for dead."""
+
+    def ends(*_args, **_named):
+        raise SystemExit("over")
+
+    task, _ = task_for(tmp_path)
+    monkeypatch.setattr("wirelessdl.run.session.simulate", ends)
+    monkeypatch.setattr("wirelessdl.run.build.build", ends)
+    outcome = run_or_resume(task)
+    assert outcome.status == "failed"
+    assert all(line.startswith(ENDED) for line in (outcome.error, pilot(task.job, 2).error, check(task.job).error))
 
 
 # --- schedulers that are not there

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray, kept, read_only
-from wirelessdl.contract import Guard, capability
+from wirelessdl.contract import Guard, capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
@@ -77,7 +77,7 @@ class Composite(Composable):
         product, occurrences = np.ones(len(links)), Counter[str]()
         for model in self.models:
             name = type(model).__name__
-            product = product * model.gain(links, time_s, _child(rng, name, occurrences[name]))
+            product = product * _gain(model, links, time_s, _child(rng, name, occurrences[name]))
             occurrences[name] += 1
         return product
 
@@ -90,9 +90,14 @@ class Composite(Composable):
             name = type(model).__name__
             child, response = _child(rng, name, occurrences[name]), capability(model, "response")
             if response is None:
-                product = product * model.gain(links, time_s, child)
+                product = product * _gain(model, links, time_s, child)
             else:
-                product = product * response(links, time_s, offset_hz, child)
+                guard = guard_of("channel.models", model, "response")
+                with guard:
+                    h = response(links, time_s, offset_hz, child)
+                if guard.is_user_class:
+                    h = _checked_response(guard.name, h, links, len(offset_hz))
+                product = product * h
             occurrences[name] += 1
         return product
 
@@ -115,12 +120,23 @@ def _child(rng: np.random.Generator, name: str, nth: int) -> np.random.Generator
     return np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=key))
 
 
+def _gain(model: ChannelModel, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
+    """|h| that a model within another gives every link, `[links]`; of a user's class checked."""
+    guard = guard_of("channel.models", model, "gain")
+    with guard:
+        gain = model.gain(links, time_s, rng)
+    return _checked(guard.name, gain, links, is_user_class=True) if guard.is_user_class else gain
+
+
 def _summed_loss_db(models: Iterable[object], links: Links) -> FloatArray:
     total = np.zeros(len(links))
     for model in models:
         loss_db = capability(model, "loss_db")
         if loss_db is not None:
-            total = total + loss_db(links)
+            guard = guard_of("channel.models", model, "loss_db")
+            with guard:
+                loss = loss_db(links)
+            total = total + (_checked_loss_db(guard.name, loss, links) if guard.is_user_class else loss)
     return total
 
 
@@ -155,6 +171,12 @@ class Named:
     @cached_property
     def response_guard(self) -> Guard:
         return self._guard("response")
+
+    def checked(self, gain: object, links: Links) -> FloatArray:
+        """What the model gave these links, held to its contract."""
+        is_user_class = ":" in self.name
+        where = f"{self.name}.gain" if is_user_class else f"channel model {self.name}"
+        return _checked(where, gain, links, is_user_class=is_user_class)
 
     def _guard(self, method: str) -> Guard:
         # a built-in's ValueError: out of the model's range, and the message says which value
@@ -237,7 +259,7 @@ class Chain:
         for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
             with named.response_guard:
                 row = named.response(links, time_s, self.offset_hz, self._rng(named, place))
-            rows.append(np.abs(_checked_response(named, row, links, len(self.offset_hz))))
+            rows.append(np.abs(_checked_response(f"{named.name}.response", row, links, len(self.offset_hz))))
         return np.stack(rows)
 
     def _rng(self, named: Named, place: int) -> np.random.Generator:
@@ -256,13 +278,13 @@ class Chain:
                 for row, links in (
                     zip(found, instants.links) if not (found < np.inf).all() or found.min(initial=0.0) < 0 else ()
                 ):
-                    _checked(named, row, links)
+                    named.checked(row, links)
                 return found
         rows = []
         for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
             with named.guard:
                 row = named.model.gain(links, time_s, rng(place))
-            rows.append(_checked(named, row, links))
+            rows.append(named.checked(row, links))
         return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
     def loss_db(self, links: Links) -> FloatArray:
@@ -270,12 +292,11 @@ class Chain:
         return _summed_loss_db((named.model for named in self.models), links)
 
 
-def _checked(named: Named, gain: object, links: Links) -> FloatArray:
-    where = f"{named.name}.gain" if ":" in named.name else f"channel model {named.name}"
+def _checked(where: str, gain: object, links: Links, *, is_user_class: bool) -> FloatArray:
     try:
         if np.asarray(gain).dtype.kind == "c":
             raise ContractError(f"{where} returned complex numbers, expected amplitudes: return abs(h)")
-        values = kept(gain, is_user_class=":" in named.name)
+        values = kept(gain, is_user_class=is_user_class)
     except (TypeError, ValueError):
         raise ContractError(f"{where} returned {type(gain).__name__}, expected one |h| per link") from None
     if np.ma.is_masked(gain):
@@ -292,8 +313,28 @@ def _checked(named: Named, gain: object, links: Links) -> FloatArray:
     return values
 
 
-def _checked_response(named: Named, response: object, links: Links, subbands: int) -> NDArray[np.complex128]:
-    where = f"{named.name}.response"
+def _checked_loss_db(where: str, loss_db: object, links: Links) -> FloatArray:
+    try:
+        values = kept(loss_db)
+    except (TypeError, ValueError):
+        raise ContractError(f"{where} returned {type(loss_db).__name__}, expected one loss in dB per link") from None
+    if np.ma.is_masked(loss_db):
+        raise ContractError(
+            f"{where} returned a masked array with masked links, expected one loss in dB per link: fill it"
+        )
+    if values.shape != (len(links),):
+        raise ContractError(f"{where} returned shape {values.shape}, expected {(len(links),)}, one loss in dB per link")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ContractError(
+            f"{where} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, expected finite dB "
+            f"({int(bad.sum())} of {len(links)} links): clip it, as in np.minimum(loss, 300)"
+        )
+    return values
+
+
+def _checked_response(where: str, response: object, links: Links, subbands: int) -> NDArray[np.complex128]:
     try:
         values = np.asarray(response, dtype=np.complex128)
     except (TypeError, ValueError):

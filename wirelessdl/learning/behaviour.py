@@ -1,5 +1,6 @@
 """How a user's model behaves, tried before the run: what epsilon assumes of it, and its author may have overlooked.
 
+    what it is given stays        models and test samples are the simulator's, and later rounds use them
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
     buffers stay as they are      a node's only memory is its weight vector
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
@@ -25,6 +26,7 @@ from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.gradients.strategy import Strategy, layers
+from wirelessdl.learning.gradients.users import UserGradients, asked_scores
 from wirelessdl.learning.models.module import ModuleLearner
 
 _SAMPLES = 16  # that are tried together at most
@@ -51,8 +53,10 @@ class Trials:
         place = np.arange(2 * count) % len(data.test_y)
         shown = data.normalised(data.test_x[place]).reshape(2 * count, *sample_shape(data))
         samples = self._tensor(shown)
+        self._sample_ndim = samples.ndim - 1
         self.samples, self.others = samples[:count], samples[count:]
         self._labels = torch.as_tensor(data.test_y[place[: 2 * _TOGETHER]]).to(device)
+        self._outputs = max(1, data.classes)
         self._classes = data.classes if data.task == "classification" else None
 
     def weights(self, count: int) -> Tensor:
@@ -72,9 +76,41 @@ class Trials:
         """Find out whether a module's score of a sample depends on others. Raises ValueError where on more."""
         if isinstance(self._learner, ModuleLearner):
             self._learner.sees_batch = self._sees_batch() and self._learner.batch_norm is None
+        elif capability(self._learner, "gradient") is not None:
+            self._try_own_scores()
+
+    @torch.no_grad()
+    def _try_own_scores(self) -> None:
+        """Scores of a class with a gradient of its own, of two models."""
+        x, features = self.weights(2), self._shown(self.samples)
+        before = x.clone(), features.clone()
+        first = asked_scores(self._learner, x, features, self._outputs).clone()
+        asked_scores(self._learner, x, self._shown(self.others), self._outputs)
+        again = asked_scores(self._learner, x, features, self._outputs)
+        if not (torch.equal(x, before[0]) and torch.equal(features, before[1])):  # past torch, as NumPy does
+            raise ValueError(
+                f"learning.model is {self._name}, whose scores() writes into what it is given, which others use after "
+                "it: copy it first, as in x = x.clone()"
+            )
+        if moved(again, first):
+            raise ValueError(self._unlike("scores"))
+
+    def _shown(self, features: Tensor) -> Tensor:
+        """Samples `[..., samples, *shape]` as the learner takes them."""
+        if not capability(self._learner, "bias_column"):
+            return features
+        flat = features.flatten(features.ndim - self._sample_ndim)
+        return torch.cat([flat, torch.ones_like(flat[..., :1])], dim=-1)
+
+    def _unlike(self, what: str) -> str:
+        return (
+            f"learning.model is {self._name}, whose {what} of the same samples differ from call to call; it draws "
+            "random numbers, such as dropout, or remembers: leave that out"
+        )
 
     def _sees_batch(self) -> bool:
-        parameters = [part[0] for part in layers(self._learner, self.weights(1))]
+        x = self.weights(1)
+        parameters, before = [part[0] for part in layers(self._learner, x)], x.clone()
 
         @torch.no_grad()
         def scores(samples: Tensor) -> Tensor:
@@ -94,9 +130,11 @@ class Trials:
                     "between nodes and rounds, which no epsilon counts: make it a constant, or leave it out"
                 )
         if moved(again, first):
+            raise ValueError(self._unlike("scores"))
+        if not torch.equal(x, before):
             raise ValueError(
-                f"learning.model is {self._name}, whose scores of the same samples differ from call to call; it draws "
-                "random numbers, such as dropout, or remembers: leave that out"
+                f"learning.model is {self._name}, whose forward() writes into its weights; evaluations would change "
+                "the models: compute from a copy, as in torch.clamp(self.weight, -1, 1)"
             )
         return any(self._spreads(scores, first, place) for place in {0, len(first) // 2, len(first) - 1})
 
@@ -107,8 +145,9 @@ class Trials:
             samples = self.samples.clone()
             samples[place] = replaced
             try:
-                found = scores(samples)
-            except (RuntimeError, IndexError, ValueError):  # a model may not take just any numbers
+                with Guard(f"learning.model: {self._name}.forward"):
+                    found = scores(samples)
+            except ContractError:  # a model may not take just any numbers
                 continue
             if moved(found[rest], first[rest]):
                 return True
@@ -130,10 +169,8 @@ class Trials:
 
         @torch.no_grad()
         def gradient(features: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
-            shown = features
-            if capability(self._learner, "bias_column"):
-                shown = torch.cat([features.flatten(2), torch.ones_like(features.flatten(2)[..., :1])], dim=2)
-            strategy.gradient(0, x, Batch(shown, labels, weight), out)
+            with Guard(f"learning.model: {self._name}.forward", is_user_class=not isinstance(strategy, UserGradients)):
+                strategy.gradient(0, x, Batch(self._shown(features), labels, weight), out)
             return out.clone()
 
         others = (labels + 1) % self._classes if self._classes else labels + 1.0
@@ -147,7 +184,7 @@ class Trials:
             for replaced in (self.large(features), features.flip(0, 1)):
                 try:
                     found = gradient(torch.where(wide, features, replaced), torch.where(kept, labels, others), weight)
-                except (RuntimeError, IndexError, ValueError, ContractError):  # it may not take just any numbers
+                except ContractError:  # it may not take just any numbers
                     continue
                 spread = moved(found[0], first[0])
                 break

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.contract import capability
+from wirelessdl.contract import Guard, capability
+from wirelessdl.errors import ContractError
 from wirelessdl.learning.ahead import MOST_NUMBERS, Ahead
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
-from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_mixing
+from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_mixing
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
@@ -32,6 +33,7 @@ from wirelessdl.learning.fused_rounds import FusedRounds, can_be_fused
 from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.gradients.batched import ClosedForm
 from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.gradients.users import UserGradients
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
@@ -79,7 +81,9 @@ class LearningEngine:
         self._shape = sample_shape(data)
         self._classes = max(1, data.classes)
         self._stored = (data.train_x.nbytes, len(data.test_y))
-        job = Job(learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression)
+        job = Job(
+            learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression, self._classes
+        )
         shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": self._shape}
         self.strategy = choose(settings.strategy, job, **shape, threads=torch.get_num_threads())
         if self.sampler.uneven and not self.strategy.accepts_weights:
@@ -90,6 +94,8 @@ class LearningEngine:
                 f"learning.{key}; its batches are padded, and gradient(...) of {type(learner).__name__} takes no "
                 'weight: add it, use "without-replacement" with batch_size, or per-sample clipping'
             )
+        # a user's forward, which every strategy but `UserGradients` calls without a guard
+        self._guards = not (is_built_in(learner) or isinstance(self.strategy, UserGradients))
         self._sizes = Sizes(
             learner=learner,
             strategy=self.strategy,
@@ -144,7 +150,8 @@ class LearningEngine:
         self._objective = self._known_optimum() if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
-        start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
+        with Guard(f"learning.model: {name_of(self.learner)}.initial", is_user_class=not is_built_in(self.learner)):
+            start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         # within the ball from the start: power is counted on it
         return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
 
@@ -194,7 +201,8 @@ class LearningEngine:
         found, chunk = torch.empty_like(points), self.strategy.chunk
         with one_thread(self._small):
             for part in (slice(start, start + chunk) for start in range(0, len(points), chunk)):
-                self.strategy.gradient(0, points[part], batch.part(part), found[part])
+                with self._guard():
+                    self.strategy.gradient(0, points[part], batch.part(part), found[part])
         return found
 
     @torch.no_grad()
@@ -256,7 +264,8 @@ class LearningEngine:
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
             point, gradient = (mixed if hardened else self._x)[part], self._spare[part]
-            loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
+            with self._guard():
+                loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
@@ -320,6 +329,23 @@ class LearningEngine:
         return self._store.ready(stored)
 
     @torch.no_grad()
+    def scores(self, worker: int, x: Tensor, features: Tensor, **given: range) -> Tensor:
+        """Scores of samples by models, `[k, N, classes]`; given: numbers of the nodes, where they remember."""
+        written = x._version
+        with self._guard():
+            found = self.strategy.scores(worker, x, features, **given)
+        if self._guards and x._version != written:
+            raise ContractError(
+                f"learning.model: {name_of(self.learner)}.forward writes into its weights; evaluations would change "
+                "the models: compute from a copy, as in torch.clamp(self.weight, -1, 1)"
+            )
+        return found
+
+    def _guard(self) -> Guard:
+        """Around a call of the strategy; one for each, since two threads may call at the same time."""
+        return Guard(f"learning.model: {name_of(self.learner)}.forward", is_user_class=self._guards)
+
+    @torch.no_grad()
     def accuracy(self, x: Tensor, *, whole: bool = True, workers: Workers | None = None) -> Tensor:
         """Share of the common test set each model gets right; of a regression, the share of variance explained.
 
@@ -332,7 +358,7 @@ class LearningEngine:
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
             given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
-            scores = self.strategy.scores(worker, x[part], features, **given)
+            scores = self.scores(worker, x[part], features, **given)
             if self._regression:
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:
@@ -375,7 +401,8 @@ class LearningEngine:
         weight = torch.zeros(len(features), dtype=self.dtype, device=self.device)
         for client in self.client_indices:  # each node's mean counts alike
             weight[torch.as_tensor(client, device=self.device)] = 1.0 / len(client)
-        with torch.no_grad():
+        guard = Guard(f"learning.model: {name_of(learner)}.objective", is_user_class=not is_built_in(learner))
+        with torch.no_grad(), guard:
             objective: Objective = learner.objective(features, store.train_y, weight, self.nodes)
         return objective
 

@@ -47,8 +47,7 @@ class RunLearner:
         stored = np.asarray(samples, dtype=self.data.train_x.dtype)
         if stored.shape[1:] != shape:
             raise TraceError(f"samples have shape {stored.shape}; must be [N, {', '.join(map(str, shape))}]")
-        with torch.no_grad():
-            found = self._engine.strategy.scores(0, self._vectors(models), self._engine.ready(stored))
+        found = self._engine.scores(0, self._vectors(models), self._engine.ready(stored))
         return found.cpu().numpy().astype(float)
 
     def module(self, model: Mapping[str, Any]) -> nn.Module:

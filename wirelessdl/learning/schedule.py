@@ -7,11 +7,46 @@ from typing import Annotated, Literal, Protocol
 
 from annotated_types import Ge, Gt, Len
 
+from wirelessdl.contract import capability, guard_of
+from wirelessdl.errors import ContractError
+
+ROUNDED_ONE = 1.0 + 1e-12  # most of rho times a rate, which may round up
 Rate = Annotated[float, Gt(0)]
 
 
 class Schedule(Protocol):
     def rate(self, round: int) -> float: ...
+
+
+class CheckedSchedule:
+    """A user's schedule, asked again in every round: it may remember, and answer otherwise than before the run.
+
+    rho: times a rate, at most 1 and at least least_sigma, as the rates before the run.
+    """
+
+    def __init__(self, schedule: Schedule, rho: float, least_sigma: float):
+        self._guard = guard_of("learning.learning_rate", schedule, "rate")
+        self._schedule, self._rho, self._least_sigma = schedule, rho, least_sigma
+
+    @property
+    def spans_run(self) -> bool:
+        return bool(capability(self._schedule, "spans_run"))
+
+    def rate(self, round: int) -> float:
+        with self._guard:
+            rate = float(self._schedule.rate(round))
+        if not (math.isfinite(rate) and rate > 0):
+            rule = "must be a finite number > 0"
+        elif not self._least_sigma <= self._rho * rate <= ROUNDED_ONE:
+            rule = (
+                f"must be {self._least_sigma / self._rho:.4g} to {1 / self._rho:.4g} where privacy.rho is {self._rho:g}"
+            )
+        else:
+            return rate
+        raise ContractError(
+            f"{self._guard.name} answered {rate:g} for round {round}; {rule}, whenever it is asked: make it depend on "
+            "the round alone"
+        )
 
 
 class InverseSqrt:

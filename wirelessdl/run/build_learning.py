@@ -16,7 +16,7 @@ from wirelessdl.learning.features import featured
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
-from wirelessdl.learning.schedule import Schedule
+from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
@@ -44,6 +44,8 @@ def build_learning(
     _check_seeds(builder)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     _check_rates(builder, schedule)
+    if scenario.learning.learning_rate.is_user_class:
+        schedule = CheckedSchedule(schedule, scenario.privacy.rho, _LEAST_SIGMA)
     data = _data(builder)
     client_indices = _client_indices(builder, data, streams)
     if plant is not None:
@@ -89,7 +91,7 @@ def _check_rates(builder: Builder, schedule: Schedule) -> None:
             f"privacy.rho is {rho:g}; rho times the smallest learning rate is {rho * min(rates):.3g}, must be >= "
             f"{_LEAST_SIGMA:g}, or noise cannot be told from 0: raise rho or the learning rate"
         )
-    if rho * largest > 1.0 + 1e-12:
+    if rho * largest > ROUNDED_ONE:
         raise builder.fail(
             f"privacy.rho is {rho:g}; rho times the largest learning rate is {rho * largest:.3g}, must be <= 1 so "
             f"that noise stays within the power budget: lower rho to {1 / largest:.4g}, or the learning rate"

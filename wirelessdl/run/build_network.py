@@ -136,9 +136,9 @@ def _reach(builder: Builder, geometry: Geometry, links: Links, snr_db: SnrDb) ->
     if builder.scenario.silent or radio.interference != "physical" or math.isinf(radio.interference_cutoff_db):
         return None
     cutoff_db = radio.interference_cutoff_db
-    origin, is_user_class = builder.scenario.origin, any(part.is_user_class for part in builder.scenario.channel.models)
-    where = f"{origin}: channel.models: "
-    with Guard(f"{where}loss_db", is_user_class=is_user_class, built_in=where, built_in_error=ScenarioError):
+    where = f"{builder.scenario.origin}: channel.models: "
+    # a loss of the user's has a guard of its own
+    with Guard(f"{where}loss_db", is_user_class=False, built_in=where, built_in_error=ScenarioError):
         reach = reach_of(geometry, links, snr_db, cutoff_db)
     what = f"interference_cutoff_db is {cutoff_db:g}, by which strangers are heard from {reach.radius_m:.4g} m away"
     builder.check("radio", lambda: require_pairs_fit(geometry, reach.radius_m, what, "lower it, or use fewer nodes"))

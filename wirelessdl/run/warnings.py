@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wirelessdl.contract import capability
+from wirelessdl.contract import capability, guard_of
+from wirelessdl.errors import ContractError
 from wirelessdl.radio.coherence import FLAT
 from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import keyword_of
@@ -135,7 +136,13 @@ def _air(world: World) -> Iterator[str]:
         yield "network.topology is snr, but no channel model has a loss_db; every pair is linked"
     for n, named in enumerate(world.channel.models):
         check = capability(named.model, "warning")
-        warning = check(world.links) if check is not None else None
+        if check is None:
+            continue
+        guard = guard_of(f"channel.models[{n}]", named.model, "warning")
+        with guard:
+            warning = check(world.links)
+        if warning is not None and not isinstance(warning, str):
+            raise ContractError(f"{guard.name} returned {type(warning).__name__}, expected a text, or None")
         if warning:
             yield f"channel.models[{n}]: {warning}"
 

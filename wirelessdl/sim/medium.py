@@ -14,6 +14,7 @@ import simpy
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
+from wirelessdl.errors import ContractError, shown
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
@@ -57,6 +58,7 @@ class Medium:
         self._drains = energy.finite
         self._whole: simpy.Event | None = None
         self._opened, self._received = env.event(), env.event()
+        self.waits = False  # for what a policy of the user's yields
         self.round = 0  # the one that is waited for or under way
         self.compute_ns: IntArray = np.zeros(states.nodes, dtype=np.int64)  # of this frame's gradients; 0 for none
         self.end: Callable[[int], None] = lambda _: None  # ends a node for good
@@ -82,7 +84,11 @@ class Medium:
         env = self.env
         for round in range(1, rounds + 1):
             self.round = round
-            with self._policy_guard:
+            if self._policy_guard.is_user_class:
+                self.waits = True
+                yield from self._checked_wait()
+                self.waits = False
+            else:
                 yield from self._policy.wait(self)
             now = int(env.now)
             frame = self._frame.in_round(round, rounds)
@@ -106,6 +112,32 @@ class Medium:
             # where nobody has a message to send there are no turns, and no guard after the last
             yield env.timeout((frame.guard_ns if frame.payloads_ns else frame.feedback_ns) + frame.exchange_ns)
             received.succeed()
+
+    def _checked_wait(self) -> Generator[simpy.Event, object, None]:
+        """The wait of a user's policy, as `yield from` would take it; what it yields must be events."""
+        with self._policy_guard:
+            waiting = iter(self._policy.wait(self))
+        answer: object = None
+        failed: BaseException | None = None
+        while True:
+            with self._policy_guard:
+                try:
+                    if failed is not None:
+                        event: object = waiting.throw(failed)
+                    else:
+                        event = next(waiting) if answer is None else waiting.send(answer)
+                except StopIteration:
+                    return
+            if not isinstance(event, simpy.Event) or event.env is not self.env:
+                raise ContractError(
+                    f"{self._policy_guard.name} yields {shown(repr(event), 60)}, expected an event of gate.env, such "
+                    "as gate.all_ready() or gate.env.timeout(1000), in ns"
+                )
+            failed = None
+            try:
+                answer = yield event
+            except Exception as error:  # the event failed, which its policy may handle
+                failed = error
 
     def _opening(self, round: int, now_ns: int, frame: Frame) -> Participation:
         """Whoever waits, once those are gone whose battery cannot carry this round."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import simpy
@@ -96,13 +97,30 @@ class EventSimulation:
             nodes[node].interrupt(env.event())
 
         medium.end = end
+        over = env.process(medium.process(rounds, frames))
         with fewer_collections():
-            env.run(until=env.process(medium.process(rounds, frames)))
+            try:
+                env.run(until=over)
+            except RuntimeError as error:
+                # SimPy says so where nothing is left to happen; a policy of the user's may wait for what never comes
+                if not medium.waits or over.triggered or env.peek() != math.inf:
+                    raise
+                raise ContractError(
+                    f"time.policy: {type(self.policy).__name__}.wait waits in round {medium.round} for an event that "
+                    "never comes: yield gate.all_ready() or gate.env.timeout(...)"
+                ) from error
 
     def _outages(self, node: int, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
         """A node's outages in turn, held to their contract."""
         name, now_s = type(self.crashes).__name__, 0.0
-        for start_s, length_s in _guarded(lambda: self.crashes.outages(node, rng), name):
+        for outage in _guarded(lambda: self.crashes.outages(node, rng), name):
+            try:
+                start_s, length_s = (float(part + 0.0) for part in outage)  # float() would take a text
+            except (TypeError, ValueError):
+                raise ContractError(
+                    f"faults.crashes: {name}.outages gave node {node} {shown(repr(outage), 60)}, expected a pair of "
+                    "numbers: when it goes down, s, and for how long, s"
+                ) from None
             if not (now_s - 1e-9 <= start_s < math.inf and length_s >= 0):  # sums of floats miss by less
                 raise ContractError(
                     f"faults.crashes: {name}.outages gave node {node} an outage at {start_s} s for {length_s} s, "
@@ -112,7 +130,7 @@ class EventSimulation:
             now_s = start_s + length_s
 
 
-def _guarded(question: Callable[[], Iterable[tuple[float, float]]], name: str) -> Iterator[tuple[float, float]]:
+def _guarded(question: Callable[[], Iterable[Any]], name: str) -> Iterator[Any]:
     with Guard(f"faults.crashes: {name}.outages"):
         yield from question()
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from wirelessdl.contract import formatted
 from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
 from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
@@ -136,6 +137,8 @@ def check(job: Job) -> Checked:
             return Checked(None, {file.name: file.sha256 for file in world.user_files}, versions())
     except WirelessdlError as error:
         return Checked(_line(error), {}, versions())
+    except SystemExit as error:
+        return Checked(_ended(error), {}, versions())
 
 
 def pilot(job: Job, rounds: int) -> Pilot:
@@ -156,6 +159,8 @@ def pilot(job: Job, rounds: int) -> Pilot:
             total = _size(run.path)
     except WirelessdlError as error:
         return Pilot(error=_line(error))
+    except SystemExit as error:
+        return Pilot(error=_ended(error))
     # the first round makes plans and opens files: it belongs to the setup
     per_round = (stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
     return Pilot(stamps[0] - started, per_round, float(total - grows), grows / len(stamps))
@@ -187,6 +192,8 @@ def run_or_resume(task: RunTask) -> Outcome:
         return Outcome("failed", _line(error))
     except Exception as error:
         return Outcome("failed", _kept(study, task.name, error))
+    except SystemExit as error:
+        return Outcome("failed", _ended(error))
     finally:
         give_back()
 
@@ -275,6 +282,11 @@ class _Teller:
 
 def _line(error: BaseException) -> str:
     return shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000)
+
+
+def _ended(error: SystemExit) -> str:
+    """One line on code that ends the program, which only a user's does: Dask would take its worker for dead."""
+    return shown(f"code of the user's ended the program: {formatted(error)}; leave that out", 1000)
 
 
 def _kept(study: Path, name: str, error: Exception) -> str:

@@ -16,6 +16,9 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
+from wirelessdl.learning.gradients.users import asked_scores
+from wirelessdl.learning.models import is_built_in
+from wirelessdl.learning.models.module import ModuleLearner
 
 _CACHE = 2**22  # bytes of features that a thread works on at once
 _PIECES = 4  # pieces from which a second thread pays: operations are short, and the interpreter is one
@@ -115,4 +118,7 @@ class Vectorised:
         return batch.mean(losses), batch.count(bad)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
-        return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
+        learner = self._job.learner
+        if isinstance(learner, ModuleLearner) or is_built_in(learner):
+            return learner.scores(x, features)  # type: ignore[no-any-return]
+        return asked_scores(learner, x, features, self._job.classes)

@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from wirelessdl.contract import capability
+from wirelessdl.contract import RAISED, capability, formatted
+from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients.batched import ClosedForm, Vectorised
 from wirelessdl.learning.gradients.strategy import Job, Loop, Strategy
@@ -82,6 +83,10 @@ def _vectorises(job: Job, input_shape: tuple[int, ...]) -> bool:
         _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
     except ValueError:
         return False
+    except ContractError as error:
+        if not isinstance(error.__cause__, ValueError):  # torch may say so too
+            raise
+        return False
     return True
 
 
@@ -98,6 +103,10 @@ def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
         raise ValueError(
             f'learning.strategy is "vmap"; torch cannot vectorise {_named(job.learner)} ({words}): use threads'
         ) from error
+    except RAISED as error:
+        if is_built_in(job.learner):
+            raise
+        raise ContractError(f"learning.model: {_named(job.learner)}.forward raised {formatted(error)}") from error
 
 
 def _named(learner: Any) -> str:

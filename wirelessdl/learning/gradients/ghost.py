@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wirelessdl.contract import Guard
 from wirelessdl.learning.clipping import clear_, clip_factor, may_hold, not_finite, product_norm
 from wirelessdl.learning.gradients.strategy import sample_losses
 
@@ -123,7 +124,7 @@ def supported(module: nn.Module, input_shape: tuple[int, ...]) -> bool:
     hooks = [layer.register_forward_hook(count) for layer in holders]
     parameter = next(module.parameters())
     try:
-        with torch.no_grad():
+        with torch.no_grad(), Guard(f"learning.model: {type(module).__name__}.forward"):
             module(torch.zeros(2, *input_shape, dtype=parameter.dtype, device=parameter.device))
     finally:
         for hook in hooks:

@@ -26,6 +26,7 @@ class Job:
     device: torch.device
     dtype: torch.dtype
     regression: bool = False
+    classes: int | None = None  # scores of a sample, where they are checked; 1 of a regression
 
 
 class Strategy(Protocol):

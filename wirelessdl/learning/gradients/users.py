@@ -8,6 +8,7 @@ C may still move by 2C with one sample, B times what is charged. So nothing is t
                  most C here, weighed and summed here: sensitivity 2C/B
 
 A penalty that the class declares holds no data: it is taken off before clipping and put back after.
+What it is given stays as it is: models are the engine's, and the last column of a batch, ones, serves all of them.
 That a row depends on its own sample or node alone is tried before the run: see `learning/behaviour.py`.
 """
 
@@ -18,10 +19,12 @@ import torch
 from torch import Tensor
 
 from wirelessdl.contract import Guard, capability
-from wirelessdl.errors import ContractError
+from wirelessdl.errors import ContractError, TrainingError
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
 from wirelessdl.learning.gradients.strategy import Job
+
+_WRITES = "writes into what it is given, which others use after it; copy it first, as in x = x.clone()"
 
 
 class UserGradients:
@@ -73,7 +76,7 @@ class UserGradients:
 
     def _ask(self, x: Tensor, features: Tensor, labels: Tensor, **given: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients `[k, m]` and losses `[k]` of the user's, of the shapes that were asked for."""
-        job = self._job
+        job, written = self._job, (x._version, features._version)
         with Guard(f"learning.model: {self._label}"):
             answer: Any = job.learner.gradient(x, features, labels, job.clipping, job.clip_norm, **given)
         shapes = [tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in _parts(answer)]
@@ -82,10 +85,41 @@ class UserGradients:
                 f"learning.model: {self._label} returned {shapes}, expected gradients {tuple(x.shape)} and losses "
                 f"{(len(x),)}, as tensors"
             )
+        if (x._version, features._version) != written:
+            raise ContractError(f"learning.model: {self._label} {_WRITES}")
         return answer[0].to(x), answer[1].to(x)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
-        return self._job.learner.scores(x, features)  # type: ignore[no-any-return]
+        return asked_scores(self._job.learner, x, features, self._job.classes)
+
+
+def asked_scores(learner: Any, x: Tensor, features: Tensor, classes: int | None) -> Tensor:
+    """Scores `[k, N, classes]` of a user's class, held to their contract; classes: None where any number will do."""
+    label = f"learning.model: {type(learner).__name__}.scores"
+    # counted by torch: a comparison of values would read the whole test set in every evaluation
+    written = x._version, features._version
+    with Guard(label):
+        found: Any = learner.scores(x, features)
+    if (x._version, features._version) != written:
+        raise ContractError(f"{label} {_WRITES}")
+    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    last = found.shape[-1] if classes is None and isinstance(found, Tensor) and found.ndim else classes
+    expected = (len(x), len(features), last)
+    if shape != expected or found.is_complex() or found.dtype == torch.bool:
+        kind = f" of {found.dtype}" if shape == expected else ""
+        raise ContractError(
+            f"{label} returned {shape}{kind}, expected a tensor of real numbers {expected}: models, samples, classes"
+        )
+    # infinite scores are ordered, as the logarithm of a probability of zero
+    bad = torch.isnan(found)
+    if bool(bad.any()):
+        model, sample, _ = bad.nonzero()[0].tolist()
+        raise TrainingError(
+            f"{label} returned nan for model {model} and sample {sample} ({int(bad.sum())} of {bad.numel()} scores), "
+            "expected numbers: avoid 0/0 and log of negative numbers, or lower learning.learning_rate"
+        )
+    scores: Tensor = found.to(x.device)
+    return scores
 
 
 def _parts(answer: Any) -> list[Any]:

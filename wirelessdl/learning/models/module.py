@@ -20,7 +20,8 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from wirelessdl.contract import capability
+from wirelessdl.contract import RAISED, Guard, capability, formatted
+from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 
@@ -112,6 +113,8 @@ class ModuleLearner:
                 self.module(torch.zeros(1, *self.input_shape, dtype=parameter.dtype, device=parameter.device))
         except ValueError:  # of torch's
             return False
+        except RAISED as error:
+            raise ContractError(f"learning.model: {self.name}.forward raised {formatted(error)}") from error
         return True
 
     def _try(self) -> int:
@@ -220,6 +223,6 @@ def gradient_flops(learner: Any) -> float:
     parameter = next(learner.module.parameters())
     samples = torch.zeros(2, *learner.input_shape, dtype=parameter.dtype, device=parameter.device)
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
+    with torch.no_grad(), counter, Guard(f"learning.model: {learner.name}.forward"):
         learner.module(samples)
     return 3.0 * counter.get_total_flops() / 2

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wirelessdl.arrays import kept
-from wirelessdl.contract import capability
+from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
@@ -83,7 +83,16 @@ def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None =
     what, remedy = "links", "choose a denser graph"
     known = capability(topology, "remedy")
     if known is not None:
-        what, remedy = known(links, snr_db)
+        guard = guard_of("network.topology", topology, "remedy")
+        with guard:
+            answer = known(links, snr_db)
+        texts = list(answer) if isinstance(answer, tuple | list) else [answer]
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            kinds = ", ".join(type(text).__name__ for text in texts)
+            raise ContractError(
+                f"{guard.name} returned {kinds}, expected two texts: what leaves the graph in parts, what would join it"
+            )
+        what, remedy = texts
     raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
 
 
