@@ -196,3 +196,14 @@ def test_lines_of_a_file_that_is_something_else_by_now_are_not_its_source(now, t
     linecache.checkcache()
     with pytest.raises(SourceNotFound):
         source_of(namespace["listen"])
+
+
+def test_the_statement_that_a_lambda_stands_in_does_not_run_again(tmp_path):
+    """As a listener handed to simulate(...) on one line: its lines are the call itself."""
+    script, ran = tmp_path / "script.py", tmp_path / "ran.txt"
+    script.write_text(f"open({str(ran)!r}, 'a').write('once'); heard = lambda event: None\n")
+    namespace = {}
+    exec(compile(script.read_text(), str(script), "exec"), namespace)
+    with pytest.raises(SourceNotFound, match="lambda: define it with def"):
+        source_of(namespace["heard"])
+    assert ran.read_text() == "once"

@@ -6,7 +6,7 @@ an import for every other name. What is found is run and compared with the class
 import is noticed.
 
 Not found are: classes that were typed at a prompt which keeps no source, classes within a function that use its
-variables, and names whose values only the session knows, such as an array.
+variables, lambdas, and names whose values only the session knows, such as an array.
 """
 
 import ast
@@ -154,9 +154,15 @@ def _lines(value: Any) -> str:
         if with_line is not None:
             return textwrap.dedent("".join(every[with_line[0] - 1 : with_line[1]]))
     try:
-        return textwrap.dedent(inspect.getsource(value))
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: lines that are not its own
+        found = textwrap.dedent(inspect.getsource(value))
+        body = ast.parse(found).body
+    except (OSError, TypeError, SyntaxError, ValueError, tokenize.TokenError):  # the last: lines that are not its own
         raise SourceNotFound(f"nobody keeps the lines of {value.__name__}") from None
+    # lines with more than the definition are statements of the user's, which must not run a second time
+    if len(body) != 1 or not isinstance(body[0], kinds):
+        why = "it is a lambda: define it with def" if value.__name__ == "<lambda>" else "its lines hold more than it"
+        raise SourceNotFound(why)
+    return found
 
 
 def _covering(text: str, kind: Any, name: str, line: int) -> tuple[int, int] | None:
