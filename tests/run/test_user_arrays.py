@@ -7,6 +7,7 @@ import pytest
 from conftest import tiny_table
 
 from wirelessdl.errors import ContractError, WirelessdlError
+from wirelessdl.learning.data import Dataset
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import require_links
 from wirelessdl.run.session import simulate
@@ -192,6 +193,7 @@ MASKED = {
         "list(np.arange(len(labels)).reshape(nodes, -1))",
         "a sample twice or one that does not exist",
     ),
+    "learning.features": ("transform(self, samples)", "samples.reshape(len(samples), -1) / 255", "masked features"),
 }
 
 
@@ -208,3 +210,31 @@ def test_an_answer_with_masked_entries_is_refused(tmp_path, key):
         run(tmp_path, key, body)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("np.ma.masked_less(found[0], 5)", "a sample twice or one that does not exist"),
+        ("np.append(found[0], -1)", "a sample twice or one that does not exist"),
+        ("found[0] + 0.5", "samples of type float64, expected whole numbers"),
+    ],
+)
+@pytest.mark.parametrize("by_content", [True, False])
+def test_a_partition_answers_with_samples_that_exist(tmp_path, by_content, first, said):
+    body = f"""    by_content = {by_content}
+    def split(self, labels, nodes, rng):
+        found = list(np.arange(len(labels)).reshape(nodes, -1))
+        return [{first}, *found[1:]]
+"""
+    with pytest.raises(WirelessdlError, match=said):
+        run(tmp_path, "learning.partition", body)
+
+
+@pytest.mark.parametrize("field", ["train_x", "train_y", "test_x", "test_y"])
+def test_a_data_set_with_masked_entries_is_refused(field):
+    arrays = {"train_x": np.ones((6, 2)), "train_y": np.arange(6) % 2}
+    arrays |= {"test_x": np.ones((2, 2)), "test_y": np.arange(2)}
+    arrays[field] = np.ma.masked_equal(arrays[field], 1)
+    with pytest.raises(ValueError, match=f"{field} has masked entries"):
+        Dataset("mine", **arrays, classes=2)

@@ -13,10 +13,10 @@ from wirelessdl.trace.lock import LockedError, RunLock
 from wirelessdl.trace.study_index import RUNS, read_manifest
 
 
-def plan_of(folder, nodes):
+def plan_of(folder, values, key="network.nodes"):
     write_quick(folder)
     with chdir(folder):
-        spec = sweep.spec_of("tiny.toml", {"network.nodes": nodes}, None, None, (), (), False)
+        spec = sweep.spec_of("tiny.toml", {key: values}, None, None, (), (), False)
         return sweep.plan_of(spec, sweep.Options(jobs=1, threads=1))
 
 
@@ -46,16 +46,24 @@ def test_a_folder_with_nothing_but_a_lock_takes_a_study(tmp_path):
         engine.require_free(tmp_path)
 
 
-def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(tmp_path):
-    out, plan = tmp_path / "out", plan_of(tmp_path, [3, 4])
+@pytest.mark.parametrize(
+    ("key", "values", "said"),
+    [
+        ("network.nodes", [3, 4], "network.nodes is 4, 3 in this one"),
+        ("channel.models.0.low", [0.2, 0.3], "channel.models.0.low is 0.3, 0.2 in this one"),
+    ],
+    ids=["nodes", "parameter"],
+)
+def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(tmp_path, key, values, said):
+    out, plan = tmp_path / "out", plan_of(tmp_path, values, key)
     engine.write_plan(out, plan, {})
     first, second = plan.planned()
-    four = plan.scenario(plan.cells[1], second.seed, second.run)
-    for planned in (first, second):  # the first is planned with three nodes
-        simulate(four, out=out / RUNS, name=planned.folder_name, device="cpu")
+    other = plan.scenario(plan.cells[1], second.seed, second.run)
+    for planned in (first, second):  # the first is planned with the first value
+        simulate(other, out=out / RUNS, name=planned.folder_name, device="cpu")
     result = engine.settle_study(out, plan)
     assert (result.counts, result.complete) == ({"failed": 1, "finished": 1}, False)
-    assert "network.nodes is 4, 3 in this one" in result.errors[first.folder_name]
+    assert said in result.errors[first.folder_name]
     index = pd.read_parquet(out / "index.parquet")
     assert index["accuracy_mean"].isna().tolist() == [True, False]
 

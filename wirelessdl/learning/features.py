@@ -134,6 +134,8 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
                 f"{name}.transform returned {found.dtype} of shape {found.shape}, expected numbers of shape "
                 f"({len(samples)}, features), one row per sample"
             )
+        if np.ma.is_masked(given):
+            raise ContractError(f"{name}.transform returned masked features, expected finite numbers: fill them")
         with np.errstate(over="ignore"):  # said below, in words
             rows = found.astype(np.float32)
         if not np.isfinite(rows).all():

@@ -15,7 +15,7 @@ A partition that declares `by_content` depends on the content of the samples, no
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 from zipfile import BadZipFile
@@ -24,7 +24,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray, IntArray, read_only
+from wirelessdl.arrays import FloatArray, IntArray, kept, read_only
 from wirelessdl.contract import capability
 from wirelessdl.errors import nearest
 from wirelessdl.learning.data.dataset import Dataset
@@ -45,9 +45,23 @@ class Partition(Protocol):
 def split_data(partition: Partition, data: Dataset, nodes: int, rng: np.random.Generator) -> list[IntArray]:
     """Sample indices of each node. A partition `by_content` gets the samples ordered by label, then by content."""
     if not capability(partition, "by_content"):
-        return partition.split(read_only(data.train_y), nodes, rng)
+        return _whole(partition.split(read_only(data.train_y), nodes, rng))
     order = np.lexsort((data.keys(), data.train_y))
-    return [np.sort(order[client]) for client in partition.split(data.train_y[order], nodes, rng)]
+    clients = _whole(partition.split(data.train_y[order], nodes, rng))
+    # a number that no sample has stays as it is, for whoever checks what nodes hold
+    inside = [not client.size or (client.min() >= 0 and client.max() < len(order)) for client in clients]
+    return [np.sort(order[client]) if sound else client for client, sound in zip(clients, inside)]
+
+
+def _whole(clients: Iterable[Any]) -> list[IntArray]:
+    """What a partition answered as whole numbers, without rounding; copies, since it may fill one buffer."""
+    found = []
+    for node, client in enumerate(clients):
+        kind = np.asarray(client)
+        if kind.size and kind.dtype.kind not in "iu":
+            raise ValueError(f"split() gave node {node} samples of type {kind.dtype}, expected whole numbers")
+        found.append(kept(client, np.int64))
+    return found
 
 
 def class_histogram(labels: Labels, client_indices: Sequence[IntArray], classes: int) -> IntArray:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from wirelessdl.arrays import IntArray, kept
+from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
@@ -131,9 +131,7 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
     clients: list[IntArray] = builder.ask(
         "learning.partition",
         learning.partition,
-        lambda: [
-            kept(client, np.int64) for client in split_data(partition, data, nodes, streams.world("learning.partition"))
-        ],
+        lambda: split_data(partition, data, nodes, streams.world("learning.partition")),
     )
     if len(clients) != nodes:
         raise builder.fail(f"learning.partition gave {len(clients)} clients, expected one for each of {nodes} nodes")

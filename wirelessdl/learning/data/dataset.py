@@ -89,6 +89,9 @@ def _check_part(part: str, x: NDArray[Any], y: NDArray[Any], task: Task, classes
         )
     if not len(x):
         raise ValueError(f"{part}_x has no samples; needs at least one")
+    for name, values in (("x", x), ("y", y)):
+        if np.ma.is_masked(values):
+            raise ValueError(f"{part}_{name} has masked entries, which nothing would leave out; fill or drop them")
     if x.dtype.kind not in "fiub" or (x.dtype.kind == "f" and not np.isfinite(x).all()):
         raise ValueError(f"{part}_x holds something other than finite numbers; clean it first")
     if task == "regression":
