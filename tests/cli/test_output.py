@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+import tomli_w
+from in_process import quick_table
 
 from wirelessdl.cli.output import Output, OutputError
 from wirelessdl.trace.catalog import state_of
@@ -84,13 +86,45 @@ def test_a_write_that_fails_is_raised_or_noted():
         stream.write("a")
 
 
+_LOUD = """
+print('loaded', flush=True)
+
+class Loud:
+    def gain(self, links, time_s, rng):
+        print('heard', flush=True)
+        return 1.0 + 0 * links.distance_m
+"""
+
+
 def test_lines_of_json_stay_alone_where_a_model_prints(tmp_path):
-    (tmp_path / "loud.py").write_text(
-        "class Loud:\n    def gain(self, links, time_s, rng):\n        print('heard', flush=True)\n"
-        "        return 1.0 + 0 * links.distance_m\n"
-    )
+    (tmp_path / "loud.py").write_text(_LOUD)
     words = ("run", "quickstart", "--rounds", "2", "--json", "--set", "channel.models=[{model='loud.py:Loud'}]")
     done = _wirelessdl(*words, stdout=subprocess.PIPE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()][-1] == "summary"
+    assert "heard" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "--rounds", "2"],
+        ["plan", "--rounds", "2"],
+        ["channel", "--rounds", "2", "--figure", "gains.png"],
+        ["audit", "--rounds", "2", "--trials", "200", "--workers", "2"],
+        ["sweep", "--rounds", "2", "--no-local", "--jobs", "1", "--out", "out"],
+    ],
+    ids=" ".join,
+)
+def test_json_of_every_command_stays_alone_where_a_model_prints_also_in_worker_processes(words, tmp_path):
+    (tmp_path / "loud.py").write_text(_LOUD)
+    (tmp_path / "tiny.toml").write_text(
+        tomli_w.dumps(quick_table(channel={"models": [{"model": "uniform"}, {"model": "loud.py:Loud"}]}))
+    )
+    command, *options = words
+    done = _wirelessdl(command, "tiny.toml", "--json", *options, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()] if command == "sweep" else json.loads(done.stdout)
+    assert found
+    assert "loaded" in done.stderr
     assert "heard" in done.stderr

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError, shown
 from wirelessdl.trace.files import require_outside
@@ -62,19 +63,20 @@ def command(
     if loaded.silent:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     say_user_code(loaded)
-    world = build(loaded, device="cpu")
-    for target in (figure, export):
-        if target is not None:
-            _require_unread(target, world)
-    with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
-        found = preview_channel(world, advance)
-    facts = link_facts(world, found)
-    wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
-    if figure is not None:
-        from wirelessdl.preview.channel import preview_fading
-        from wirelessdl.preview.channel_figure import draw_channel
+    with json_alone(as_json):
+        world = build(loaded, device="cpu")
+        for target in (figure, export):
+            if target is not None:
+                _require_unread(target, world)
+        with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
+            found = preview_channel(world, advance)
+        facts = link_facts(world, found)
+        wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
+        if figure is not None:
+            from wirelessdl.preview.channel import preview_fading
+            from wirelessdl.preview.channel_figure import draw_channel
 
-        draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure, band)
+            draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure, band)
     if export is not None:
         _export(found, export)
     if as_json:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.reading import reads_runs
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def command(
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
-    found = preview_plan(build(loaded, device="cpu"))
+    with json_alone(as_json):
+        found = preview_plan(build(loaded, device="cpu"))
     if figure is not None:
         from wirelessdl.preview.plan_figure import draw_plan
 
