@@ -1,11 +1,13 @@
 """`wirelessdl channel` and `plan`: SINR before a run, suspect gains, and what the figure shows."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import tomli_w
 from conftest import tiny, tiny_table
+from PIL import Image
 
 from wirelessdl.preview import channel_figure
 from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading
@@ -228,3 +230,55 @@ def test_a_file_that_the_scenario_reads_is_not_written(read, tmp_path, wirelessd
     assert f"{read}: is read by s.toml; choose another file to write" in done.err
     assert (tmp_path / read).read_bytes() == before
     assert wirelessdl_command("channel", "s.toml", "--export", "other.parquet", "--json").code == 0
+
+
+@pytest.mark.parametrize("command", ["channel", "plan"])
+def test_a_figure_within_a_folder_of_images_that_the_scenario_reads_is_not_written(
+    command, tmp_path, wirelessdl_command
+):
+    for number in range(12):
+        path = tmp_path / "imgs" / "train" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), 20 * number).save(path)
+    shutil.copytree(tmp_path / "imgs" / "train", tmp_path / "imgs" / "test")
+    table = tiny_table(learning={"dataset": {"kind": "file", "path": "imgs"}, "batch_size": 2})
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    before = (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes()
+    for target in ("imgs/train/a/0.png", "imgs/more.png"):
+        done = wirelessdl_command(command, "s.toml", "--figure", target)
+        assert (done.code, done.err.count("\n")) == (2, 1), done.err
+        said = f"{target}: lies in {tmp_path / 'imgs'}, which is read by s.toml; choose another file to write"
+        assert said in done.err
+    assert (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes() == before
+    assert not (tmp_path / "imgs" / "more.png").exists()
+    assert wirelessdl_command(command, "s.toml", "--figure", "other.png").code == 0
+
+
+MOVES = """
+import os
+import numpy as np
+
+class Moves:
+    def gain(self, links, time_s, rng):
+        os.chdir(os.environ["ELSEWHERE"])
+        return np.full(len(links), 0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [("channel", "--export", "g.npz"), ("channel", "--figure", "g.png"), ("plan", "--figure", "g.png")],
+)
+def test_what_is_written_lies_where_it_was_asked_for_though_a_class_changes_the_working_folder(
+    command, option, name, tmp_path, wirelessdl_command, monkeypatch
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("ELSEWHERE", str(tmp_path / "elsewhere"))
+    (tmp_path / "moves.py").write_text(MOVES)
+    table = tiny_table(learning=SMALL, channel={"models": [{"model": "uniform"}, {"model": "moves.py:Moves"}]})
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    done = wirelessdl_command(command, "s.toml", option, name)
+    assert done.code == 0, done.err
+    assert f"in {name}" in done.out
+    assert (tmp_path / name).stat().st_size
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -26,6 +26,7 @@ _CHUNK = 1 << 20
 _KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_OF_STUDY = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
 _TEXTS = ("scenario",)  # a scenario may be called inf
 
 
@@ -111,15 +112,22 @@ def own_folder(path: Path) -> Path:
 
 
 def require_outside(path: Path, *, but: str = "") -> None:
-    """Raise where a path is a run directory or lies in one: a run with files that are not its own cannot be verified.
+    """Raise where a path is a run directory or lies in one, or is what a study wrote: neither could be verified.
 
-    but: a file that may lie in a run all the same. A folder with a scenario alone is no run.
+    but: a file that may lie in a run all the same. A folder with a scenario alone is no run. Beside its own files a
+    study's folder takes others, such as figures.
     """
     require_name(path, TraceError)
     whole = path.resolve()
     for folder in (whole, *whole.parents):
-        is_run = all((folder / name).is_file() for name in ("scenario.toml", "provenance.json"))
-        if is_run and not (folder / "study.json").is_file() and not (but and whole == folder / but):
+        if not (folder / "scenario.toml").is_file():
+            continue
+        if (folder / "study.json").is_file():
+            if whole != folder and whole.relative_to(folder).parts[0] in _OF_STUDY:
+                raise TraceError(f"{shown(path)}: is the study's in {shown(folder)}; choose another place")
+        elif (folder / "provenance.json").is_file():
+            if but and whole == folder / but:
+                return  # whatever the run lies in
             where = "is a run" if whole == folder else f"lies in the run {shown(folder)}"
             raise TraceError(f"{shown(path)}: {where}, which holds its own files only; choose another place")
 
