@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny, tiny_table
+from conftest import small_files, tiny, tiny_table
 from PIL import Image
 
 from wirelessdl.preview import channel_figure
@@ -282,3 +282,16 @@ def test_what_is_written_lies_where_it_was_asked_for_though_a_class_changes_the_
     assert f"in {name}" in done.out
     assert (tmp_path / name).stat().st_size
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(("option", "name"), [("--export", "g.npz"), ("--export", "g.parquet"), ("--figure", "g.png")])
+def test_an_export_or_figure_that_cannot_be_written_leaves_the_one_before(option, name, tmp_path, wirelessdl_command):
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(tiny_table(learning=SMALL)))
+    command = ("channel", "s.toml", "--rounds", "20", option, name)
+    assert wirelessdl_command(*command).code == 0
+    before = (tmp_path / name).read_bytes()
+    with small_files(1024):
+        done = wirelessdl_command(*command)
+    assert (done.code, done.err) == (2, f"TraceError: {name}: cannot be written: File too large\n")
+    assert (tmp_path / name).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["s.toml", name])

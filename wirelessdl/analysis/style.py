@@ -11,7 +11,7 @@ if matplotlib.get_backend(auto_select=False) is None:
 import matplotlib.pyplot as plt
 
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.trace.files import require_outside
+from wirelessdl.trace.files import require_outside, write_whole
 
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis_r"  # large values are dark
@@ -58,15 +58,16 @@ def require_format(path: Path) -> None:
 
 
 def save(figure: Any, path: Path | None) -> Any:
-    """Write a figure in the format its name asks for, and close it; without a path it stays open. Returns it."""
+    """Write a figure in the format its name asks for, whole or not at all, and close it; returns it.
+
+    Without a path it stays open.
+    """
     if path is None:
         return figure
     require_format(path)
     require_outside(path)
     try:
-        figure.savefig(path)
-    except OSError as error:
-        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+        write_whole(path, lambda handle: figure.savefig(handle, format=path.suffix.lstrip(".")))
     finally:
         plt.close(figure)
     return figure

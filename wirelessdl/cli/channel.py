@@ -118,12 +118,9 @@ def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
 
 def _export(found: "ChannelPreview", path: Path) -> None:
     from wirelessdl.channel.replay import write
-    from wirelessdl.errors import WirelessdlError
+    from wirelessdl.trace.files import write_whole
 
-    try:
-        write(path, *found.heard())
-    except OSError as error:
-        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
 
 
 def _facts(
