@@ -20,7 +20,7 @@ COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#222222", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-_FORMATS = ("pdf", "png", "svg")
+FORMATS = ("pdf", "png", "svg")
 _STYLE: dict[str, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -53,8 +53,8 @@ def styled() -> Any:
 
 def require_format(path: Path) -> None:
     """Raise unless a file's name ends in a format that figures are written in."""
-    if path.suffix.lstrip(".") not in _FORMATS:
-        raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in _FORMATS)}; name one")
+    if path.suffix.lstrip(".") not in FORMATS:
+        raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in FORMATS)}; name one")
 
 
 def save(figure: Any, path: Path | None) -> Any:
