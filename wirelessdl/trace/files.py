@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ _CHUNK = 1 << 20
 _KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_IN_THE_MAKING_S = 60.0  # a page is rendered before its file is opened: writing takes a moment
 _OF_STUDY = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
 _TEXTS = ("scenario",)  # a scenario may be called inf
 
@@ -48,17 +50,25 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         raise TraceError(f"{shown(path)}: cannot be written: {error.strerror or error}") from error
 
 
-def remove_asides(folder: Path, names: str) -> None:
+def remove_asides(folder: Path, names: str, *, older_s: float = 0.0) -> None:
     """Remove what killed processes left half-written in a folder of ours: files aside of names that match `names`.
 
-    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it.
+    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it. older_s: younger
+    ones stay, for what is written without a lock may be in the making.
     """
     aside = re.compile(rf"\.(?:{names})(?:\.[0-9a-f]{{8}})?")
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():
         if aside.fullmatch(path.name) and (path.is_symlink() or path.is_file()):
-            path.unlink()
+            with suppress(FileNotFoundError):  # its writer has just finished, or another removed it
+                if not older_s or time.time() - path.lstat().st_mtime > older_s:
+                    path.unlink()
+
+
+def remove_left_report(folder: Path) -> None:
+    """Remove what killed processes left of the report of a run or study; reports are written without a lock."""
+    remove_asides(folder, r"report\.html", older_s=_IN_THE_MAKING_S)
 
 
 def _new_file(path: Path) -> IO[bytes]:
