@@ -103,7 +103,7 @@ def test_a_command_that_would_write_over_a_studys_own_files_refuses_and_writes_n
         arguments = [argument.replace(name, path) for argument in arguments]
     done = command_line(*arguments)
     assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
-    assert f"is the study's in {study}; choose another place" in done.err
+    assert f"belongs to the study {study}; choose another place" in done.err
     assert files_of(study) == before
 
 

@@ -134,7 +134,7 @@ def require_outside(path: Path, *, but: str = "") -> None:
             continue
         if (folder / "study.json").is_file():
             if whole != folder and whole.relative_to(folder).parts[0] in _OF_STUDY:
-                raise TraceError(f"{shown(path)}: is the study's in {shown(folder)}; choose another place")
+                raise TraceError(f"{shown(path)}: belongs to the study {shown(folder)}; choose another place")
         elif (folder / "provenance.json").is_file():
             if but and whole == folder / but:
                 return  # whatever the run lies in
