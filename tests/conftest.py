@@ -2,9 +2,10 @@
 
 import io
 import os
+import resource
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +101,14 @@ def wirelessdl_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calla
     """The command line, run in this process from a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return command_line
+
+
+@contextmanager
+def small_files(largest: int) -> Iterator[None]:
+    """While this holds, writing beyond `largest` bytes of a file fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -285,6 +285,27 @@ def test_mistakes_are_one_line(arguments, words, folder, wirelessdl_command, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
 
 
+@pytest.mark.parametrize("name", ["mydata.csv", "mydata.sh"])
+def test_a_file_beside_a_figure_that_no_plot_wrote_is_left_as_it_is(name, folder, wirelessdl_command, tmp_path):
+    (tmp_path / name).write_text("mine\n")
+    done = wirelessdl_command("plot", str(folder), "--out", "mydata.png")
+    said = f"TraceError: {name}: is there, and no plot wrote it; move it, or name another figure\n"
+    assert (done.code, done.err) == (2, said)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "study"])
+    assert (tmp_path / name).read_text() == "mine\n"
+
+
+def test_a_figure_is_drawn_again_with_its_data_and_in_another_format(folder, wirelessdl_command, tmp_path):
+    for out in ("x.png", "x.png", "x.pdf"):
+        done = wirelessdl_command("plot", str(folder), "--out", out)
+        assert done.code == 0, done.err
+        (tmp_path / "x.csv").write_text("old")
+    assert wirelessdl_command("plot", str(folder), "--out", "x.pdf").code == 0
+    assert (tmp_path / "x.csv").read_text() != "old"
+    (tmp_path / "x.sh").unlink()
+    assert "x.csv: is there, and no plot wrote it" in wirelessdl_command("plot", str(folder), "--out", "x.pdf").err
+
+
 def test_a_study_without_finished_runs_says_so(tmp_path):
     made = [{**row, "status": "planned", "accuracy_mean": None} for row in rows()]
     study = open_study(write_study(tmp_path / "study", made, KEYS))

@@ -8,7 +8,8 @@ import pytest
 import tomli_w
 from conftest import refusal, tiny, tiny_table
 
-from wirelessdl.channel.replay import Replay, write
+from wirelessdl.channel import replay as module
+from wirelessdl.channel.replay import Replay
 from wirelessdl.links import Geometry, Links
 from wirelessdl.run.session import simulate
 from wirelessdl.trace.run import open_run
@@ -23,6 +24,11 @@ def rows(times=(0.0, 1.0, 2.0), nodes=3):
     time_s = np.repeat(times, len(found))
     tx, rx = np.tile(found.tx, len(times)), np.tile(found.rx, len(times))
     return time_s, tx, rx, 1.0 + time_s + 0.1 * tx + 0.01 * rx
+
+
+def write(path, *columns):
+    with open(path, "wb") as file:
+        module.write(file, path.suffix, *columns)
 
 
 def replay(path, **given):

@@ -7,8 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import tomli_w
+from in_process import quick_table
 
+import wirelessdl
 from wirelessdl.cli.output import Output, OutputError
+from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import checkpoint_round
 
@@ -54,12 +58,38 @@ def test_a_list_whose_reader_has_left_ends_without_a_word(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_working_folder_that_is_gone_is_one_line(tmp_path):
+def _in_a_folder_that_is_gone(tmp_path, *words):
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = _wirelessdl("list", stdout=subprocess.PIPE, cwd=gone, preexec_fn=gone.rmdir)
-    assert done.returncode == 2
+    return _wirelessdl(*words, stdout=subprocess.PIPE, cwd=gone, preexec_fn=gone.rmdir)
+
+
+@pytest.mark.parametrize("words", [["check", "quickstart"], ["schema"], ["run", "quickstart", "--out", "/tmp"]])
+def test_a_working_folder_that_is_gone_is_one_line(words, tmp_path):
+    done = _in_a_folder_that_is_gone(tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "ScenarioError: the working folder is not there any more; change to one that is\n"
+
+
+def test_a_path_that_a_working_folder_that_is_gone_does_not_lead_to_is_one_line(tmp_path):
+    done = _in_a_folder_that_is_gone(tmp_path, "verify", "outputs/mine")
+    said = "outputs/mine: no such folder; name a folder that `wirelessdl run` made; the working folder is not there any"
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"], ["list"]], ids=" ".join)
+def test_what_needs_no_working_folder_does_without(words, tmp_path):
+    done = _in_a_folder_that_is_gone(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_a_run_by_its_absolute_name_is_read_without_a_working_folder(tmp_path):
+    run = wirelessdl.simulate(parse_scenario(quick_table(scenario={"rounds": 2})), out=tmp_path).path
+    for words in (["verify", str(run)], ["report", str(run)]):
+        done = _in_a_folder_that_is_gone(tmp_path, *words)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_an_encoding_lacks_is_escaped():
@@ -84,13 +114,45 @@ def test_a_write_that_fails_is_raised_or_noted():
         stream.write("a")
 
 
+_LOUD = """
+print('loaded', flush=True)
+
+class Loud:
+    def gain(self, links, time_s, rng):
+        print('heard', flush=True)
+        return 1.0 + 0 * links.distance_m
+"""
+
+
 def test_lines_of_json_stay_alone_where_a_model_prints(tmp_path):
-    (tmp_path / "loud.py").write_text(
-        "class Loud:\n    def gain(self, links, time_s, rng):\n        print('heard', flush=True)\n"
-        "        return 1.0 + 0 * links.distance_m\n"
-    )
+    (tmp_path / "loud.py").write_text(_LOUD)
     words = ("run", "quickstart", "--rounds", "2", "--json", "--set", "channel.models=[{model='loud.py:Loud'}]")
     done = _wirelessdl(*words, stdout=subprocess.PIPE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()][-1] == "summary"
+    assert "heard" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "--rounds", "2"],
+        ["plan", "--rounds", "2"],
+        ["channel", "--rounds", "2", "--figure", "gains.png"],
+        ["audit", "--rounds", "2", "--trials", "200", "--workers", "2"],
+        ["sweep", "--rounds", "2", "--no-local", "--jobs", "1", "--out", "out"],
+    ],
+    ids=" ".join,
+)
+def test_json_of_every_command_stays_alone_where_a_model_prints_also_in_worker_processes(words, tmp_path):
+    (tmp_path / "loud.py").write_text(_LOUD)
+    (tmp_path / "tiny.toml").write_text(
+        tomli_w.dumps(quick_table(channel={"models": [{"model": "uniform"}, {"model": "loud.py:Loud"}]}))
+    )
+    command, *options = words
+    done = _wirelessdl(command, "tiny.toml", "--json", *options, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()] if command == "sweep" else json.loads(done.stdout)
+    assert found
+    assert "loaded" in done.stderr
     assert "heard" in done.stderr

@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny, tiny_table
+from conftest import small_files, tiny, tiny_table
+from PIL import Image
 
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.preview import channel_figure
@@ -280,3 +282,68 @@ def asked(world, found, name):
         return preview_frequency(world, found)
     fading = preview_fading(world, found)
     return (fading.theory_cdf if name == "cdf" else fading.theory_correlation)(np.linspace(0.0, 1.0, 5))
+
+
+@pytest.mark.parametrize("command", ["channel", "plan"])
+def test_a_figure_within_a_folder_of_images_that_the_scenario_reads_is_not_written(
+    command, tmp_path, wirelessdl_command
+):
+    for number in range(12):
+        path = tmp_path / "imgs" / "train" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), 20 * number).save(path)
+    shutil.copytree(tmp_path / "imgs" / "train", tmp_path / "imgs" / "test")
+    table = tiny_table(learning={"dataset": {"kind": "file", "path": "imgs"}, "batch_size": 2})
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    before = (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes()
+    for target in ("imgs/train/a/0.png", "imgs/more.png"):
+        done = wirelessdl_command(command, "s.toml", "--figure", target)
+        assert (done.code, done.err.count("\n")) == (2, 1), done.err
+        said = f"{target}: lies in {tmp_path / 'imgs'}, which is read by s.toml; choose another file to write"
+        assert said in done.err
+    assert (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes() == before
+    assert not (tmp_path / "imgs" / "more.png").exists()
+    assert wirelessdl_command(command, "s.toml", "--figure", "other.png").code == 0
+
+
+MOVES = """
+import os
+import numpy as np
+
+class Moves:
+    def gain(self, links, time_s, rng):
+        os.chdir(os.environ["ELSEWHERE"])
+        return np.full(len(links), 0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [("channel", "--export", "g.npz"), ("channel", "--figure", "g.png"), ("plan", "--figure", "g.png")],
+)
+def test_what_is_written_lies_where_it_was_asked_for_though_a_class_changes_the_working_folder(
+    command, option, name, tmp_path, wirelessdl_command, monkeypatch
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("ELSEWHERE", str(tmp_path / "elsewhere"))
+    (tmp_path / "moves.py").write_text(MOVES)
+    table = tiny_table(learning=SMALL, channel={"models": [{"model": "uniform"}, {"model": "moves.py:Moves"}]})
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
+    done = wirelessdl_command(command, "s.toml", option, name)
+    assert done.code == 0, done.err
+    assert f"in {name}" in done.out
+    assert (tmp_path / name).stat().st_size
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(("option", "name"), [("--export", "g.npz"), ("--export", "g.parquet"), ("--figure", "g.png")])
+def test_an_export_or_figure_that_cannot_be_written_leaves_the_one_before(option, name, tmp_path, wirelessdl_command):
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(tiny_table(learning=SMALL)))
+    command = ("channel", "s.toml", "--rounds", "20", option, name)
+    assert wirelessdl_command(*command).code == 0
+    before = (tmp_path / name).read_bytes()
+    with small_files(1024):
+        done = wirelessdl_command(*command)
+    assert (done.code, done.err) == (2, f"TraceError: {name}: cannot be written: File too large\n")
+    assert (tmp_path / name).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["s.toml", name])

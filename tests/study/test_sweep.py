@@ -157,7 +157,7 @@ def test_status_of_a_complete_study(study):
             "StudyError: --out is out; the study out is there already: go on with it by --resume",
         ),
         (["--out", "tiny.toml"], "StudyError: --out is tiny.toml; is a file, and no study"),
-        (["--out", "out/runs"], "StudyError: --out is out/runs; is not empty, and no study"),
+        (["--out", "out/runs"], "TraceError: out/runs: belongs to the study "),
         (["--vary", "privacy.epsilonmax=1"], "unknown key privacy.epsilonmax; did you mean privacy.epsilon_max?"),
         (["--vary", "network.nodes="], "StudyError: network.nodes has no values; the grid would be empty"),
         (["--vary", "nodes"], "StudyError: --vary nodes: must be section.key=value,value"),

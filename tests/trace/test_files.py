@@ -1,9 +1,10 @@
 """Files written aside and renamed: two writers of one, and what a killed one leaves."""
 
+import os
 import threading
 
 import pytest
-from conftest import tiny
+from conftest import command_line, tiny
 from interrupting import StopAt
 
 import wirelessdl
@@ -56,6 +57,7 @@ OURS = [
     ".scenario.toml.0a1b2c3d",
     ".summary.json",
     ".checksums.txt.0a1b2c3d",
+    ".report.html.0a1b2c3d",
     "rounds/.part-000085.parquet",
     "nodes/.part-000085.parquet.0a1b2c3d",
     "checkpoint/.round-000085.npz.0a1b2c3d",
@@ -81,10 +83,23 @@ def test_resume_removes_what_a_killed_process_left_and_no_other_hidden_file(tmp_
     for name in (*OURS, *MINE):
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text("half")
+        os.utime(run / name, (0, 0))  # of a process that was killed long ago
+    (run / ".report.html.ffffffff").write_text("half")  # of one that writes a report now, without a lock
     elsewhere.mkdir()
     (elsewhere / ".part-000085.parquet").write_text("mine")
     (run / "blocks").symlink_to(elsewhere)  # a table that this run does not write
     assert wirelessdl.resume(run).summary["rounds"] == 4
     assert [name for name in MINE if not (run / name).exists()] == []
     assert [name for name in OURS if (run / name).exists()] == []
+    assert (run / ".report.html.ffffffff").exists()
     assert (elsewhere / ".part-000085.parquet").exists()
+
+
+def test_a_report_removes_what_killed_ones_left_in_its_run_and_nothing_beside_others(tmp_path):
+    run = wirelessdl.simulate(tiny(scenario={"rounds": 2}), out=tmp_path).path
+    for folder in (run, tmp_path):
+        (folder / ".report.html.0a1b2c3d").write_text("half")
+        os.utime(folder / ".report.html.0a1b2c3d", (0, 0))
+        assert command_line("report", str(run), "--out", str(folder / "report.html")).code == 0
+    assert not (run / ".report.html.0a1b2c3d").exists()
+    assert (tmp_path / ".report.html.0a1b2c3d").exists()

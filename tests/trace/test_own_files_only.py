@@ -5,6 +5,7 @@ import shutil
 import pytest
 from conftest import command_line
 from in_process import quick_table, write_quick
+from studies import run_study
 
 import wirelessdl
 from wirelessdl.errors import TraceError
@@ -76,3 +77,39 @@ def test_a_report_in_its_run_and_runs_beside_a_scenario_are_allowed(run, tmp_pat
     write_quick(tmp_path).rename("scenario.toml")  # a user's scenario may be called that
     done = command_line("run", "scenario.toml", "--out", ".", "--quiet")
     assert done.code == 0, done.err
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return run_study(tmp_path_factory.mktemp("studies"), {"network.nodes": [3]}, seeds=(3,))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["channel", "SCENARIO", "--export", "STUDY/index.parquet"],
+        ["channel", "SCENARIO", "--export", "STUDY/runs/x.npz"],
+        ["plot", "STUDY", "--x", "nodes", "--out", "STUDY/runs/x.pdf"],
+        ["report", "STUDY", "--out", "STUDY/runs/report.html"],
+        ["run", "SCENARIO", "--out", "STUDY/runs"],
+        ["bench", "--suite", "report", "--json", "--history", "STUDY/study.json"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_would_write_over_a_studys_own_files_refuses_and_writes_nothing(arguments, study, tmp_path):
+    names = {"STUDY": str(study), "SCENARIO": str(write_quick(tmp_path))}
+    before = files_of(study)
+    for name, path in names.items():
+        arguments = [argument.replace(name, path) for argument in arguments]
+    done = command_line(*arguments)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert f"belongs to the study {study}; choose another place" in done.err
+    assert files_of(study) == before
+
+
+def test_figures_reports_and_reports_of_its_runs_may_lie_in_a_study(study):
+    (run,) = (study / "runs").glob("c*")
+    assert command_line("plot", str(study), "--x", "nodes", "--out", str(study / "x.png")).code == 0
+    assert command_line("report", str(study)).code == 0
+    assert command_line("report", str(run)).code == 0
+    assert (run / "report.html").is_file()

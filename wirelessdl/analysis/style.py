@@ -11,7 +11,7 @@ if matplotlib.get_backend(auto_select=False) is None:
 import matplotlib.pyplot as plt
 
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.trace.files import require_outside
+from wirelessdl.trace.files import require_outside, write_whole
 
 BLUE, ORANGE, GREY = "#3b6fa0", "#e0a458", "#888888"
 HEAT = "cividis_r"  # large values are dark
@@ -20,7 +20,7 @@ COLUMN, TEXT = 3.5, 7.16  # widths of IEEE figures in inches
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#222222", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-_FORMATS = ("pdf", "png", "svg")
+FORMATS = ("pdf", "png", "svg")
 _STYLE: dict[str, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -53,20 +53,21 @@ def styled() -> Any:
 
 def require_format(path: Path) -> None:
     """Raise unless a file's name ends in a format that figures are written in."""
-    if path.suffix.lstrip(".") not in _FORMATS:
-        raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in _FORMATS)}; name one")
+    if path.suffix.lstrip(".") not in FORMATS:
+        raise WirelessdlError(f"{path}: figures are written as {', '.join('.' + name for name in FORMATS)}; name one")
 
 
 def save(figure: Any, path: Path | None) -> Any:
-    """Write a figure in the format its name asks for, and close it; without a path it stays open. Returns it."""
+    """Write a figure in the format its name asks for, whole or not at all, and close it; returns it.
+
+    Without a path it stays open.
+    """
     if path is None:
         return figure
     require_format(path)
     require_outside(path)
     try:
-        figure.savefig(path)
-    except OSError as error:
-        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+        write_whole(path, lambda handle: figure.savefig(handle, format=path.suffix.lstrip(".")))
     finally:
         plt.close(figure)
     return figure

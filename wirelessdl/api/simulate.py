@@ -20,7 +20,7 @@ def simulate(
     scenario: Scenario | str | Path,
     *,
     out: str | Path | None = "outputs",
-    name: str = "",
+    name: str | None = "",
     overrides: Overrides = (),
     device: str = "auto",
     on_round: Callable[[int], None] | None = None,
@@ -45,6 +45,7 @@ def simulate(
     from wirelessdl.run.session import simulate as run_session  # torch takes a second or two
 
     _require_texts(device=device, log=log)
+    name = "" if name is None else name
     if not (out is None or isinstance(out, str | Path)) or not _is_folder_name(name):
         raise TraceError(
             f"out is {shown(repr(out), 60)}, name {shown(repr(name), 60)}; out must be a folder, or None for a run in "

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -102,6 +103,7 @@ _here: list[tuple[Job, CanaryTrial]] = []  # of a process that runs trials
 
 
 def _start(job: Job) -> None:
+    sys.stdout = sys.stderr  # standard output is the command's, for its results
     _end_with_parent()
     use_threads(1)
     _here[:] = [(job, make_trial(job)[0])]

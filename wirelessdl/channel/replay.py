@@ -17,7 +17,7 @@ frequency first, with a row for every subband; in npz also as a last axis of gai
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -151,21 +151,25 @@ class _Trace:
         return np.asarray((1.0 - share) * self._gain[low] + share * self._gain[after])
 
 
-def write(path: Path, time_s: FloatArray, tx: IntArray, rx: IntArray, gain: FloatArray | ComplexArray) -> None:
-    """A file that `Replay` reads, one row per link and instant. gain: [rows], or [rows, subbands]; may be complex."""
+def write(
+    file: IO[bytes], ending: str, time_s: FloatArray, tx: IntArray, rx: IntArray, gain: FloatArray | ComplexArray
+) -> None:
+    """A file that `Replay` reads, one row per link and instant.
+
+    ending: of its name, .npz or .parquet. gain: [rows], or [rows, subbands]; may be complex.
+    """
     columns: dict[str, Any] = dict(zip(COLUMNS, (time_s, tx, rx, gain)))
-    if path.suffix != ".npz" and gain.ndim == 2:
+    if ending != ".npz" and gain.ndim == 2:
         count = gain.shape[1]
         columns = {name: np.repeat(columns[name], count) for name in ("time_s", "tx", "rx")}
         columns |= {"subband": np.tile(np.arange(count), len(gain)), "gain": gain.reshape(-1)}
-    if path.suffix != ".npz" and np.iscomplexobj(gain):
+    if ending != ".npz" and np.iscomplexobj(gain):
         values = columns.pop("gain")
         columns |= {"gain_re": values.real, "gain_im": values.imag}
-    with open(path, "wb") as file:
-        if path.suffix == ".npz":
-            np.savez_compressed(file, **columns)
-        else:
-            pq.write_table(pa.table(columns), file, compression="zstd")
+    if ending == ".npz":
+        np.savez_compressed(file, **columns)
+    else:
+        pq.write_table(pa.table(columns), file, compression="zstd")
 
 
 def _read(path: Path, name: str) -> tuple[FloatArray, IntArray, IntArray, FloatArray | ComplexArray]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import all_overrides, say_user_code
+from wirelessdl.cli.output import json_alone
 
 if TYPE_CHECKING:
     from wirelessdl.audit.audit import AuditReport, ViewAudit
@@ -66,7 +67,7 @@ def command(
     loaded = load_scenario(scenario, overrides=all_overrides(tuple(given), seed, run_number, None))
     say_user_code(loaded)
     options = AuditOptions(trials, rounds, _cores() if workers is None else workers, node, samples, coalition)
-    with frames_bar(trials, quiet=as_json) as advance:
+    with json_alone(as_json), frames_bar(trials, quiet=as_json) as advance:
         report = audit_scenario(loaded, options, advance)
     if as_json:
         from wirelessdl.trace.files import figures_text

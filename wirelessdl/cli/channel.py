@@ -11,9 +11,10 @@ from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
+from wirelessdl.cli.target import targets
 from wirelessdl.errors import ScenarioError, shown
-from wirelessdl.trace.files import require_outside
 
 if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, LinkFacts
@@ -55,28 +56,30 @@ def command(
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
-    for target in (figure, export):
-        if target is not None:
-            require_outside(target)
+    drawn, exported = targets(figure, export)
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     if loaded.silent:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     say_user_code(loaded)
-    world = build(loaded, device="cpu")
-    for target in (figure, export):
-        if target is not None:
-            _require_unread(target, world)
-    with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
-        found = preview_channel(world, advance)
-    facts = link_facts(world, found)
-    wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
-    if figure is not None:
-        from wirelessdl.preview.channel import preview_fading
-        from wirelessdl.preview.channel_figure import draw_channel
+    asked = [target for target in (drawn, exported) if target is not None]
+    for target in asked:
+        target.require_apart(loaded)
+    with json_alone(as_json):
+        world = build(loaded, device="cpu")
+        for target in asked:
+            target.require_unread(world)
+        with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
+            found = preview_channel(world, advance)
+        facts = link_facts(world, found)
+        wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
+        if drawn is not None:
+            from wirelessdl.preview.channel import preview_fading
+            from wirelessdl.preview.channel_figure import draw_channel
 
-        draw_channel(found, facts, preview_fading(world, found), wanted, loaded.scenario.name, figure, band)
-    if export is not None:
-        _export(found, export)
+            fading = preview_fading(world, found)
+            draw_channel(found, facts, fading, wanted, loaded.scenario.name, drawn.path, band)
+    if exported is not None:
+        _export(found, exported.path)
     if as_json:
         from wirelessdl.trace.files import figures_text
 
@@ -113,25 +116,11 @@ def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
     return links
 
 
-def _require_unread(target: Path, world: "World") -> None:
-    """Raise where a file to be written is one that the scenario reads."""
-    from wirelessdl.scenario.loader import catalog_for
-    from wirelessdl.trace.files import leaves
-
-    named = [text for _, text in leaves(world.scenario.to_table()["learning"]) if isinstance(text, str)]
-    data = [folder / name for folder in catalog_for(world.scenario).folders for name in named]
-    if target.resolve() in {path.resolve() for path in (*(file.path for file in world.user_files), *data)}:
-        raise ScenarioError(f"{shown(target)}: is read by {shown(world.scenario.origin)}; choose another file to write")
-
-
 def _export(found: "ChannelPreview", path: Path) -> None:
     from wirelessdl.channel.replay import write
-    from wirelessdl.errors import WirelessdlError
+    from wirelessdl.trace.files import write_whole
 
-    try:
-        write(path, *found.heard())
-    except OSError as error:
-        raise WirelessdlError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
 
 
 def _facts(

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 
 
 @click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
@@ -31,13 +32,14 @@ def command(
 
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
-    world = build(loaded, device="cpu")
-    facts = describe(world)
-    found = preview_plan(world)
-    facts |= cancelling(found, loaded.power)
-    facts["verdict"] = "; ".join(found.verdict)
-    for number, warning in enumerate([*scenario_warnings(world), *world.channel.warnings]):
-        facts["warning" if not number else f"warning {number + 1}"] = warning
+    with json_alone(as_json):
+        world = build(loaded, device="cpu")
+        facts = describe(world)
+        found = preview_plan(world)
+        facts |= cancelling(found, loaded.power)
+        facts["verdict"] = "; ".join(found.verdict)
+        for number, warning in enumerate([*scenario_warnings(world), *world.channel.warnings]):
+            facts["warning" if not number else f"warning {number + 1}"] = warning
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return

@@ -30,6 +30,10 @@ _COMMANDS = {
     "bench": "Measure performance ratios and compare them with targets.",
 }
 
+# all others load torch or user files, or note where they were called: torch ends a process without a working folder
+_WITHOUT_FOLDER = ("report", "plot", "compare", "verify", "list")
+_GONE = "the working folder is not there any more; change to one that is"
+
 
 class LazyGroup(click.Group):
     """Knows its commands by name and one line; imports a module only to run it."""
@@ -59,13 +63,17 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(wirelessdl.__version__, prog_name="wirelessdl")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Wireless co-simulation of private, over-the-air decentralized learning.
 
     \b
     Example:
       wirelessdl run scenarios/urban_er_k20.toml
     """
+    asks_for_help = {"-h", "--help"} & set(sys.argv)
+    if ctx.invoked_subcommand not in _WITHOUT_FOLDER and not asks_for_help and not _has_folder():
+        raise ScenarioError(_GONE)
 
 
 def main() -> None:
@@ -78,7 +86,6 @@ def main() -> None:
 def _answered() -> int:
     """Do as the command line says; exit code."""
     try:
-        _require_folder()
         try:
             cli()
         except SystemExit as stop:
@@ -88,13 +95,18 @@ def _answered() -> int:
     except WirelessdlError as error:
         if isinstance(error, OutputError) and is_broken_pipe(error):
             return BROKEN_PIPE
-        click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}", err=True)
+        # without a working folder no relative path leads anywhere: that may be why
+        hint = "" if _has_folder() or str(error) == _GONE else f"; {_GONE}"
+        click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}{hint}", err=True)
         return 2
     except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
         words = "permission denied; it belongs to another user, or its mode forbids it"
         click.echo(f"PermissionError: {shown(error.filename, 4000)}: {words}", err=True)
         return 2
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not _has_folder():
+            click.echo(f"{ScenarioError.__name__}: {_GONE}", err=True)
+            return 2
         if error.errno != errno.ENAMETOOLONG:
             raise
         click.echo(f"OSError: {shown(error.filename)}: the name is too long for a file; name another", err=True)
@@ -102,9 +114,10 @@ def _answered() -> int:
     return 0
 
 
-def _require_folder() -> None:
-    """Raise unless the working folder is there: no path could be looked up."""
+def _has_folder() -> bool:
+    """Whether the working folder is still there."""
     try:
         os.getcwd()
     except OSError:
-        raise ScenarioError("the working folder is not there any more; change to one that is") from None
+        return False
+    return True

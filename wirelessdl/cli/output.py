@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from wirelessdl.errors import WirelessdlError
@@ -116,6 +116,13 @@ def lost_output() -> OSError | None:
 def standard_output() -> "TextIO | Output | None":
     """Where results go, also while what others print is sent elsewhere; None where it is closed."""
     return _guards[-1] if _guards else sys.stdout
+
+
+@contextmanager
+def json_alone(as_json: bool) -> Iterator[None]:
+    """Where results are JSON, whatever code of the user's prints meanwhile goes to standard error."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        yield
 
 
 def _guard() -> Output | None:

@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.reading import reads_runs
+from wirelessdl.cli.target import Target
 
 if TYPE_CHECKING:
     from wirelessdl.power.joint import Forecast
@@ -59,13 +61,20 @@ def command(
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
 
+    drawn = None if figure is None else Target(figure)
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
-    found = preview_plan(build(loaded, device="cpu"))
-    if figure is not None:
+    if drawn is not None:
+        drawn.require_apart(loaded)
+    with json_alone(as_json):
+        world = build(loaded, device="cpu")
+        if drawn is not None:
+            drawn.require_unread(world)
+        found = preview_plan(world)
+    if drawn is not None:
         from wirelessdl.preview.plan_figure import draw_plan
 
-        draw_plan(found, loaded.scenario.name, figure)
+        draw_plan(found, loaded.scenario.name, drawn.path)
     if as_json:
         from wirelessdl.trace.files import figures_text
 

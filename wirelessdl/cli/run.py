@@ -1,9 +1,7 @@
 """`wirelessdl run`."""
 
 import math
-import sys
 import time
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import emit, listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 from wirelessdl.trace.files import require_outside
@@ -94,8 +93,7 @@ def command(
     with (
         stopper_installed() as stop,
         listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
-        # lines of JSON stay alone: what code of the user's prints goes to stderr
-        redirect_stdout(sys.stderr) if as_json else nullcontext(),
+        json_alone(as_json),
     ):
         hooks: dict[str, Any] = {
             "device": device,

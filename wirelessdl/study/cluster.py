@@ -10,6 +10,7 @@ import logging
 import os
 import queue
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -214,6 +215,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                         threads_per_worker=1,
                         processes=True,
                         memory_limit=0,
+                        preload=__name__,  # calls dask_setup in every worker, also in one that replaces another
                         dashboard_address="127.0.0.1:0",  # a free port: studies side by side do not meet
                         silence_logs=logging.CRITICAL,
                     )
@@ -236,6 +238,11 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def dask_setup(_: object) -> None:
+    """Send what runs print in a worker to standard error: standard output is the driver's, for its results."""
+    sys.stdout = sys.stderr
 
 
 @contextlib.contextmanager

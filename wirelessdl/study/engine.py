@@ -16,7 +16,7 @@ from wirelessdl.errors import StudyError, shown
 from wirelessdl.study.belonging import Belonging
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.plan import Plan, make_folder, require_free, write_plan
+from wirelessdl.study.plan import Plan, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import versions
@@ -140,11 +140,11 @@ def start_study(
     folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool] = never
 ) -> Result:
     """A new study in a new directory."""
-    require_free(folder)
+    require_free(folder, plan)
     user_files = check_cells(plan, cluster, listener, should_stop, plan.cells)
     make_folder(folder)
     with RunLock(folder):
-        require_free(folder)  # the checks take seconds, in which another study may have begun there
+        require_free(folder, plan)  # the checks take seconds, in which another study may have begun there
         write_plan(folder, plan, user_files)
         return _run(folder, plan, cluster, listener, should_stop, force=False)
 
@@ -180,6 +180,7 @@ def resume_study(
 def settle_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
+        remove_left(folder)
         belonging = Belonging(folder, plan)
         rows = [_finished(folder, planned, belonging) for planned in plan.planned()]
         write_index(folder, plan.varied, rows)
@@ -208,6 +209,7 @@ def _run(
     folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
 ) -> Result:
     """Bring a study to its end; its lock is held."""
+    remove_left(folder)
     with contextlib.suppress(OSError):
         (folder / STOP).unlink(missing_ok=True)
     driver = _Driver(folder, plan, cluster, listener, force)

@@ -5,6 +5,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,14 +16,27 @@ import tomli_w
 
 from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
+from wirelessdl.scenario.part import MODELS
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
 from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
-from wirelessdl.trace.files import leaves, plain, require_outside, write_json, write_text
+from wirelessdl.trace.files import (
+    leaves,
+    plain,
+    remove_asides,
+    remove_left_report,
+    require_outside,
+    sha256_of,
+    write_json,
+    write_text,
+)
 from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
 from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
 from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
+
+_DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
+_ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,11 @@ def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
 # --- the directory
 
 
-def require_free(folder: Path) -> None:
-    """Raise unless a study may be made in this folder: it is not there yet, or empty but for a lock."""
+def require_free(folder: Path, plan: Plan) -> None:
+    """Raise unless a study may be made in this folder: it is not there yet, or empty but for what the same one left.
+
+    A sweep that is killed before its manifest is written leaves a lock, its scenario, copies of classes and no run.
+    """
     require_outside(folder)
     if (folder / MANIFEST).is_file():
         name = shown(read_manifest(folder).get("name"), 60)
@@ -128,11 +145,34 @@ def require_free(folder: Path) -> None:
             "or choose another folder"
         )
     try:
-        if folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or not all(_is_left(path, plan) for path in folder.iterdir())):
             what = "is not empty" if folder.is_dir() else "is a file"
             raise StudyError(f"--out is {shown(folder)}; {what}, and no study: choose another folder")
     except OSError as error:
         raise StudyError(f"--out is {shown(folder)}; cannot be read: {error.strerror}") from None
+
+
+def _is_left(path: Path, plan: Plan) -> bool:
+    """Whether writing this study anew would change nothing of a file or folder, but for files aside."""
+    if path.name == LOCK or _ASIDE.fullmatch(path.name):
+        return True
+    if path.is_symlink():
+        return False
+    if path.name == SCENARIO:
+        return path.is_file() and path.read_bytes() == _scenario_text(plan).encode()
+    if path.name == MODELS:  # copies, named by their content
+        return path.is_dir() and all(file.name[:12] == sha256_of(file)[:12] for file in path.iterdir())
+    return path.name == RUNS and path.is_dir() and not any(path.iterdir())
+
+
+def remove_left(folder: Path) -> None:
+    """Remove what killed processes left half-written of a study's own files, and of its report; its lock is held."""
+    remove_asides(folder, _DOCUMENTS)
+    remove_left_report(folder)
+
+
+def _scenario_text(plan: Plan) -> str:
+    return tomli_w.dumps(plan.base.to_table())
 
 
 def make_folder(folder: Path, within: str = "") -> None:
@@ -145,7 +185,7 @@ def make_folder(folder: Path, within: str = "") -> None:
 
 def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
     """The manifest and the base scenario, before anything runs."""
-    text = tomli_w.dumps(plan.base.to_table())
+    text = _scenario_text(plan)
     make_folder(folder, RUNS)
     write_text(folder / SCENARIO, text)
     content = plain(

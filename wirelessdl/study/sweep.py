@@ -189,7 +189,7 @@ def start_in(
     folder: Path, plan: Plan, options: Options, listener: Listener, should_stop: Callable[[], bool] = never
 ) -> Result:
     """A new study; all that can be refused without a worker is refused first."""
-    require_free(folder)
+    require_free(folder, plan)
     with options.open(len(plan), plan.threads) as cluster:
         return start_study(folder, plan, cluster, listener, should_stop)
 

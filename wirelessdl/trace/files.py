@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ _CHUNK = 1 << 20
 _KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_IN_THE_MAKING_S = 60.0  # a page is rendered before its file is opened: writing takes a moment
+_OF_STUDY = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
 _TEXTS = ("scenario",)  # a scenario may be called inf
 
 
@@ -47,17 +50,25 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         raise TraceError(f"{shown(path)}: cannot be written: {error.strerror or error}") from error
 
 
-def remove_asides(folder: Path, names: str) -> None:
+def remove_asides(folder: Path, names: str, *, older_s: float = 0.0) -> None:
     """Remove what killed processes left half-written in a folder of ours: files aside of names that match `names`.
 
-    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it.
+    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it. older_s: younger
+    ones stay, for what is written without a lock may be in the making.
     """
     aside = re.compile(rf"\.(?:{names})(?:\.[0-9a-f]{{8}})?")
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():
         if aside.fullmatch(path.name) and (path.is_symlink() or path.is_file()):
-            path.unlink()
+            with suppress(FileNotFoundError):  # its writer has just finished, or another removed it
+                if not older_s or time.time() - path.lstat().st_mtime > older_s:
+                    path.unlink()
+
+
+def remove_left_report(folder: Path) -> None:
+    """Remove what killed processes left of the report of a run or study; reports are written without a lock."""
+    remove_asides(folder, r"report\.html", older_s=_IN_THE_MAKING_S)
 
 
 def _new_file(path: Path) -> IO[bytes]:
@@ -111,15 +122,22 @@ def own_folder(path: Path) -> Path:
 
 
 def require_outside(path: Path, *, but: str = "") -> None:
-    """Raise where a path is a run directory or lies in one: a run with files that are not its own cannot be verified.
+    """Raise where a path is a run directory or lies in one, or is what a study wrote: neither could be verified.
 
-    but: a file that may lie in a run all the same. A folder with a scenario alone is no run.
+    but: a file that may lie in a run all the same. A folder with a scenario alone is no run. Beside its own files a
+    study's folder takes others, such as figures.
     """
     require_name(path, TraceError)
     whole = path.resolve()
     for folder in (whole, *whole.parents):
-        is_run = all((folder / name).is_file() for name in ("scenario.toml", "provenance.json"))
-        if is_run and not (folder / "study.json").is_file() and not (but and whole == folder / but):
+        if not (folder / "scenario.toml").is_file():
+            continue
+        if (folder / "study.json").is_file():
+            if whole != folder and whole.relative_to(folder).parts[0] in _OF_STUDY:
+                raise TraceError(f"{shown(path)}: belongs to the study {shown(folder)}; choose another place")
+        elif (folder / "provenance.json").is_file():
+            if but and whole == folder / but:
+                return  # whatever the run lies in
             where = "is a run" if whole == folder else f"lies in the run {shown(folder)}"
             raise TraceError(f"{shown(path)}: {where}, which holds its own files only; choose another place")
 

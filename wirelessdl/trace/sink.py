@@ -22,6 +22,7 @@ from wirelessdl.trace.checksums import Checksums
 from wirelessdl.trace.files import (
     own_folder,
     remove_asides,
+    remove_left_report,
     sync_folder,
     write_figures,
     write_json,
@@ -141,6 +142,7 @@ class RunWriter:
             path.unlink()
         self._sums.removed(*gone)
         remove_asides(self.folder, _DOCUMENTS)
+        remove_left_report(self.folder)
         remove_asides(self.folder / MODELS, r"[0-9a-f]{12}-.+")
         for name in TABLES:
             remove_asides(self.folder / name, r"part-\d+\.parquet")

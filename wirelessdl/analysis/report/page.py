@@ -26,7 +26,7 @@ from wirelessdl.analysis.runs import (
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import adversary_of
 from wirelessdl.trace.catalog import run_status
-from wirelessdl.trace.files import plain, require_outside, write_text
+from wirelessdl.trace.files import plain, remove_left_report, require_outside, write_text
 from wirelessdl.trace.run import Run
 from wirelessdl.units import prefixed
 
@@ -52,6 +52,8 @@ def require_writable(out: Path) -> None:
         raise TraceError(f"{out}: cannot be written: no such folder {out.parent}; name another file")
     if out.is_dir():
         raise TraceError(f"{out}: is a folder; name a file, such as {out / 'report.html'}")
+    if any((out.parent / name).is_file() for name in ("provenance.json", "study.json")):
+        remove_left_report(out.parent)
 
 
 def made_page(template: str, scripts: Sequence[str], content: dict[str, Any], **texts: Any) -> str:
