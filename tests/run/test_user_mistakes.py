@@ -155,7 +155,7 @@ def with_answer(method: str, answer: str, rest: str) -> str:
         *ENDS.items(),
         ("'abc'", "returned str, expected one loss in dB per link"),
         ("np.zeros(3)", "returned shape (3,), expected (12,), one loss in dB per link"),
-        ("np.full(len(links), np.inf)", "returned inf for link 1 -> 0, expected finite dB (12 of 12 links)"),
+        ("np.full(len(links), np.nan)", "returned nan for link 1 -> 0, expected dB, inf where nothing is heard"),
         ("np.ma.masked_equal(links.rx * 1.0, 2.0)", "returned a masked array with masked links"),
     ],
 )
@@ -164,6 +164,13 @@ def test_a_loss_that_is_no_loss_is_one_line(tmp_path, answer, words):
     text = with_answer("loss_db(self, links)", answer, GAIN)
     line = line_of(tmp_path, "channel.models", text, network=network)
     assert line.startswith(f"channel.models: Mine.loss_db {words}")
+
+
+def test_a_loss_may_be_infinite_where_nothing_is_heard(tmp_path):
+    """As that of the built-in range: the graph falls into parts, and the line says so."""
+    network = {"nodes": 4, "topology": {"kind": "snr", "min_snr_db": 3.0}}
+    text = with_answer("loss_db(self, links)", "np.full(len(links), np.inf)", GAIN)
+    assert "parts that do not reach each other" in line_of(tmp_path, "channel.models", text, network=network)
 
 
 @pytest.mark.parametrize(("answer", "words"), ENDS.items())
