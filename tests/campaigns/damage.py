@@ -134,7 +134,8 @@ def damaged(rng, place):
     files = [path for path in sorted(place.rglob("*")) if path.is_file() and not path.name.endswith("lock")]
     own = [path for path in files if path.parent == place]
     chosen = own if (place / "study.json").exists() and rng.random() < 0.7 else files
-    path, kind = rng.choice(chosen), rng.choice(sorted(KINDS))
+    place_of = rng.choice(sorted({path.parent for path in chosen}))  # folders alike, however many parts they have
+    path, kind = rng.choice([path for path in chosen if path.parent == place_of]), rng.choice(sorted(KINDS))
     if KINDS[kind] is None:
         path.unlink()
     else:

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from again import differing
 
 _CLOSE = 1e-6  # powers follow from norms of models, which are float32
 
@@ -16,6 +17,7 @@ def broken(run):
     yield from _epsilon(run, scenario, rounds)
     yield from _mixing(run, scenario, nodes)
     yield from _finite(scenario, rounds, nodes)
+    yield from differing(run)
     if scenario["radio"]["access"] == "digital":
         yield from _digital(run, scenario, rounds, nodes)
 

@@ -4,8 +4,8 @@
 
 Cases are all bundled scenarios but those that need downloads, with few rounds, and a small one with every kind of
 model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the processor time
-(sweeps: of the time) that the uninterrupted run took, then gone on with, and in two of five cases killed again before
-it is let finish. Processes are children of this one, which has loaded the package, so that a kill costs little more
+(sweeps: of the time) that the uninterrupted run took, every other time counted from its next checkpoint, then gone on
+with, and in two of five cases killed again before it is let finish. Processes are children of this one, which has loaded the package, so that a kill costs little more
 than the rounds themselves. Lines that begin with FOUND say what went wrong; the last line has the counts. Every case is
 tried three times before one is tried more often, then those that are quick more often than those that are slow. One
 that was stopped goes on (`journal`).
@@ -25,16 +25,19 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
 from children import LIMIT_S, become, limited, load_all, processor_clock  # noqa: E402
+from damage import assert_same_study  # noqa: E402
 from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
 from journal import Journal  # noqa: E402
 
 import wirelessdl  # noqa: E402
 from wirelessdl.errors import WirelessdlError  # noqa: E402
+from wirelessdl.trace.checkpoint import checkpoint_round  # noqa: E402
 from wirelessdl.trace.lock import is_locked  # noqa: E402
 
 ROUNDS = 45  # checkpoints after 20 and 40, parts after 20, 40 and 45
 PARTS = ("--set", "trace.checkpoint_every=20", "--set", "trace.flush_every=20")
 SMALL = ("quickstart", "--set", "learning.eval_every=10", "--set", "power.objective=own-noise")
+FADING = "channel.models=[{model='log-distance'},{model='rayleigh'}]"
 OPTIONS = {
     "mlp": ("learning.model={model='mlp',hidden=[16]}",),
     "cnn": ("learning.model={model='cnn',channels=4,hidden=8}", "learning.batch_size=4"),
@@ -48,12 +51,16 @@ OPTIONS = {
     "digital-outages": ("radio.access=digital", "radio.rate_bps_hz=6", "radio.attempts=2"),
     "passes": ("radio.mixing_passes=3", "learning.closing_passes=5"),
     "total": ("privacy.epsilon_max=inf", "privacy.epsilon_total=4"),
-    "budget": ("privacy.budget_total=1.5",),
+    "budget": ("privacy.budget_total=0.12", "learning.partition={kind='quantity',form='power-law'}"),
     "some-samples": ("learning.eval_samples=100",),
     "float64": ("learning.dtype=float64",),
     "listen": ("faults.crashes={kind='exponential',up_s=0.3,down_s=0.1}", "faults.rejoin=listen"),
     "hidden-state": ("channel.models=[{model='log-distance'},{model='drift.py:Drift'}]",),
-    "windowed": ("power.balance=false", "power.multiplier=windowed", "radio.control_failure=0.1"),
+    "windowed": ("power.balance=false", "power.multiplier=windowed", "radio.control_failure=0.5", FADING),
+    "mean": ("power.balance=false", "power.multiplier=mean", "radio.control_failure=0.1", FADING),
+    "violations": ("power.objective=sum", FADING),
+    "stopping": ("learning.stop_after=4", "learning.stop_within=1.0", "learning.eval_every=8"),
+    "minutes": ("trace.checkpoint_minutes=0.0005", "trace.checkpoint_every=1000"),  # after other rounds every time
 }
 SWEEPS = {
     "sweep": ("--vary", "privacy.epsilon_max=1,inf", "--seeds", "2", "--no-local"),
@@ -85,10 +92,15 @@ def start(arguments, folder, output):
     return become(arguments, folder, output)
 
 
-def wait(child, seconds, spent=time.monotonic):
-    """Exit code before `spent` has grown by so many seconds, or None: the child, and all it started, was killed."""
+def wait(child, seconds, spent=time.monotonic, after=None):
+    """Exit code before `spent` has grown by so many seconds, or None: the child, and all it started, was killed.
+
+    after: the seconds count from when this holds.
+    """
     began = spent()
-    while spent() - began < seconds:
+    while after is not None or spent() - began < seconds:
+        if after is not None and after():
+            began, after = spent(), None
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
@@ -147,13 +159,18 @@ class Case:
             arguments = fresh if found is None else [self.arguments[0], "--resume", str(found)]
             child = start([*arguments, "--quiet"], self.folder, self.output)
             if left:
+                late = self.arguments[0] == "run" and rng.random() < 0.5  # after a checkpoint, however long that takes
                 clock = time.monotonic if self.arguments[0] == "sweep" else processor_clock(child)
-                code = wait(child, rng.random() * self.took_s, clock)
+                seconds, after = rng.random() * self.took_s, None
+                if late:
+                    seconds, after = seconds / 4, self._new_checkpoint(place)
+                code = wait(child, seconds, clock, after)
             else:
                 code = wait(child, 20 * LIMIT_S)
             if code is None:
                 counts["kills"] += 1
                 counts["early"] += found is None and self.result(place) is None
+                counts["kept"] += self._checkpoints(place) > 0
                 left -= 1
                 if left < 0:
                     return ["took 20 times as long as is allowed"]
@@ -165,6 +182,16 @@ class Case:
             elif left:
                 counts["over"] += 1  # it was done before its time came
         return self.differs(self.result(place))
+
+    def _checkpoints(self, place):
+        """Round of the newest checkpoint of a run; 0 where there is none."""
+        found = self.result(place)
+        return 0 if found is None else checkpoint_round(found)
+
+    def _new_checkpoint(self, place):
+        """Whether there is one that was not there before."""
+        before = self._checkpoints(place)
+        return lambda: self._checkpoints(place) > before
 
     def readable(self, place):
         """What is wrong with what a killed run left."""
@@ -188,8 +215,12 @@ class Case:
                 return [f"verify: exit code {code}: {output[-600:]}"] if code else []
             names = sorted(path.name for path in (self.whole / "runs").iterdir())
             assert sorted(path.name for path in (found / "runs").iterdir()) == names, "other runs"
-            for name in names:
-                assert_same_tables(found / "runs" / name, self.whole / "runs" / name)
+            assert_same_study(found, self.whole)
+            index = wirelessdl.open_study(found).index.set_index("path")
+            assert sorted(index.index) == [f"runs/{name}" for name in names], "runs that the index does not have"
+            for path in index.index:
+                stated = wirelessdl.open_run(found / path).summary["epsilon_total"]
+                assert index.get("epsilon_total", {}).get(path) == float(stated), "other figures in the index"
         except (AssertionError, WirelessdlError) as error:
             return [f"differs from the uninterrupted one: {str(error)[:600]}"]
         return []
@@ -221,7 +252,8 @@ def campaign(folder, kills, seed, names):
     print(", ".join(f"{name} {count}" for name, count in sorted(by_case.items())))
     print(
         f"kills: {counts['kills']} kills of {counts['results']} results in {len(by_case)} cases, {counts['early']} "
-        f"before a run directory was there, {counts['over']} processes done before their time; {counts['found']} found",
+        f"before a run directory was there, {counts['kept']} after a checkpoint, {counts['over']} processes done "
+        f"before their time; {counts['found']} found",
         flush=True,
     )
     return counts["found"]

@@ -93,7 +93,7 @@ OPTIONS = {
             "radio.access": "digital",
             "radio.quantizer_bits": 1,
             "radio.quantizer_block": 7,
-            "radio.rate_bps_hz": 4.0,
+            "radio.rate_bps_hz": 12.0,
             "radio.attempts": 2,
             "radio.combining": False,
         },
@@ -174,7 +174,7 @@ OPTIONS = {
         "1": {"privacy.epsilon_max": 1.0},
         "inf": {"privacy.epsilon_max": float("inf")},
         "total": {"privacy.epsilon_total": 4.0},
-        "budget": {"privacy.epsilon_max": 1.0, "privacy.budget_total": 1.5},
+        "budget": {"privacy.epsilon_max": 1.0, "privacy.budget_total": 0.04},  # one release of the first alternatives
     },
     "deltas": {
         "usual": {},
@@ -190,7 +190,7 @@ OPTIONS = {
         "groups": {"privacy.noise": "pairwise", "privacy.pairs": {"groups": 2}, "privacy.pair_ratio": 3.0},
     },
     "clipping": {"per-sample": {}, "batch": {"privacy.clipping": "batch"}},
-    "norms": {"usual": {}, "small": {"privacy.clip_norm": 0.2, "learning.projection_radius": 0.1}},
+    "norms": {"usual": {}, "small": {"privacy.clip_norm": 0.2, "learning.projection_radius": 1e-3}},
     "task": {
         "synthetic": {"learning.dataset": {"kind": "synthetic", "samples": 900, "test_samples": 200}},
         "fashion": {},

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 
-MUTANTS, BATCH = 2000, 250
+MUTANTS, BATCH = 400, 50  # `make soak` has 5,100
 
 
 @pytest.mark.slow
