@@ -5,10 +5,10 @@
 Cases are all bundled scenarios but those that need downloads, with few rounds, and a small one with every kind of
 model, noise and access; two are sweeps. A process is killed with SIGKILL after a random share of the processor time
 (sweeps: of the time) that the uninterrupted run took, every other time counted from its next checkpoint, then gone on
-with, and in two of five cases killed again before it is let finish. Processes are children of this one, which has loaded the package, so that a kill costs little more
-than the rounds themselves. Lines that begin with FOUND say what went wrong; the last line has the counts. Every case is
-tried three times before one is tried more often, then those that are quick more often than those that are slow. One
-that was stopped goes on (`journal`).
+with, and in two of five cases killed again before it is let finish. Processes are children of this one, which has
+loaded the package, so that a kill costs little more than the rounds themselves. Lines that begin with FOUND say what
+went wrong; the last line has the counts. Every case is tried three times before one is tried more often, then those
+that are quick more often than those that are slow. One that was stopped goes on (`journal`).
 """
 
 import os
