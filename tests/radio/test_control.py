@@ -11,7 +11,7 @@ from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Links
 from wirelessdl.mixing import mix, uniform_air
 from wirelessdl.radio.control import ControlLosses
-from wirelessdl.round.multiplier import make_multiplier
+from wirelessdl.round.multiplier import SparseMean, make_multiplier
 from wirelessdl.run.build import build
 from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.streams import Streams
@@ -201,6 +201,27 @@ def test_a_lossy_exchange_in_which_nothing_is_lost_changes_nothing(rule):
     for _ in range(40):
         mixing = mix(links, rng.rayleigh(size=len(links)), np.ones(4), air=uniform_air(links))
         np.testing.assert_array_equal(lossy.advance(mixing, everyone, ~everyone), sure.advance(mixing))
+
+
+@pytest.mark.parametrize(
+    ("rule", "make"),
+    [(rule, lambda rule=rule: make_multiplier(rule, 4, lossy=True)) for rule in ("product", "mean", "windowed")]
+    + [("sparse mean", lambda: SparseMean(4))],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_restored_exchange_goes_on_whatever_is_lost_next(rule, make):
+    """From every round, in the first of which most broadcasts are lost: what was heard last counts at once."""
+    rng = np.random.default_rng(3)
+    links = Links.from_gain(1.0 - np.eye(4))
+    everyone, first = np.ones(4, dtype=bool), make()
+    for round in range(70):  # two windows and more
+        again = make()
+        again.restore({name: values.copy() for name, values in first.state().items()})
+        mixing = mix(links, rng.rayleigh(size=len(links)), np.ones(4), air=uniform_air(links))
+        lost = rng.random(4) < (0.0 if round == 0 else 0.7)
+        np.testing.assert_array_equal(first.advance(mixing, everyone, lost), again.advance(mixing, everyone, lost))
+        for name, values in first.state().items():
+            np.testing.assert_array_equal(again.state()[name], values, err_msg=f"{rule}: {name}")
 
 
 # --- whole runs
