@@ -39,7 +39,10 @@ def _power(run, nodes):
     budget = run.clients["budget_w"].to_numpy()[nodes["node"]]
     if (nodes["power_w"] > budget * (1 + _CLOSE)).any():
         yield f"a node radiates {(nodes['power_w'] / budget).max():.6g} of its budget"
-    if (nodes["power_w"][~nodes["transmitted"]] != 0).any():
+    passed = nodes["pass_power_w"].fillna(0.0)
+    if (passed > budget * 10 ** (-nodes["backoff_db"] / 10) * (1 + 10 * _CLOSE)).any():
+        yield f"a node radiates {(passed / budget).max():.6g} of its budget in mixing passes"
+    if ((nodes["power_w"] + passed)[~nodes["transmitted"]] != 0).any():
         yield "a node that does not transmit radiates"
     alpha, beta = nodes["alpha"], nodes["beta"]
     if ((alpha < 0) | (beta < 0) | (alpha + beta > 1 + 1e-6)).any():

@@ -226,6 +226,73 @@ def test_a_silent_node_holds_only_what_it_received():
         np.testing.assert_array_equal(x, mixed)  # within the ball, so projection changes nothing
 
 
+# --- power of passes
+
+LOUD = {"thermal_noise": True, "payload_slots": 2, "mixing_passes": 3, "interference": "physical"}
+
+
+@pytest.mark.parametrize(
+    ("radio", "radius", "jammer_dbm"),
+    [
+        ({**LOUD, "use_full_power": True}, 0.03, None),
+        ({**LOUD, "mixing": "plain"}, 0.5, -74.0),
+        ({**LOUD, "access": "tdma", "interference": "none"}, 0.5, -74.0),
+    ],
+    ids=["strangers", "plain, strangers and a jammer", "turns and a jammer"],
+)
+def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jammer_dbm):
+    """Node by node: what is sent, what comes of it, and the power in the table; who sends nothing is not limited."""
+    network = {"nodes": 6, "topology": {"kind": "ring"}}
+    jammer = "none" if jammer_dbm is None else {"kind": "noise", "power_dbm": jammer_dbm}
+    learning = {**FULL, "projection_radius": radius}
+    watched = Watched(table(rounds=3, radio=radio, network=network, learning=learning, faults={"jammer": jammer}))
+    engine, frames = watched.world.learning, []
+    inner, payload = engine.round, engine.air.superpose
+    later = engine._airing._pass_air.superpose
+
+    def heard(superpose):
+        def listened(segments, sent, out):
+            given = sent.numpy().copy()
+            superpose(segments, sent, out)
+            frames[-1][1].append((given, out.numpy().copy()))
+
+        return listened
+
+    def round(given):
+        frames.append([given, []])
+        result = inner(given)
+        frames[-1] += [engine.mixed(), result.pass_power.numpy().copy()]
+        return result
+
+    engine.air.superpose, engine._airing._pass_air.superpose, engine.round = heard(payload), heard(later), round
+    watched.run()
+    limited, free = 0, 0
+    for one, (given, slots, mixed, power) in zip(watched.decisions, frames):
+        (w, s), *passes = slots
+        most = one.passes.limit
+        np.testing.assert_array_equal(np.isfinite(most), one.on_air)
+        for node in range(len(w)):
+            before, y = w[node], s[node]
+            y = given.passes[0].heard[node] * y + given.passes[0].kept[node] * w[node]
+            y = y + given.passes[0].before[node] * w[node]
+            radiated = 0.0
+            for part, (sent, received) in zip(given.passes[1:], passes):
+                square = sum(value**2 for value in y) / len(y)
+                if square > most[node]:
+                    y, limited = y * (most[node] / square) ** 0.5, limited + 1
+                else:
+                    free += 1
+                np.testing.assert_allclose(sent[node], y, rtol=1e-9, atol=1e-12)
+                radiated += sum(value**2 for value in y) / len(y)
+                y, before = part.heard[node] * received[node] + part.kept[node] * y + part.before[node] * before, y
+            np.testing.assert_allclose(mixed[node], y, rtol=1e-9, atol=1e-12)
+            assert power[node] == pytest.approx(radiated, rel=1e-9)
+            sent_w = one.passes.power_w[node] * power[node] / len(passes)
+            assert not one.on_air[node] or sent_w <= one.plan.power_w[node] * (1 + 1e-12)
+    assert limited > 0
+    assert free > 0
+
+
 # --- closing passes
 
 

@@ -4,7 +4,8 @@
     a pass    y <- heard (A y + receiver noise) + kept y + before (the y before that)
 
 Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A pass sends y as it
-is: by then it is a function of what was sent with its noise, and of receiver noise.
+is, or scaled down to the power that its node has: by then it is a function of what was sent with its noise, and of
+receiver noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +85,9 @@ class Airing:
         power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
         self._weigh(passes[0], y, before, before)
         for number, one in enumerate(passes[1:]):
-            power += torch.linalg.vector_norm(y, dim=1).square_().div_(self.size)
+            held, limit = torch.linalg.vector_norm(y, dim=1).square_().div_(self.size), self.tensor(one.limit)
+            y.mul_((limit / held).sqrt_().clamp_(max=1.0).unsqueeze(1))  # times 1.0 where it is within the limit
+            power += torch.minimum(held, limit)
             self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
             self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before

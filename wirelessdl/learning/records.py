@@ -60,12 +60,16 @@ class MessageInput:
 
 @dataclass(frozen=True, eq=False)
 class PassInput:
-    """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each."""
+    """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each.
+
+    limit: ||y||^2 / m that a node can send; what is more, it scales down before it sends. Infinite: it sends nothing.
+    """
 
     segments: tuple[Segment, ...]
     heard: FloatArray
     kept: FloatArray
     before: FloatArray
+    limit: FloatArray
 
     @property
     def plain(self) -> bool:

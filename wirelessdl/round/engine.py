@@ -202,7 +202,7 @@ class Engine:
             air.channel,
             air.plan,
             weights,
-            stages.releases.pass_w(air.plan, sigma, air.on_air),
+            stages.releases.pass_peak(air.plan, sigma, air.on_air),
             air.on_air,
             turns.turn,
         )

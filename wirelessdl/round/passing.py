@@ -29,6 +29,7 @@ _EVERY_FRAME = 64  # nodes up to which the spectrum of every frame is worth comp
 class PassWeights:
     """The passes of a frame. weights: of each; power_w: [K] W that amplitudes refer to.
 
+    limit: [K] mean square of a coordinate that takes all power a node has; infinite for those that send nothing.
     heard, kept, before: `[1 + passes, K]` coefficients, of the payload first.
     """
 
@@ -37,6 +38,7 @@ class PassWeights:
     kept: FloatArray
     before: FloatArray
     power_w: FloatArray
+    limit: FloatArray
 
 
 class Passing:
@@ -62,15 +64,16 @@ class Passing:
         channel: FrameChannel,
         plan: PowerPlan,
         payload: FrameWeights,
-        power_w: FloatArray,
+        peak: float,
         on_air: BoolArray,
         turn: IntArray,
     ) -> PassWeights | None:
-        """The passes of a frame whose payload was mixed by `payload`; power_w: [K] that amplitudes refer to."""
+        """The passes of a frame whose payload was mixed by `payload`; peak: mean square that takes all power."""
         channels = channel.in_passes()
         if not channels:
             return None
         nobody = np.zeros(len(on_air), dtype=bool)
+        power_w = plan.power_w / peak
         amplitude = np.sqrt(power_w)
         weights = tuple(self._weigher.weigh(one, plan, amplitude, nobody, turn) for one in channels)
         passes = self._coefficients(1 + len(channels), payload.known, on_air)
@@ -78,7 +81,7 @@ class Passing:
             np.where(on_air, value[:, None], plainly)
             for value, plainly in ((passes.heard, 1.0), (passes.kept, 0.0), (passes.before, 0.0))
         )
-        return PassWeights(weights, heard, kept, before, power_w)
+        return PassWeights(weights, heard, kept, before, power_w, limit=np.where(on_air, peak, np.inf))
 
     def _coefficients(self, count: int, mixing: Mixing, on_air: BoolArray) -> Passes:
         if self._kind == "plain":

@@ -69,15 +69,15 @@ class Releases:
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
         return plan.power_w / peak
 
-    def pass_w(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> FloatArray:
-        """Power that amplitudes of mixing passes are measured against, `[K]`: nothing is spent on noise.
+    def pass_peak(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> float:
+        """Mean square of a coordinate that takes all of a node's power in mixing passes: nothing is spent on noise.
 
-        What nodes hold is at most the ball's radius plus the noise that was sent, on average: public numbers, so the
-        factor tells nothing.
+        What nodes hold is at most the ball's radius plus the noise that was sent, on average, if they hear nobody but
+        their neighbours: public numbers. Who holds more by then scales it down.
         """
         noise = np.max(np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0), initial=0.0)
-        peak = self._terms.radius**2 + noise
-        return np.asarray(plan.power_w / (max(1.0, peak) if self._terms.full_power_radius is None else peak))
+        peak = float(self._terms.radius**2 + noise)
+        return max(1.0, peak) if self._terms.full_power_radius is None else peak
 
     def release(
         self,

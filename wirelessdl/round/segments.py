@@ -45,7 +45,10 @@ class Segments:
         if passes is None:
             return ()
         segments = [(), *(self._of(decision, one, passes.power_w) for one in passes.weights)]
-        return tuple(map(PassInput, segments, passes.heard, passes.kept, passes.before))
+        return tuple(
+            PassInput(of, heard, kept, before, passes.limit)
+            for of, heard, kept, before in zip(segments, passes.heard, passes.kept, passes.before)
+        )
 
     def _of(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
         """model_w: [K] power of models, W."""

@@ -208,8 +208,7 @@ TABLES: dict[str, pa.Schema] = {
                 "pass_power_w",
                 _F,
                 "W",
-                "mean power radiated during mixing passes; null without any. Within the budget on average over the "
-                "noise: in models of few coordinates chance may exceed it (by 3% with 1,800)",
+                "mean power radiated during mixing passes; null without any",
             ),
             ("backoff_db", _F, "dB", "reduction below the power budget, from power balancing"),
             (
