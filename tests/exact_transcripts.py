@@ -81,6 +81,8 @@ class Transcript:
             reaching = sum(np.abs(_dense(segment.weights)) for segment in segments)
             np.fill_diagonal(reaching, 0.0)
             x = self.learning.x
+            if not payload:  # else it is not linear
+                assert (sent.square().mean(dim=1).numpy() < 0.99 * self.given[-1].passes[1].limit).all()
             if not payload and self.mistake == "x in a pass":
                 sent = x
             senders = reaching.any(axis=0) | (self._sends if payload else False)

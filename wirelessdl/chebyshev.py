@@ -16,6 +16,8 @@ Receiver noise comes in with every pass and is passed on. As lambda nears 1, ome
 pass, so 1 - lambda >= 2/M^2 is asked for: there p is 1/cosh(2) = .27 on the interval. Eigenvalues of A may be complex;
 p is small within ellipses around the interval too, and `fitted` looks at the whole spectrum.
 
+A node without power for its y_k scales y_k and y_{k-1} down alike before it sends: rows of the map sum to less then.
+
 Every y_k must be a function of what was sent and of receiver noise: y_0 of a node that did not send is no such thing.
 """
 

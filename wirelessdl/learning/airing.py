@@ -85,13 +85,23 @@ class Airing:
         power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
         self._weigh(passes[0], y, before, before)
         for number, one in enumerate(passes[1:]):
-            held, limit = torch.linalg.vector_norm(y, dim=1).square_().div_(self.size), self.tensor(one.limit)
-            y.mul_((limit / held).sqrt_().clamp_(max=1.0).unsqueeze(1))  # times 1.0 where it is within the limit
-            power += torch.minimum(held, limit)
+            power += self._limit(one, y, before)
             self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
             self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before
         return y, before, spare, power
+
+    def _limit(self, one: PassInput, y: Tensor, before: Tensor) -> Tensor:
+        """Scale down what a node has no power for, in place; ||y||^2 / m of what is left, `[K]`.
+
+        The y before that is scaled likewise: as it is weighed by less than 0, it would take away more than is left.
+        """
+        held, limit = torch.linalg.vector_norm(y, dim=1).square_().div_(self.size), self.tensor(one.limit)
+        factor = torch.where(held > limit, (limit / held).sqrt_(), 1.0).unsqueeze(1)
+        y.mul_(factor)  # bit for bit the same where the factor is 1
+        if one.before.any():
+            before.mul_(factor)
+        return torch.minimum(held, limit)
 
     def _weigh(self, one: PassInput, out: Tensor, y: Tensor, before: Tensor) -> None:
         """heard (what was received) + kept y + before (the y before that), in place of what was received."""

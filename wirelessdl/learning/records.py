@@ -62,7 +62,8 @@ class MessageInput:
 class PassInput:
     """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each.
 
-    limit: ||y||^2 / m that a node can send; what is more, it scales down before it sends. Infinite: it sends nothing.
+    limit: ||y||^2 / m that a node can send. Who holds more scales it down before it sends, and the y before that by the
+    same factor. Infinite: it sends nothing.
     """
 
     segments: tuple[Segment, ...]

@@ -72,8 +72,8 @@ class Releases:
     def pass_peak(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> float:
         """Mean square of a coordinate that takes all of a node's power in mixing passes: nothing is spent on noise.
 
-        What nodes hold is at most the ball's radius plus the noise that was sent, on average, if they hear nobody but
-        their neighbours: public numbers. Who holds more by then scales it down.
+        What nodes hold after averaging is at most the ball's radius plus the noise that was sent, on average: public
+        numbers. Strangers, receiver noise and a polynomial's overshoot come on top: who holds more scales it down.
         """
         noise = np.max(np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0), initial=0.0)
         peak = float(self._terms.radius**2 + noise)

@@ -137,7 +137,7 @@ class Recorder:
         self._writing = self._pool.submit(self._write, self._pool, parts, rounds, first, last)
         try:
             _require_finite(records, loss)
-            _require_within_budget(records, nodes["power_w"])
+            _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
         except TrainingError:
             self._await()
             raise
