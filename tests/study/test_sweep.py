@@ -272,6 +272,16 @@ def test_every_flipped_bit_of_the_manifest_and_the_names_in_the_index_are_notice
         (copy / name).write_bytes(old)
 
 
+def test_another_table_in_place_of_the_index(study, tmp_path):
+    """Found by damages: a traceback of sweep --status."""
+    copy = shutil.copytree(study, tmp_path / "copy")
+    shutil.copy(next(copy.glob("runs/*/nodes/*.parquet")), copy / "index.parquet")
+    assert command_line("sweep", "--status", str(copy)).out.endswith("complete: 12 runs, 12 finished\n")
+    assert "copy/index.parquet: " in command_line("compare", str(copy)).err
+    assert command_line("sweep", "--resume", str(copy)).code == 0
+    pd.testing.assert_frame_equal(rows(copy), rows(study))
+
+
 def test_a_study_without_its_manifest_is_named_as_such(study, tmp_path):
     """Found by damages: compare asked for a second run."""
     copy = shutil.copytree(study, tmp_path / "copy", ignore=shutil.ignore_patterns("runs"))

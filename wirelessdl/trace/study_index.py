@@ -162,9 +162,9 @@ def read_errors(study: Path) -> dict[str, str]:
     try:
         with open_regular(study / INDEX) as handle:
             table = pq.ParquetFile(handle).read(columns=["path", "status", "error"]).to_pylist()
-    except (OSError, pa.ArrowException, ValueError, KeyError):
+        return {str(row["path"]): str(row["error"]) for row in table if row["status"] == "failed" and row["error"]}
+    except (OSError, pa.ArrowException, ValueError, KeyError):  # no columns of these names: another table in its place
         return {}
-    return {str(row["path"]): str(row["error"]) for row in table if row["status"] == "failed" and row["error"]}
 
 
 def column(values: Sequence[Any]) -> pa.Array:
