@@ -96,6 +96,14 @@ def command_line(*arguments: str) -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+@pytest.fixture(autouse=True)
+def _figures_closed() -> Iterator[None]:
+    """Figures that a test drew for itself: matplotlib warns of the twenty-first of a process."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
 @pytest.fixture
 def wirelessdl_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     """The command line, run in this process from a folder of its own."""

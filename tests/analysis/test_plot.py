@@ -2,6 +2,7 @@
 
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from conftest import tiny
@@ -93,6 +94,7 @@ def test_mistakes_are_one_line(arguments, words, runs, wirelessdl_command, tmp_p
     assert done.code == 2
     assert words in done.err.splitlines()[-1]
     assert not list(tmp_path.iterdir())
+    assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize("figure", SINGLE)

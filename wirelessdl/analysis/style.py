@@ -1,5 +1,7 @@
 """The style of all figures: legible in grey, safe for colour-blind readers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,17 @@ def dashed(number: int) -> tuple[str, Any, str]:
     return colour, DASHES[number % len(DASHES)], marker
 
 
-def styled() -> Any:
-    """Context in which figures are drawn."""
-    return plt.rc_context(_STYLE)  # type: ignore[arg-type]
+@contextmanager
+def styled() -> Iterator[None]:
+    """Context in which figures are drawn. What was begun is closed where drawing or saving fails."""
+    before = set(plt.get_fignums())
+    try:
+        with plt.rc_context(_STYLE):  # type: ignore[arg-type]
+            yield
+    except BaseException:
+        for number in set(plt.get_fignums()) - before:
+            plt.close(number)
+        raise
 
 
 def require_format(path: Path) -> None:
