@@ -11,6 +11,7 @@ counts.
 
 import importlib
 import os
+import pkgutil
 import random
 import shutil
 import sys
@@ -30,10 +31,14 @@ _NOT_LOADED = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinte
 
 
 def load_library():
-    """Every module of Python's own library, which may lie where nobody cannot read."""
+    """Every module of Python's own library, which may lie where nobody cannot read; also those within packages."""
     for name in sorted(sys.stdlib_module_names - _NOT_LOADED):
         with suppress(Exception), warnings.catch_warnings(action="ignore"):
-            importlib.import_module(name)
+            found = importlib.import_module(name)
+            for inner in pkgutil.walk_packages(getattr(found, "__path__", ()), f"{name}.", onerror=lambda _: None):
+                if not _NOT_LOADED & set(inner.name.split(".")):
+                    with suppress(Exception):
+                        importlib.import_module(inner.name)
 
 
 def given(place):
