@@ -48,6 +48,15 @@ def test_running_total_is_that_of_fewer_orders_and_coarser_noise(q, nu, rounds):
     assert running.epsilon(1e-5)[0] >= exact * (1 - 1e-12)
 
 
+@pytest.mark.parametrize(("q", "nu", "rounds"), [(0.05, 1.5, 100), (0.1, 3.0, 200), (0.25, 8.0, 80), (0.5, 20.0, 400)])
+def test_running_total_of_a_whole_run_is_close(q, nu, rounds):
+    exact = total_epsilon(nu, q, rounds, delta=1e-5, accountant="rdp-wang19")
+    running = AmplifiedAccountant(np.array([q]))
+    for _ in range(rounds):
+        running.record(np.array([0]), np.array([1 / nu]))
+    assert exact < running.epsilon(1e-5)[0] < 1.03 * exact
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.01, 1.0), st.floats(0.5, 10.0), st.integers(1, 100))
 def test_more_rounds_cost_more_and_more_noise_costs_less(q, nu, rounds):
