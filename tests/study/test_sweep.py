@@ -4,6 +4,8 @@ import json
 import math
 import random
 import shutil
+import subprocess
+import sys
 import time
 from contextlib import chdir, suppress
 from pathlib import Path
@@ -413,6 +415,23 @@ def test_python_sweeps_a_scenario_and_opens_the_study(tmp_path):
     assert found.mean(by=["network.nodes"])["n"].tolist() == [2, 2]
     again = wirelessdl.sweep(resume=tmp_path / "out")
     pd.testing.assert_frame_equal(again.index, found.index)
+
+
+def test_one_process_sweeps_again_on_workers_of_its_own(tmp_path):
+    """In a process of its own: what the first study leaves behind is what the second one meets."""
+    write_quick(tmp_path)
+    script = """
+import wirelessdl
+
+if __name__ == "__main__":
+    for out in ("first", "second"):
+        found = wirelessdl.sweep("tiny.toml", local=False, jobs=1, out=out)
+        print(out, len(found.runs()))
+"""
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["first", "1", "second", "1"]
 
 
 def test_python_warns_of_failures(tmp_path):

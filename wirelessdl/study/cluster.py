@@ -173,6 +173,7 @@ class Cluster:
 def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> Iterator[Cluster]:
     """Workers to run a study on: `jobs` processes of this machine, or those of a scheduler."""
     import dask
+    import distributed  # noqa: F401  before: settings of a section that is not there yet would take it along as they leave
 
     with dask.config.set(_SETTINGS), _quiet():
         opened = _remote(scheduler) if scheduler else _local(jobs, threads)
