@@ -1,6 +1,6 @@
 """Array types that cross the rooms: float64 for channels, power and privacy."""
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+# what NumPy does of errors unless a notebook has set something else
+USUAL_ERRORS: Final[dict[str, Any]] = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 Array = TypeVar("Array", bound=NDArray[Any])
 

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import numpy as np
+
+from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.errors import TraceError, nearest, shown
 from wirelessdl.scenario.objects import Given
 from wirelessdl.trace.catalog import State, state_of
@@ -164,6 +167,7 @@ class Run(TracedRun):
         return plot_runs(figure, [self], against=against, round=round, rounds=rounds, links=links)
 
 
+@np.errstate(**USUAL_ERRORS)
 def plot_runs(figure: str, runs: Sequence[TracedRun], **choice: Any) -> Any:
     """Axes of a figure of several runs."""
     import matplotlib

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from wirelessdl.api.run import Run, open_run
+from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.study import Study as IndexedStudy
@@ -28,6 +31,7 @@ class Study(IndexedStudy):
         """The run at a path of the index."""
         return open_run(inside(self.path, path))
 
+    @np.errstate(**USUAL_ERRORS)
     def plot(
         self,
         x: str | None = None,
@@ -67,6 +71,7 @@ def open_study(path: str | Path) -> Study:
     return study
 
 
+@np.errstate(**USUAL_ERRORS)
 def sweep(
     scenario: str | Path | Scenario | None = None,
     *,

@@ -16,6 +16,7 @@ from wirelessdl.errors import TraceError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.module import ModuleLearner
+from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.state import layout_of, vectors_of
 
 Models = Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -32,6 +33,7 @@ class RunLearner:
         shapes = ", ".join(f"{name}{list(shape)}" for name, shape, _ in self._layout)
         return f"RunLearner({type(self._engine.learner).__name__} on {self.data.name}: {shapes})"
 
+    @own_settings()
     def accuracy(self, models: Models) -> FloatArray:
         """Share of the test set that each model gets right, `[n]`; of a regression, the share of variance explained."""
         if self._engine.remembered is not None:
@@ -41,6 +43,7 @@ class RunLearner:
             )
         return self._engine.accuracy(self._vectors(models)).cpu().numpy().astype(float)
 
+    @own_settings()
     def scores(self, models: Models, samples: Any) -> FloatArray:
         """Scores of samples `[N, ...]`, as the data set stores them: `[n, N, classes]`."""
         shape = self.data.train_x.shape[1:]
@@ -50,6 +53,7 @@ class RunLearner:
         found = self._engine.scores(0, self._vectors(models), self._engine.ready(stored))
         return found.cpu().numpy().astype(float)
 
+    @own_settings()
     def module(self, model: Mapping[str, Any]) -> nn.Module:
         """The torch module of the run with the weights of a model; a copy, for use without wirelessdl."""
         learner = self._engine.learner

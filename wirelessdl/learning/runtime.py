@@ -1,4 +1,4 @@
-"""Device, memory and threads of the learning engine.
+"""Device, memory, threads and settings of the learning engine.
 
 The memory that a run needs is computed before anything is allocated. `Workers` are threads with one torch thread each,
 and each takes whole nodes: torch's own threads split single operations, and a node's operations are too small for that
@@ -9,13 +9,14 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import USUAL_ERRORS, FloatArray
 from wirelessdl.errors import ScenarioError
 from wirelessdl.memory import format_size, free_bytes
 
@@ -33,6 +34,26 @@ def threads() -> int:
 def use_threads(count: int) -> None:
     """Torch uses so many threads in this process from here on: other processes use the other cores."""
     torch.set_num_threads(count)
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Inside, torch and NumPy are set as in a fresh process, whatever a notebook has set: so are results.
+
+    Default type and device of tensors, gradients, inference, lower precision, and what NumPy does of errors.
+    """
+    with ExitStack() as held:
+        held.enter_context(np.errstate(**USUAL_ERRORS))
+        held.enter_context(torch.inference_mode(False))
+        held.enter_context(torch.enable_grad())
+        for device in ("cpu", "cuda", "mps"):
+            if torch.is_autocast_enabled(device):
+                held.enter_context(torch.autocast(device, enabled=False))
+        if torch.get_default_device().type != "cpu":  # every call is slower for it
+            held.enter_context(torch.device("cpu"))
+        held.callback(torch.set_default_dtype, torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
+        yield
 
 
 def pick_device(name: str) -> torch.device:

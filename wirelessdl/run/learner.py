@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wirelessdl.learning.evaluation import RunLearner
+from wirelessdl.learning.runtime import own_settings
 from wirelessdl.run.build_learning import build_learning
 from wirelessdl.run.registry import Builder
 from wirelessdl.scenario.loader import parse_scenario
@@ -12,6 +13,7 @@ from wirelessdl.streams import Streams
 from wirelessdl.trace.run import Run
 
 
+@own_settings()
 def learner_of(run: Run, objects: Mapping[str, Given], device: str = "auto") -> RunLearner:
     """Data set and model of a run, without network, channel or time. objects: what names in its scenario stand for."""
     home = Path(run.provenance.get("folder", "") or run.path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.errors import RunInterrupted, WirelessdlError
-from wirelessdl.learning.runtime import threads
+from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Hooks, Replay
@@ -65,6 +65,7 @@ class Callbacks:
     patient: bool = False
 
 
+@own_settings()
 def simulate(
     scenario: Scenario,
     *,
@@ -102,6 +103,7 @@ def simulate(
     return session.result()
 
 
+@own_settings()
 def resume(
     path: str | Path,
     *,
@@ -202,6 +204,7 @@ class _Session:
         self._layout = None if world.scenario.silent else layout_of(world.learning.learner)
         self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
+    @own_settings()  # once more: files of the user's, which are loaded by now, may have set others
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
     ) -> None:

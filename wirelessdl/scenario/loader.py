@@ -5,6 +5,7 @@ A mistake is one line: file, key, value, rule, remedy.
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,9 @@ def catalog_for(scenario: Scenario, extra_folders: tuple[Path, ...] = (), run: P
     extra_folders: where files lay when the run that is resumed began. run: its directory; without one, the scenario's
     own folder may be a run directory.
     """
-    folders = [Path.cwd()]
+    folders = []
+    with suppress(FileNotFoundError):  # one that is gone holds nothing
+        folders.append(Path.cwd())
     if scenario.folder:
         home = Path(scenario.folder)
         folders += [home, home.parent]

@@ -1,0 +1,135 @@
+"""What a notebook has set of torch and NumPy: a run is that of a fresh process all the same, and the settings stay."""
+
+import contextlib
+import inspect
+import os
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from in_process import quick_table
+from interrupting import StopAt, assert_same_tables
+from torch import nn
+
+import wirelessdl
+from wirelessdl.scenario.loader import parse_scenario
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 5), nn.GroupNorm(1, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        shift = torch.zeros(5)  # of the default type and device
+        return self.last(torch.relu(self.norm(self.first(x)) + shift))
+
+
+@contextlib.contextmanager
+def default_type(dtype):
+    torch.set_default_dtype(dtype)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@contextlib.contextmanager
+def warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+SETTINGS = {
+    "double": lambda: default_type(torch.float64),
+    "half": lambda: default_type(torch.bfloat16),
+    "meta": lambda: torch.device("meta"),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "errors": lambda: np.errstate(all="raise"),
+    "warnings": warnings_are_errors,
+}
+
+
+def settings():
+    return (
+        torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        np.geterr(),
+    )
+
+
+def interrupted_and_resumed(table, out, **parts):
+    """Four rounds, interrupted after the second."""
+    stop = StopAt(2)
+    part = wirelessdl.simulate(
+        parse_scenario(table), out=out, on_round=stop.on_round, should_stop=stop.should_stop, **parts
+    )
+    assert part.state == "interrupted"
+    return wirelessdl.resume(part)
+
+
+MODELS = {"softmax": ({}, {}), "mlp": ({"model": {"kind": "mlp", "hidden": [4]}}, {}), "own": ({}, {"model": Net})}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def plain(request, tmp_path_factory):
+    """A run of a model in a session that has set nothing, and how to make it."""
+    learning, parts = MODELS[request.param]
+    table = quick_table(scenario={"rounds": 4}, learning={"eval_every": 2, **learning})
+    run = interrupted_and_resumed(table, tmp_path_factory.mktemp("plain"), **parts)
+    return table, parts, run, run.learner().accuracy(run.final_models())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_and_its_models_are_those_of_a_fresh_process(plain, name, tmp_path):
+    table, parts, expected, accuracy = plain
+    models = expected.final_models()
+    with SETTINGS[name]():
+        before = settings()
+        run = interrupted_and_resumed(table, tmp_path, **parts)
+        assert np.array_equal(run.learner().accuracy(models), accuracy)
+        run.plot("accuracy")
+        assert settings() == before
+    assert_same_tables(run.path, expected.path)
+
+
+@pytest.mark.parametrize("line", ["torch.set_autocast_enabled('cpu', True)", "torch.set_grad_enabled(False)"])
+def test_what_a_file_of_the_users_sets_ends_before_the_first_round(line, tmp_path):
+    body = inspect.getsource(Net)
+    tables = []
+    for name, first in (("usual", ""), ("set", line)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "net.py").write_text(f"import torch\nfrom torch import nn\n{first}\n\n{body}")
+        table = quick_table(scenario={"rounds": 4}, learning={"eval_every": 2, "model": "net.py:Net"})
+        before = settings()
+        run = wirelessdl.simulate(parse_scenario(table, folder=str(folder)), out=folder)
+        assert settings() == before
+        tables.append(run.path)
+    assert_same_tables(*tables)
+
+
+def test_settings_are_as_they_were_after_a_run_that_fails():
+    def fail(_):
+        raise ValueError("enough")
+
+    with torch.inference_mode(), default_type(torch.float64), np.errstate(all="raise"):
+        before = settings()
+        with pytest.raises(ValueError, match="enough"):
+            wirelessdl.simulate(parse_scenario(quick_table()), out=None, on_round=fail)
+        assert settings() == before
+
+
+def test_a_working_folder_that_is_gone_holds_nothing_that_a_run_in_memory_needs(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        run = wirelessdl.simulate(parse_scenario(quick_table(scenario={"rounds": 2})), out=None)
+        assert len(run.rounds) == 2
+        os.chdir(tmp_path)
