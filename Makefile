@@ -30,6 +30,7 @@ soak: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/damage.py $(SOAK)/damage 500
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/mutants.py $(SOAK)/mutants 0 5099
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/surroundings.py $(SOAK)/surroundings 150
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/sessions.py $(SOAK)/sessions 150
 	test "$$(id -u)" != 0 || OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/owners.py $(SOAK)/owners 100
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run 20000 rician in-use
 	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/long_run.py $(SOAK)/long_run_resident 60000 rician

@@ -1,5 +1,5 @@
-"""Combinations of options, kills, damages, odd surroundings and other users' files, with small counts; `make soak` has
-large ones."""
+"""Combinations of options, kills, damages, odd surroundings, sessions and other users' files, with small counts;
+`make soak` has large ones."""
 
 import os
 import re
@@ -32,6 +32,7 @@ def folder():
         ("kills", 10),
         ("damage", 20),
         ("surroundings", 16),
+        ("sessions", 8),
         pytest.param("owners", 12, marks=BY_ROOT),
     ],
 )

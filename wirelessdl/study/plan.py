@@ -5,6 +5,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -75,6 +76,14 @@ class Plan:
         return cell_scenario(self.base, cell, seed, run)
 
 
+def _working_folder() -> str:
+    """Where workers look for files that a scenario names."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise StudyError("the working folder is not there any more; change to one that is") from None
+
+
 def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:
     """Read the scenario and work out every cell; each is checked against the schema, and named where it fails."""
     base = _base(spec)
@@ -91,7 +100,7 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
         tuple(cells),
         seeds,
         runs,
-        str(Path.cwd()),
+        _working_folder(),
         threads,
         device,
     )
