@@ -196,9 +196,7 @@ def resumed(kind, place, _made):
 def sweep(kind, place, _made):
     import wirelessdl
 
-    study = wirelessdl.sweep(
-        _scenario(kind), vary={"learning.learning_rate": [0.1]}, jobs=1, local=False, out=place / "study"
-    )
+    study = wirelessdl.sweep(_scenario(kind), vary={"privacy.delta": [1e-6]}, jobs=1, local=False, out=place / "study")
     study.plot(curves="round")
     return {"study": str(study.path)}
 
