@@ -34,8 +34,8 @@ from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.gradients.batched import ClosedForm
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gradients.users import UserGradients
+from wirelessdl.learning.measures import evaluation_samples, known_objective
 from wirelessdl.learning.models import is_built_in
-from wirelessdl.learning.models.convex import Objective
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
 from wirelessdl.learning.pipeline import Pipeline
 from wirelessdl.learning.records import RoundInput, RoundResult, RoundValues, Settings
@@ -128,7 +128,7 @@ class LearningEngine:
         keeps_norms = clips_samples and bias_column and settings.augment == "none"
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column, keeps_norms=keeps_norms)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
-        self._tests = self._evaluation_samples(streams)
+        self._tests = evaluation_samples(self._store, settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
 
@@ -147,22 +147,13 @@ class LearningEngine:
         if self._pipeline is not None:
             parts = (self._store, self.sampler, settings, self._airing, self._pipeline)
             self._fused = FusedRounds(*parts, radius=self.radius, chunk=self.strategy.chunk)
-        self._objective = self._known_optimum() if settings.regret else None
+        self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
         with Guard(f"learning.model: {name_of(self.learner)}.initial", is_user_class=not is_built_in(self.learner)):
             start = torch.as_tensor(self.learner.initial(streams.world("learning.initial")), dtype=self.dtype)
         # within the ball from the start: power is counted on it
         return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
-
-    def _evaluation_samples(self, streams: Streams) -> tuple[Tensor, Tensor]:
-        """Features and labels of evaluations on the way."""
-        features, labels = self._store.test_x, self._store.test_y
-        if not 0 < self.settings.eval_samples < len(labels):
-            return features, labels
-        chosen = streams.world("learning.eval_samples").choice(len(labels), self.settings.eval_samples, replace=False)
-        place = torch.from_numpy(np.sort(chosen)).to(self.device)
-        return features.index_select(0, place), labels.index_select(0, place)
 
     def _second_core_is_free(self) -> bool:
         """Where a second thread pays: gradients are short, and a core is free meanwhile."""
@@ -390,21 +381,6 @@ class LearningEngine:
         )
         self._mixed = y
         return y, power, passed
-
-    def _known_optimum(self) -> Objective:
-        learner, store = self.learner, self._store
-        if capability(learner, "objective") is None:
-            raise ValueError(
-                f"learning.regret is true; the optimum of {type(learner).__name__} is not known: use ridge or logistic"
-            )
-        features = Buffer(store).normalise(store.train_x)
-        weight = torch.zeros(len(features), dtype=self.dtype, device=self.device)
-        for client in self.client_indices:  # each node's mean counts alike
-            weight[torch.as_tensor(client, device=self.device)] = 1.0 / len(client)
-        guard = Guard(f"learning.model: {name_of(learner)}.objective", is_user_class=not is_built_in(learner))
-        with torch.no_grad(), guard:
-            objective: Objective = learner.objective(features, store.train_y, weight, self.nodes)
-        return objective
 
     def _batch(self, worker: int, nodes: range, round: int) -> Batch:
         draws = self._draws[worker]

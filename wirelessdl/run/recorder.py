@@ -20,14 +20,13 @@ from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.columns import (
     block_columns,
-    event_columns,
     link_columns,
     node_columns,
-    privacy_columns,
     round_columns,
     sinr_of_rounds,
 )
 from wirelessdl.run.link_sample import LinkSample
+from wirelessdl.run.run_columns import event_columns, privacy_columns
 from wirelessdl.trace.events import Event, TraceEvents
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_s

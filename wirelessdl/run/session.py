@@ -17,7 +17,6 @@ from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
-from wirelessdl.run.columns import client_columns
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.handed_in import note_handed_in
 from wirelessdl.run.log import connect_log, parse_log
@@ -33,6 +32,7 @@ from wirelessdl.run.resume import (
     settle_finished,
     sound_checkpoint,
 )
+from wirelessdl.run.run_columns import client_columns
 from wirelessdl.run.stopping import Enough, Plateau
 from wirelessdl.run.summary import summarise
 from wirelessdl.run.warnings import object_warnings, scenario_warnings

@@ -1,0 +1,42 @@
+"""What training is measured by: common samples of evaluations, and the optimum of all losses where it is known."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wirelessdl.arrays import IntArray
+from wirelessdl.contract import Guard, capability
+from wirelessdl.learning.batch import Buffer, Store
+from wirelessdl.learning.behaviour import name_of
+from wirelessdl.learning.models import is_built_in
+from wirelessdl.learning.models.convex import Objective
+from wirelessdl.streams import Streams
+
+
+def evaluation_samples(store: Store, count: int, streams: Streams) -> tuple[Tensor, Tensor]:
+    """Features and labels of evaluations on the way; all, where count is 0 or as many as there are."""
+    features, labels = store.test_x, store.test_y
+    if not 0 < count < len(labels):
+        return features, labels
+    chosen = streams.world("learning.eval_samples").choice(len(labels), count, replace=False)
+    place = torch.from_numpy(np.sort(chosen)).to(labels.device)
+    return features.index_select(0, place), labels.index_select(0, place)
+
+
+def known_objective(learner: Any, store: Store, client_indices: Sequence[IntArray]) -> Objective:
+    """The mean of all nodes' losses and where it is least. Raises ValueError for a learner that does not know it."""
+    if capability(learner, "objective") is None:
+        raise ValueError(
+            f"learning.regret is true; the optimum of {type(learner).__name__} is not known: use ridge or logistic"
+        )
+    features = Buffer(store).normalise(store.train_x)
+    weight = torch.zeros(len(features), dtype=store.dtype, device=features.device)
+    for client in client_indices:  # each node's mean counts alike
+        weight[torch.as_tensor(client, device=features.device)] = 1.0 / len(client)
+    guard = Guard(f"learning.model: {name_of(learner)}.objective", is_user_class=not is_built_in(learner))
+    with torch.no_grad(), guard:
+        objective: Objective = learner.objective(features, store.train_y, weight, len(client_indices))
+    return objective
