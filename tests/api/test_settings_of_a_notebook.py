@@ -2,13 +2,14 @@
 
 import contextlib
 import inspect
+import threading
 import warnings
 
 import numpy as np
 import pytest
 import torch
 from in_process import quick_table
-from interrupting import StopAt, assert_same_tables
+from interrupting import PATIENCE_S, StopAt, assert_same_tables
 from torch import nn
 
 import wirelessdl
@@ -111,6 +112,32 @@ def test_what_a_file_of_the_users_sets_ends_before_the_first_round(line, tmp_pat
         assert settings() == before
         tables.append(run.path)
     assert_same_tables(*tables)
+
+
+def test_runs_in_two_threads_that_end_in_the_order_they_began():
+    second_has_begun, ended = threading.Event(), []
+
+    def run(name, on_round):
+        run = wirelessdl.simulate(parse_scenario(quick_table(scenario={"rounds": 1})), out=None, on_round=on_round)
+        ended.append((name, len(run.rounds)))
+
+    first = threading.Thread(target=run, args=("first", lambda _: second_has_begun.wait(PATIENCE_S)))
+    seen = []
+
+    def second_round(_):
+        second_has_begun.set()
+        first.join(PATIENCE_S)
+        seen.append(torch.get_default_dtype())
+
+    second = threading.Thread(target=run, args=("second", second_round))
+    with default_type(torch.float64):
+        first.start()
+        second.start()
+        first.join(PATIENCE_S)
+        second.join(PATIENCE_S)
+        assert torch.get_default_dtype() == torch.float64
+    assert ended == [("first", 1), ("second", 1)]
+    assert seen == [torch.float32]
 
 
 def test_settings_are_as_they_were_after_a_run_that_fails():

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
@@ -51,9 +52,31 @@ def own_settings() -> Iterator[None]:
                 held.enter_context(torch.autocast(device, enabled=False))
         if torch.get_default_device().type != "cpu":  # every call is slower for it
             held.enter_context(torch.device("cpu"))
-        held.callback(torch.set_default_dtype, torch.get_default_dtype())
-        torch.set_default_dtype(torch.float32)
+        held.enter_context(_USUAL_TYPE)
         yield
+
+
+class _UsualType:
+    """New tensors are float32 inside. The default belongs to the process: the last run to end gives it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, torch.float32
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = torch.get_default_dtype()
+            self._inside += 1
+            torch.set_default_dtype(torch.float32)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                torch.set_default_dtype(self._before)
+
+
+_USUAL_TYPE = _UsualType()
 
 
 def pick_device(name: str) -> torch.device:
