@@ -88,11 +88,12 @@ def plain(request, tmp_path_factory):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_and_its_models_are_those_of_a_fresh_process(plain, name, tmp_path):
     table, parts, expected, accuracy = plain
-    models = expected.final_models()
     with SETTINGS[name]():
         before = settings()
         run = interrupted_and_resumed(table, tmp_path, **parts)
+        models = run.final_models()
         assert np.array_equal(run.learner().accuracy(models), accuracy)
+        assert not any(values.is_inference() or values.is_meta for model in models for values in model.values())
         run.plot("accuracy")
         assert settings() == before
     assert_same_tables(run.path, expected.path)

@@ -16,6 +16,7 @@ from torch import Tensor
 from wirelessdl.contract import capability
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner
+from wirelessdl.learning.runtime import own_settings
 
 # of each block of a vector: name, shape, and whether its last column is a bias; as JSON holds it
 Layout: TypeAlias = Sequence[Sequence[Any]]
@@ -35,6 +36,7 @@ def layout_of(learner: Any) -> list[list[Any]]:
     return [[f"{2 * n}." if layers else str(n), list(shape), layers] for n, shape in enumerate(shapes)]
 
 
+@own_settings()
 def state_dicts(vectors: Any, layout: Layout) -> list[StateDict]:
     """One state dict for each model, of vectors `[K, m]`."""
     return [_state_dict(vector, layout) for vector in torch.as_tensor(vectors)]
