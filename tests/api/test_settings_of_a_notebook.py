@@ -8,11 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from conftest import command_line
 from in_process import quick_table
 from interrupting import PATIENCE_S, StopAt, assert_same_tables
 from torch import nn
 
 import wirelessdl
+from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.scenario.loader import parse_scenario
 
 
@@ -113,6 +115,15 @@ def test_what_a_file_of_the_users_sets_ends_before_the_first_round(line, tmp_pat
         assert settings() == before
         tables.append(run.path)
     assert_same_tables(*tables)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_plan_is_that_of_a_fresh_process(name):
+    words = ("plan", "quickstart", "--json")
+    expected = command_line(*words)
+    assert expected.code == 0
+    with SETTINGS[name](), np.errstate(**USUAL_ERRORS):  # a command is for a process of its own
+        assert command_line(*words) == expected
 
 
 def test_runs_in_two_threads_that_end_in_the_order_they_began():

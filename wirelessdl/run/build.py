@@ -11,6 +11,7 @@ import numpy as np
 
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.learning.runtime import own_settings
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import Plant, build_learning
@@ -26,6 +27,7 @@ from wirelessdl.streams import Streams
 from wirelessdl.units import from_db, thermal_noise_w
 
 
+@own_settings()
 def build(
     scenario: Scenario,
     *,
