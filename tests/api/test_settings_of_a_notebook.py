@@ -117,6 +117,22 @@ def test_what_a_file_of_the_users_sets_ends_before_the_first_round(line, tmp_pat
     assert_same_tables(*tables)
 
 
+class LeavesAutocastOn(Net):
+    def forward(self, x):
+        torch.set_autocast_enabled("cpu", True)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("clipping", ["per-sample", "batch"])
+def test_a_model_that_leaves_autocast_on_is_refused(clipping):
+    """A gradient of one sample had norm 0.0502 where 0.05 was charged for."""
+    table = quick_table(privacy={"clipping": clipping, "clip_norm": 0.05})
+    before = settings()
+    with pytest.raises(wirelessdl.ContractError, match="LeavesAutocastOn turns autocast on and leaves it on"):
+        wirelessdl.simulate(parse_scenario(table), out=None, model=LeavesAutocastOn)
+    assert settings() == before
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_plan_is_that_of_a_fresh_process(name):
     words = ("plan", "quickstart", "--json")

@@ -218,6 +218,16 @@ def moved(found: Tensor, before: Tensor) -> bool:
     return not torch.allclose(found, before, rtol=0.0, atol=_TOLERANCE * size, equal_nan=True)
 
 
+def refuse_autocast(learner: Any, device: torch.device) -> None:
+    """Raise where a learner has left autocast on: clipping, which comes after it, would be of lower precision."""
+    if torch.is_autocast_enabled(device.type):
+        torch.set_autocast_enabled(device.type, False)
+        raise ContractError(
+            f"learning.model: {name_of(learner)} turns autocast on and leaves it on; gradients would be clipped in "
+            "lower precision, to more than the clip norm: use it as a context, with torch.autocast(...):"
+        )
+
+
 def refuse_mixing(learner: Any, clipping: Clipping, padded: bool, fewest: int) -> None:
     """Raise ValueError where samples of a batch see each other and the settings do not allow it.
 

@@ -24,7 +24,7 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.ahead import MOST_NUMBERS, Ahead
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
-from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_mixing
+from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
@@ -257,6 +257,7 @@ class LearningEngine:
             point, gradient = (mixed if hardened else self._x)[part], self._spare[part]
             with self._guard():
                 loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
+            refuse_autocast(self.learner, self.device)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
             project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
@@ -325,6 +326,7 @@ class LearningEngine:
         written = x._version
         with self._guard():
             found = self.strategy.scores(worker, x, features, **given)
+        refuse_autocast(self.learner, self.device)
         if self._guards and x._version != written:
             raise ContractError(
                 f"learning.model: {name_of(self.learner)}.forward writes into its weights; evaluations would change "
