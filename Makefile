@@ -10,7 +10,7 @@ PIP_FLAGS ?= --disable-pip-version-check
 # so a file stays with one worker; files go in their order, or the few long tests would come last.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-all soak mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
+.PHONY: run test test-all bench soak mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
 
 run: $(STAMP)
 	@$(BIN)/wirelessdl run $(SCENARIO)
@@ -20,6 +20,11 @@ test: lint types
 
 test-all: lint types
 	$(PYTEST)
+
+# Ratios measured side by side in one process; see docs/performance.md. ARGS: --json, --history FILE, --compare FILE.
+SUITE ?= limit
+bench: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m bench --suite $(SUITE) $(ARGS)
 
 # Campaigns with large counts, one after another; two hours. Each prints what it found and its counts; one that was stopped
 # goes on by its journal in SOAK, which a new soak does without: remove it first.

@@ -27,7 +27,6 @@ _COMMANDS = {
     "list": "List scenarios and parts; or the runs and studies of a folder with their state.",
     "data": "Fetch and list published data sets.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
-    "bench": "Measure performance ratios and compare them with targets.",
 }
 
 # all others load torch or user files, or note where they were called: torch ends a process without a working folder

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from wirelessdl.bench.naive import per_channel
+from bench.naive import per_channel
 from wirelessdl.learning.batch import shared_tensor
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.data.fetch import import_torchvision

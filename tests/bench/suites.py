@@ -86,18 +86,18 @@ def _time(run: Callable[[], Any]) -> float:
 
 # modules are imported when their suite runs: some need packages that are not always installed
 SUITES = {
-    "channel": "wirelessdl.bench.channel:contests",
-    "network": "wirelessdl.bench.network:contests",
-    "engine": "wirelessdl.bench.engine:contests",
-    "limit": "wirelessdl.bench.limit:contests",
-    "noise": "wirelessdl.bench.noise:contests",
-    "power": "wirelessdl.bench.power:contests",
-    "privacy": "wirelessdl.bench.privacy:contests",
-    "report": "wirelessdl.bench.traces:reports",
-    "scale": "wirelessdl.bench.scale:contests",
-    "study": "wirelessdl.bench.study:contests",
-    "survival": "wirelessdl.bench.traces:checkpoints",
-    "time": "wirelessdl.bench.time:contests",
+    "channel": "bench.channel:contests",
+    "network": "bench.network:contests",
+    "engine": "bench.engine:contests",
+    "limit": "bench.limit:contests",
+    "noise": "bench.noise:contests",
+    "power": "bench.power:contests",
+    "privacy": "bench.privacy:contests",
+    "report": "bench.traces:reports",
+    "scale": "bench.scale:contests",
+    "study": "bench.study:contests",
+    "survival": "bench.traces:checkpoints",
+    "time": "bench.time:contests",
 }
 
 

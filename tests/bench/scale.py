@@ -1,6 +1,6 @@
 """How cost grows with the network: CPU time per round by component, and memory, from 1,000 nodes to 100,000.
 
-    python -m wirelessdl.bench.scale geometric 10000 --rounds 5     # one size, as one JSON object
+    PYTHONPATH=tests python -m bench.scale geometric 10000 --rounds 5     # one size, as one JSON object
 
 Two graphs of degree 10: `geometric` (links by distance on a disc whose area grows with K; mixes slowly) and `regular`
 (random neighbours on a disc of fixed size; mixes fast, so that elimination fills in). Everything else is alike:
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.bench.suites import Contest
+from bench.suites import Contest
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
 from wirelessdl.scenario.loader import load_scenario
@@ -167,7 +167,7 @@ def contests() -> Iterator[Contest]:
 
 
 def _in_a_process(graph: str, nodes: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "wirelessdl.bench.scale", graph, str(nodes)]
+    command = [sys.executable, "-m", "bench.scale", graph, str(nodes)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

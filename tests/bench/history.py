@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import wirelessdl
-from wirelessdl.bench.suites import Result
+from bench.suites import Result
 from wirelessdl.errors import TraceError, WirelessdlError, shown
 from wirelessdl.trace.files import plain, read_regular
 from wirelessdl.trace.provenance import git_commit, now

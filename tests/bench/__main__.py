@@ -1,4 +1,4 @@
-"""`wirelessdl bench`."""
+"""`make bench SUITE=NAME`: performance ratios beside their targets."""
 
 import json
 import math
@@ -9,13 +9,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench.history import append, change, line, read
+from bench.suites import SUITES, run_suite
 from wirelessdl.cli.options import PATH
+from wirelessdl.errors import WirelessdlError, nearest
 from wirelessdl.trace.files import require_outside
 
 _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 
 
-@click.command(epilog="Example: wirelessdl bench --suite survival")
+@click.command(epilog="Example: make bench SUITE=survival")
 @click.option(
     "--suite",
     default="survival",
@@ -38,10 +41,6 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]falls short[/]"}
 )
 def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
     """Measure performance ratios and compare them with targets. Takes minutes; needs an otherwise idle machine."""
-    from wirelessdl.bench.history import append, change, line, read
-    from wirelessdl.bench.suites import SUITES, run_suite
-    from wirelessdl.errors import WirelessdlError, nearest
-
     if suite not in SUITES:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
     if as_json:
@@ -75,3 +74,10 @@ def _number(value: float, unit: str) -> str:
     if math.isnan(value):
         return ""
     return f"{value * 1e3:.3g} ms" if unit == "s" else f"{value:.3g} {unit}"
+
+
+if __name__ == "__main__":
+    try:
+        command()
+    except WirelessdlError as error:
+        raise SystemExit(f"bench: {error}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.study.cells import StudySpec

@@ -21,8 +21,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from wirelessdl.bench.engine import at_its_best, engine, network, pictures, plain_module, rounds
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.engine import at_its_best, engine, network, pictures, plain_module, rounds
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from wirelessdl.bench.naive import CarefulLoop, NaiveLoop
-from wirelessdl.bench.peers import fluke_round, gossipy_round
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.naive import CarefulLoop, NaiveLoop
+from bench.peers import fluke_round, gossipy_round
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
@@ -238,13 +238,7 @@ def rounds(learning: LearningEngine, mixing: Mixing, count: int = 1) -> Callable
         "update": ModelUpdate.everyone(np.full(nodes, _STEP)),
         "evaluate": False,
     }
-    several = in_a_row(lambda: learning.round(RoundInput(round=next(number), **same)), count)
-
-    def call() -> None:
-        several()
-        learning.settle()
-
-    return call
+    return in_a_row(lambda: learning.round(RoundInput(round=next(number), **same)), count)
 
 
 def plain_module(model: str, data: Dataset) -> nn.Module:
@@ -378,7 +372,7 @@ def peak_memory() -> float:
     """GB that a process of its own held at most while it learned with 1,000 nodes."""
     code = (
         "import resource, sys, wirelessdl\n"
-        "from wirelessdl.bench.engine import engine, network, pictures, rounds\n"
+        "from bench.engine import engine, network, pictures, rounds\n"
         "run = rounds(engine('softmax', pictures(1000, (28, 28)), 1000, 64, 'per-sample'), network(1000, 10.0))\n"
         "for _ in range(3): run()\n"
         # on Linux ru_maxrss starts from the parent's peak; VmHWM starts from zero

@@ -4,8 +4,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.analysis.report import write_report
-from wirelessdl.bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.parts import read_folder

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.channel.fading import Rayleigh
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel

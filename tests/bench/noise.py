@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import load_scenario

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.run.session import simulate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wirelessdl.bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest
 from wirelessdl.radio.participation import Participation
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bench.suites import Contest
 from wirelessdl.arrays import FloatArray
-from wirelessdl.bench.suites import Contest
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility import Mobility
 from wirelessdl.network.mobility.walk import GaussMarkov

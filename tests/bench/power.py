@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
+from bench.suites import Contest
 from wirelessdl.arrays import FloatArray
-from wirelessdl.bench.suites import Contest
 from wirelessdl.links import Links
 from wirelessdl.power import PowerPlan, plan_power
 from wirelessdl.power.problem import PowerProblem
