@@ -1,16 +1,19 @@
 """Tables of the theorems: the bound of Theorem 2 term by term, slopes of known regrets, slots of Theorem 1 on draws."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
-from conftest import tiny
+from conftest import ROOT, tiny
 
-from wirelessdl.analysis.leakage import slot_tests
-from wirelessdl.analysis.regret import mixing_constants, slope_rows, theorem_bound
 from wirelessdl.errors import TraceError
 from wirelessdl.mixing import perron_vector
 from wirelessdl.run.session import simulate
+
+sys.path.append(str(ROOT / "docs" / "reproduction"))
+from leakage import slot_tests
+from regret import mixing_constants, slope_rows, theorem_bound
 
 RIDGE = {
     "dataset": {"kind": "synthetic-regression", "features": 3, "samples": 200, "noise": 0.3},

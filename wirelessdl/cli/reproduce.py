@@ -55,8 +55,7 @@ def command(
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
-    from wirelessdl.cli.reproduce_checks import require_drawable
-    from wirelessdl.cli.reproduce_output import write_outputs
+    from wirelessdl.cli.reproduce_output import require_drawable, write_outputs
     from wirelessdl.cli.sweep_progress import shown_progress
     from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
     from wirelessdl.study.sweep import Options

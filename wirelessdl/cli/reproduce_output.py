@@ -1,24 +1,86 @@
-"""What `wirelessdl reproduce` writes of a study: means, runs, paired differences, figures."""
+"""What `wirelessdl reproduce` writes of a study (means, runs, paired differences, figures), and what it checks before.
+
+Figures and references of differences are checked before anything runs: the study is taken as if all its runs had
+finished, with 1 for every figure that a run may have. Columns, values and roles are then looked up as they will be for
+the figures themselves.
+"""
 
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wirelessdl.errors import TraceError
+from wirelessdl.analysis.families.learning import curves_asked_for
+from wirelessdl.analysis.families.roles import Request, finished_rows, roles_of
+from wirelessdl.analysis.families.words import labels_of
+from wirelessdl.analysis.paired import require_reference
+from wirelessdl.errors import StudyError, TraceError, shown
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.study import Study, open_study, with_epsilon
+from wirelessdl.trace.study_index import Row, index_table
 
 if TYPE_CHECKING:
-    from wirelessdl.study.figure_tables import FigureTable
+    import pandas as pd
+
+    from wirelessdl.study.plan import Plan
     from wirelessdl.study.reproduce import Reproduction
-    from wirelessdl.trace.study import Study
+    from wirelessdl.study.study_file import FigureTable
+
+# scalars of summary.json; those of a run depend on its scenario
+NUMBERS = (
+    *("rounds", "nodes", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_max", "delta", "epsilon_link_max"),
+    *("violations", "epsilon_total", "epsilon_declared", "coalition", "pair_ratio", "epsilon_own_total"),
+    *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
+    *("attempts_mean", "outage_rate", "wall_s"),
+)
+TEXTS = ("scenario", "protocol", "unit", "promised", "adversary", "connectivity", "stopped")
+
+
+class Rehearsal(Study):
+    """A study as it will be."""
+
+    def __init__(self, plan: "Plan"):
+        super().__init__(Path(plan.name), {"name": plan.name, "varied": list(plan.varied)})
+        self._plan = plan
+
+    @cached_property
+    def index(self) -> "pd.DataFrame":
+        figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
+        one_of_each = {planned.cell: planned for planned in self._plan.planned()}  # seeds and runs are alike
+        rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
+        return with_epsilon(index_table(self._plan.varied, rows).to_pandas(ignore_metadata=True))
+
+
+def require_drawable(one: "Reproduction") -> None:
+    """Raise one line for the first figure, or reference of differences, that finished runs would not have."""
+    study = Rehearsal(one.plan)
+    for figure in one.figures:
+        try:
+            _require_figure(study, figure)
+        except TraceError as error:
+            raise StudyError(f"{shown(one.name)}: figure {shown(figure.name)}: {error}") from None
+    for reference in one.differences:
+        try:
+            require_reference(study, reference)
+        except TraceError as error:
+            raise StudyError(f"{shown(one.name)}: study.differences: {error}") from None
+
+
+def _require_figure(study: Study, figure: "FigureTable") -> None:
+    request = Request(figure.x, figure.y, figure.series, figure.style, figure.facet, figure.where)
+    labels_of(figure.labels, study, [*map(str, study.index.columns), *TABLES["rounds"].names])
+    if figure.curves is not None:
+        curves_asked_for(study, request, figure.curves)
+    else:
+        roles_of(study, finished_rows(study, request.where), request)
 
 
 def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
     from wirelessdl.analysis.cell_means import cell_differences, cell_means, csv_text, run_figures, run_table
     from wirelessdl.trace.files import write_text
-    from wirelessdl.trace.study import open_study
 
     study = open_study(folder / one.name)
     rows = run_figures(study)
@@ -33,20 +95,14 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
 
 
 def _figures(folder: Path, one: "Reproduction") -> Iterator[Path]:
-    from wirelessdl.trace.study import open_study
-
     study = open_study(folder / one.name)
     for figure in one.figures:
         path = folder / f"{one.name}-{figure.name}.pdf"
-        if figure.kind == "plot":
-            _plot(study, figure, path)
-        else:
-            yield from _theorem(study, one, figure.kind, path)
+        _plot(study, figure, path)
         yield path
 
 
 def _plot(study: "Study", figure: "FigureTable", path: Path) -> None:
-    from wirelessdl.analysis.families.roles import Request
     from wirelessdl.analysis.figures.study import draw_study
 
     request = Request(figure.x, figure.y, figure.series, figure.style, figure.facet, figure.where)
@@ -63,30 +119,3 @@ def _plot(study: "Study", figure: "FigureTable", path: Path) -> None:
         )
     except TraceError as error:
         raise TraceError(f"figure {figure.name}: {error}") from None
-
-
-def _theorem(study: "Study", one: "Reproduction", kind: str, path: Path) -> Iterator[Path]:
-    """Tables and figure of a theorem; yields the tables."""
-    from wirelessdl.analysis.cell_means import csv_text
-    from wirelessdl.trace.files import write_text
-
-    if kind == "regret":
-        from wirelessdl.analysis.regret import draw_regret, regret_tables
-
-        tables = regret_tables(study)
-        draw_regret(tables["regret"], path)
-    elif kind == "leakage":
-        from wirelessdl.analysis.leakage import draw_leakage, leakage_tables
-
-        tables = leakage_tables(study)
-        draw_leakage(tables, study.varied[0], path)
-    else:
-        from wirelessdl.analysis.minima import draw_minima
-        from wirelessdl.study.minima import minima_table
-
-        tables = {"minima": minima_table(study.path, one.plan)}
-        draw_minima(tables["minima"], path)
-    for name, frame in tables.items():
-        file = path.with_name(f"{one.name}-{name}.csv")
-        write_text(file, csv_text(frame))
-        yield file

@@ -19,9 +19,16 @@ from wirelessdl.scenario.loader import share_folder
 from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
-from wirelessdl.study.figure_tables import FigureTable, VariantTable
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
-from wirelessdl.study.study_file import StudyTable, find_study, overrides_of, read_study_table, study_spec
+from wirelessdl.study.study_file import (
+    FigureTable,
+    StudyTable,
+    VariantTable,
+    find_study,
+    overrides_of,
+    read_study_table,
+    study_spec,
+)
 from wirelessdl.study.sweep import Options
 from wirelessdl.study.toml_text import plain_text
 from wirelessdl.trace.study import is_study

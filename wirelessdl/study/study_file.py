@@ -5,6 +5,17 @@ scenario = "quickstart"
 seeds = 3
 [study.grid]
 "privacy.epsilon_max" = [0.5, 1, 2, inf]
+
+What `wirelessdl reproduce` reads besides:
+
+[study.protocols.hardened.set]
+"privacy.protocol" = "hardened"
+[study.scales.smoke]
+seeds = 1
+set = { "scenario.rounds" = 20 }
+[[study.figures]]
+name = "claim"
+x = "epsilon_link_total"
 """
 
 import re
@@ -18,7 +29,6 @@ from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_fold
 from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.section import Count, Section, rule_text
 from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec
-from wirelessdl.study.figure_tables import NAME, NAME_RULE, FigureTable, VariantTable
 from wirelessdl.study.toml_text import toml_text
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
@@ -27,6 +37,40 @@ _CELL_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.'")
 _NUMBERS = rule_text("must be a number >= 1 (how many), or a list of numbers (which)")
 _Seed = Annotated[int, Field(ge=0)]
 _Values = Annotated[list[Any], Field(min_length=1)]
+_SHORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,39}$"
+_SHORT_NAME_RULE = rule_text("must be at most 40 letters, digits, '_' or '-': it ends a file's name")
+
+
+class VariantTable(Section):
+    """Changes to a study: overrides of all its cells, other values for keys of its grid, another number of seeds."""
+
+    set: dict[str, Any] = Field(default_factory=dict)
+    grid: dict[str, _Values] = Field(default_factory=dict)
+    seeds: Count | None = None
+    only: Annotated[list[str], Field(min_length=1)] | None = None  # names of cells that stay
+
+
+class FigureTable(Section):
+    """A figure of the study, with the options of `wirelessdl plot` by name."""
+
+    name: str = Field(pattern=_SHORT_NAME, json_schema_extra=_SHORT_NAME_RULE)
+    x: str | None = None
+    y: str = "accuracy"
+    series: str | None = None
+    style: str | None = None
+    facet: str | None = None
+    where: list[str] = Field(default_factory=list)
+    curves: Literal["round", "time", "energy", "airtime", "epsilon"] | None = None
+    logx: bool = False
+    labels: list[str] = Field(default_factory=list)
+    size: Literal["single", "double"] = "double"
+    protocols: list[str] | None = None  # of which it is drawn; all by default
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if self.curves is not None and self.x is not None:
+            raise ValueError(f'has curves = "{self.curves}" and x; curves are drawn over what curves says: keep one')
+        return self
 
 
 class DrawTable(Section):
@@ -100,8 +144,8 @@ class StudyTable(Section):
         for name in protocols:
             if name == "both":
                 raise ValueError('names "both"; --protocol both means all of them: choose another name')
-            if not re.fullmatch(NAME, name):
-                raise ValueError(f"names {shown(name)!r}; a name {NAME_RULE['rule']}")
+            if not re.fullmatch(_SHORT_NAME, name):
+                raise ValueError(f"names {shown(name)!r}; a name {_SHORT_NAME_RULE['rule']}")
         return protocols
 
 

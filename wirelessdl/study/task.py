@@ -207,7 +207,6 @@ def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> 
         "should_stop": stop,
         "on_round": tell.on_round,
         "on_evaluation": tell.on_evaluation,
-        "patient": True,
     }
     if (folder / "scenario.toml").is_file():
         resume(folder, scenario=scenario, force=task.force, **hooks)

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  words of a page
 """Writes the scorecard of docs/reproduction.md from the CSV files of `wirelessdl reproduce`.
 
-    python docs/scorecard.py FOLDER
+    python docs/reproduction/scorecard.py FOLDER
 
 FOLDER holds the CSV files of one scale. First a table of verdicts, then a section for each claim. A claim whose files
 are not there says "not measured yet". Numbers and verdicts come from the files (`scorecard_theory.py`,
@@ -54,7 +54,7 @@ from scorecard_theory import (
     totals,
 )
 
-PAGE = Path(__file__).with_name("reproduction.md")
+PAGE = Path(__file__).parents[1] / "reproduction.md"
 NOT_YET = "not measured yet"
 
 
@@ -315,7 +315,7 @@ def parts(folder: Path) -> dict[tuple[str, str], str]:
     found = {"in short": short(folder), "scorecard": scorecard(folder), "spread": spread(Tables(folder))}
     found |= {"ablation": cells(folder, "ablation", 0.6), "others": cells(folder, "others")}
     return {
-        (f"<!-- {name}: written by docs/scorecard.py -->", f"<!-- end of {name} -->"): text
+        (f"<!-- {name}: written by docs/reproduction/scorecard.py -->", f"<!-- end of {name} -->"): text
         for name, text in found.items()
     }
 
