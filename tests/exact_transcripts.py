@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from wirelessdl.learning.wiretap import _models
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 
@@ -28,8 +29,7 @@ class Transcript:
         self.world = build(scenario, device="cpu")
         self.node, self.mistake = node, mistake
         self.learning = self.world.learning
-        self.learning.radius = 1e300  # no projection: it is not linear, and moves nothing apart
-        self.learning.x.zero_()
+        self.learning.radius = 1e3  # no projection: it is not linear, and moves nothing apart
         self.learning._mixed.zero_()
         self.names, self.heard, self.decisions, self.given = [], [], [], []
         self._pull = torch.linspace(0.1, 0.7, self.world.nodes, dtype=torch.float64)
@@ -80,7 +80,7 @@ class Transcript:
         def listened(segments, sent, out):
             reaching = sum(np.abs(_dense(segment.weights)) for segment in segments)
             np.fill_diagonal(reaching, 0.0)
-            x = self.learning.x
+            x = self._models
             if not payload:  # else it is not linear
                 assert (sent.square().mean(dim=1).numpy() < 0.99 * self.given[-1].passes[1].limit).all()
             if not payload and self.mistake == "x in a pass":
@@ -99,7 +99,7 @@ class Transcript:
         if pairs is not None and pairs.group is not None:  # real nodes draw the v: the same law, pair by pair
             low, high = np.nonzero(np.triu((pairs.group[:, None] == pairs.group) & (pairs.group >= 0)[:, None], k=1))
             given = replace(given, pairs=replace(pairs, group=None, low=low, high=high, pair=pairs.pair[low]))
-        self._sends = given.noise_scale > 0
+        self._sends, self._models = given.noise_scale > 0, _models(self.learning, given)
         self.given.append(given)
         result = self._round(given)
         self.heard.append(self.learning._mixed.clone())  # of which accuracy is shown, whoever was on air

@@ -13,9 +13,9 @@ from wirelessdl.errors import ContractError, ScenarioError
 
 PACKAGE = ROOT / "wirelessdl"
 # attributes looked up by name of things that are no parts: arrays, exceptions, torchvision's classes, mappings,
-# modules, processes, partial functions, what a user hands in before it is a part, standard output
+# modules, processes, partial functions, what a user hands in before it is a part, standard output, nodes of autograd
 NOT_PARTS = {"mask", "lineno", "reason", "tgz_md5", "homes", "sched_getaffinity", "_inheriting", "func", "state_dict"}
-NOT_PARTS |= {"reconfigure"}
+NOT_PARTS |= {"reconfigure", "variable"}
 
 
 def lookups(path: Path) -> list[tuple[str, str]]:

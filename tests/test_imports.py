@@ -38,14 +38,13 @@ ALLOWED = {
     "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
     "audit": ROOMS | {"scenario", "round", "sim", "run"},
     "study": ROOMS | {"scenario", "round", "run"},
-    "bench": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "study"},
     "api": ROOMS | {"scenario", "round", "run", "analysis", "study"},
-    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study", "bench"},
+    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study"},
 }
 # heavy libraries and the only rooms that may name them
 LIBRARIES = {
     "simpy": {"sim"},
-    "torch": {"learning", "bench"},
+    "torch": {"learning"},
     "torchvision": {"learning"},
     "pyarrow": {"trace", "channel", "learning"},
     "click": {"cli"},
@@ -58,7 +57,7 @@ LIBRARIES = {
     "tensorboardX": {"trace"},
 }
 # what build gives is taken apart by these; the command line names its type in annotations, and hands it on
-WORLD_USERS = {"run", "preview", "audit", "bench"}
+WORLD_USERS = {"run", "preview", "audit"}
 
 
 def type_only(tree: ast.Module) -> set[ast.AST]:
@@ -130,9 +129,9 @@ def test_imports_point_one_way_and_no_class_stores_the_world():
         ("sim/x.py", "import wirelessdl.round.engine", "sim may not know round"),
         ("round/x.py", "from wirelessdl.sim import clock", "round may not know sim"),
         ("units.py", "from wirelessdl.links import Links\nfrom wirelessdl.power import y", "units may not know power"),
-        ("power/x.py", "import torch.nn", "imports torch: only bench, learning may"),
+        ("power/x.py", "import torch.nn", "imports torch: only learning may"),
         ("power/x.py", "from .problem import PowerPlan", "imports .problem.PowerPlan: imports are absolute"),
-        ("cli/x.py", "from wirelessdl.run.world import World", "imports World: only audit, bench, preview, run take"),
+        ("cli/x.py", "from wirelessdl.run.world import World", "imports World: only audit, preview, run take"),
         ("run/x.py", "class A:\n    def f(self, world):\n        self._world = world", "A stores ._world"),
         ("run/x.py", "class A:\n    given: 'int' = 1\n    kept: World | None = None", "A.kept is a World"),
     ],

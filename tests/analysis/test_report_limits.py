@@ -83,7 +83,7 @@ def test_the_flagship_fits_into_eight_megabytes(tmp_path):
 
 @pytest.mark.slow
 def test_a_hundred_nodes_and_a_thousand_rounds_fit_in_size_and_time(browser, tmp_path):
-    from wirelessdl.bench.traces import large_run
+    from bench.traces import large_run
 
     run = large_run(tmp_path)
     assert len(run.frame("links", ["round"])) == 9_900_000

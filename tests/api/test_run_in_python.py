@@ -95,7 +95,7 @@ def test_final_models_are_what_nodes_hold_of_what_was_sent(run):
     world = build(scenario(scenario={"rounds": 45}, learning={"eval_every": 15}), device="cpu")
     engine = make_engine(world, make_recorder(world))
     world.simulation.run(45, engine, engine.node_state)
-    held, own = world.learning.mixed(), world.learning.state()
+    held, own = world.learning.mixed(), world.learning.x.numpy()
     assert np.abs(held - own).max() > 1e-3
     models = run.final_models()
     found = np.array([np.column_stack([model["weight"], model["bias"]]).ravel() for model in models])

@@ -11,6 +11,8 @@ from made_engines import bytes_data, make, order
 import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
+from wirelessdl.learning.draws import _fill_rows, rows_in_turn
+from wirelessdl.learning.measures import share_right
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
@@ -66,7 +68,7 @@ def test_threads_and_pieces_change_nothing(kind):
             if kind == "softmax":
                 engine.strategy.chunk = 2
             outcomes = [engine.round(order(7, round=r, evaluate=r == 3)) for r in (1, 2, 3)]
-            found.append((engine.state(), outcomes[-1].accuracy.numpy(), outcomes[-1].loss.numpy()))
+            found.append((engine.x.numpy(), outcomes[-1].accuracy.numpy(), outcomes[-1].loss.numpy()))
     finally:
         torch.set_num_threads(threads)
     for one, three in zip(*found):
@@ -76,12 +78,12 @@ def test_threads_and_pieces_change_nothing(kind):
 def test_state_that_was_handed_out_stays_as_it_was():
     engine = make(bytes_data())
     engine.round(order(5))
-    state, mixed = engine.state(), engine.mixed()
-    kept = state.copy(), mixed.copy()
+    state = {**engine.state(), "held": engine.mixed()}
+    kept = {name: values.copy() for name, values in state.items()}
     engine.round(order(5, round=2))
-    np.testing.assert_array_equal(state, kept[0])
-    np.testing.assert_array_equal(mixed, kept[1])
-    assert (engine.state() != state).any()
+    for name, values in state.items():
+        np.testing.assert_array_equal(values, kept[name])
+    assert (engine.state()["gradient"] != state["gradient"]).any()
 
 
 def test_a_restored_engine_goes_on_as_before():
@@ -91,10 +93,10 @@ def test_a_restored_engine_goes_on_as_before():
         for round in (1, 2):
             first.round(order(5, round=round))
         second = make(data, sampling=sampling)
-        second.restore(first.state(), first.mixed())
+        second.restore(first.state())
         first.round(order(5, round=3))
         second.round(order(5, round=3))
-        np.testing.assert_array_equal(first.state(), second.state())
+        np.testing.assert_array_equal(first.x, second.x)
 
 
 def test_steps_taken_back_leave_what_was_received():
@@ -106,7 +108,7 @@ def test_steps_taken_back_leave_what_was_received():
         update=ModelUpdate(np.arange(5) == 0, np.zeros(5, dtype=bool), np.zeros(5)),
         noise_scale=np.zeros(5),
     )
-    kept = engine.state()
+    kept = engine.x
     engine.round(silent)
     np.testing.assert_allclose(engine.x[0], mixed[0])
     np.testing.assert_allclose(engine.x[1:], kept[1:])
@@ -183,7 +185,7 @@ def test_need_grows_with_nodes_and_says_what_holds_it():
 def test_need_is_what_a_large_network_takes():
     """The [K, m] tensors are three, and they are most of it."""
     engine = make(bytes_data(2000, (28, 28), 10), nodes=100, dtype="float32")
-    held = sum(t.nbytes for t in (engine.x, engine._spare, engine._mixed))
+    held = sum(t.nbytes for t in (engine._gradient, engine._spare, engine._mixed))
     assert engine.need().models == held
 
 
@@ -225,3 +227,25 @@ def test_evaluations_on_the_way_take_some_test_samples_and_the_last_takes_all(tm
     accuracy = [run.rounds["accuracy_mean"].dropna().to_numpy() for run in runs]
     assert accuracy[0][-1] == accuracy[1][-1]
     assert (accuracy[0][:-1] != accuracy[1][:-1]).any()
+
+
+def test_the_share_that_is_right_is_that_of_the_first_largest_score():
+    scores = torch.tensor(
+        [[[1.0, 2.0, 0.0], [3.0, 3.0, 1.0], [0.0, 0.0, 0.0]], [[0.0, 1.0, 2.0], [5.0, 1.0, 2.0], [0.0, 1.0, 0.5]]]
+    )
+    for labels in ([1, 0, 0], [1, 1, 2], [2, 0, 1]):
+        expected = (scores.argmax(dim=2) == torch.tensor(labels)).float().mean(dim=1)
+        assert torch.equal(share_right(scores, torch.tensor(labels)), expected)
+        assert torch.equal(share_right(scores[1:], torch.tensor(labels)), expected[1:])
+    nan = scores.clone()
+    nan[0, 0, 2] = torch.nan
+    assert share_right(nan, torch.tensor([2, 0, 0]))[0] == 1.0  # as argmax has it
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_filled_without_the_interpreters_lock_are_the_same(dtype):
+    seeds = [5, 2**32 - 1, 0, 77]
+    found = [torch.empty(4, 501, dtype=dtype) for _ in range(2)]
+    _fill_rows(found[0], seeds, torch.Generator())
+    rows_in_turn(found[1], seeds, torch.Generator())
+    assert torch.equal(*found)

@@ -216,6 +216,57 @@ def test_book_keeping_is_used_where_it_holds():
     assert not supported(LEARNERS["shared"]().module, SHAPE)
 
 
+class Doubling(nn.Linear):
+    def forward(self, given):
+        return super().forward(given) * 2.0
+
+
+class Subclassed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = Doubling(128, 6), nn.Linear(6, CLASSES)
+
+    def forward(self, images):
+        return self.last(torch.tanh(self.first(images.flatten(1))))
+
+
+class Tied(nn.Module):
+    """A weight that a function takes beside its layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(128, 6), nn.Linear(6, CLASSES)
+
+    def forward(self, images):
+        hidden = torch.tanh(self.first(images.flatten(1)))
+        again = F.linear(hidden, self.first.weight.T)  # as an autoencoder's
+        return self.last(hidden + torch.tanh(again[:, :6]))
+
+
+class Flattened(nn.Module):
+    """Positions and samples in one dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.along, self.last = nn.Linear(8, 6), nn.Linear(96, CLASSES)
+
+    def forward(self, images):
+        hidden = torch.tanh(self.along(images.reshape(-1, 8)))
+        return self.last(hidden.reshape(len(images), -1))
+
+
+@pytest.mark.parametrize("build", [Subclassed, Tied, Flattened])
+def test_gradients_are_right_where_book_keeping_does_not_hold(build):
+    learner = module(build)
+    assert not supported(learner.module, SHAPE)
+    x, batch = problem(learner)
+    job = Job(learner, "per-sample", biting(learner, x, batch), CPU, torch.float64)
+    found, expected = torch.empty_like(x), torch.empty_like(x)
+    choose("threads", job, nodes=3, batch=5, input_shape=SHAPE, threads=1).gradient(0, x, batch, found)
+    Loop(job).gradient(0, x, batch, expected)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("name", "nodes", "expected"),
     [

@@ -45,9 +45,9 @@ def alone(nodes, **changes):
 
 def gradients(engine):
     """Every node's gradient of round 1, `[K, m]`."""
-    before = engine.state()
+    before = engine.x
     engine.round(alone(engine.nodes))
-    return before[:, : engine.learner.size] - engine.state()[:, : engine.learner.size]
+    return (before - engine.x).numpy()
 
 
 # --- padding ----------------------------------------------------------------------------------------------
@@ -106,12 +106,12 @@ def test_statistics_of_a_node_that_takes_no_step_stand_still():
     data = bytes_data(sum(SIZES))
     engine = uneven(data, batch_norm(data), gradient_at="own")
     engine.round(alone(3))
-    size, before = engine.learner.size, engine.state()
+    before = engine.state()["remembered"]
     silent = ModelUpdate(np.zeros(3, dtype=bool), np.array([False, True, False]), np.array([1.0, 0.0, 0.0]))
     engine.round(dataclasses.replace(alone(3), round=2, update=silent))
-    after = engine.state()
-    assert (after[0, size:] != before[0, size:]).any()
-    np.testing.assert_array_equal(after[1:, size:], before[1:, size:])
+    after = engine.state()["remembered"]
+    assert (after[0] != before[0]).any()
+    np.testing.assert_array_equal(after[1:], before[1:])
 
 
 # --- gradients that are no numbers ------------------------------------------------------------------------

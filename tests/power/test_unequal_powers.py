@@ -57,7 +57,7 @@ def test_a_plan_is_the_best_that_the_constraints_allow():
     channel = make_observer(world).observe(1, 0.0)
     plan = make_planner(world).first(channel)
     gain, limit = channel.links.matrix(channel.mean_gain), 10 ** ((np.array(UNEQUAL) - 30) / 10)
-    sens, rho, theta, rows, bounds = 2 / 8, 10.0, 5.0, [], []
+    sens, rho, theta, rows, bounds = 2 / 8 + world.learning.rounding.max(), 10.0, 5.0, [], []
     for i in range(5):
         noise = gain[i] ** 2 * limit * rho**2
         for j in np.flatnonzero(gain[i]):

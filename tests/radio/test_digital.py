@@ -358,8 +358,8 @@ def test_scales_are_those_of_the_noisy_model():
         engine.draws.fill_normal(noise, event.round, "noise")
         engine.draws.fill_dither(dither, event.round, range(4))
         plan, sigma = event.decision.plan, event.decision.sigma
-        scale = torch.tensor(np.sqrt(plan.beta / plan.alpha) * sigma, dtype=torch.float32)[:, None]
-        noisy = torch.addcmul(before, noise, scale)
+        scale = torch.tensor(np.sqrt((1 - plan.alpha) / plan.alpha) * sigma)[:, None]
+        noisy = torch.addcmul(before, noise.double(), scale).float()
         Quantizer(4, 256).apply_(noisy, dither)
         assert torch.equal(noisy, tap.sent)
         before.copy_(engine.x)

@@ -7,6 +7,7 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.learning.wiretap import _models
 from wirelessdl.links import Geometry, Links
 from wirelessdl.round.pairing import PairTerms, roster_of
 from wirelessdl.scenario.loader import parse_scenario
@@ -39,15 +40,16 @@ def table(rounds=4, **sections):
 def transmitted(**sections):
     """Noise that was sent, [K, numbers], the decisions, and a of every round."""
     watched = Watched(table(**sections))
-    learning, noise, own = watched.world.learning, [], []
+    learning, noise, own, models = watched.world.learning, [], [], []
     superpose, inner = learning.air.superpose, learning.round
 
     def heard(segments, sent, out):
-        noise.append((sent - learning.x).numpy().copy())
+        noise.append((sent - models[-1]).numpy().copy())
         superpose(segments, sent, out)
 
     def round(given):
         own.append(given)
+        models.append(_models(learning, given))
         return inner(given)
 
     learning.air.superpose, learning.round = heard, round
@@ -99,11 +101,11 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
     """Over rounds, not coordinates: noise that came again, or shrank, would show here and nowhere else."""
     constant = {"learning_rate": {"kind": "constant", "initial": 0.05}, "batch_size": 2, "eval_every": 2000}
     watched = Watched(table(rounds=2000, privacy={**PRIVATE, "pairs": pairs}, learning=constant))
-    learning, draws, sigmas, owns = watched.world.learning, [], [], []
+    learning, draws, sigmas, owns, models = watched.world.learning, [], [], [], []
     superpose, inner = learning.air.superpose, learning.round
 
     def heard(segments, sent, out):
-        draws.append((sent - learning.x)[:, 17].numpy().copy())
+        draws.append((sent - models[-1])[:, 17].numpy().copy())
         superpose(segments, sent, out)
 
     def round(given):
@@ -113,6 +115,7 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
         else:
             square = ~np.eye(5, dtype=bool) * pairing.pair[:, None] ** 2
         owns.append(pairing.own)
+        models[:] = [_models(learning, given)]
         sigmas.append(np.diag(pairing.own**2 + square.sum(axis=1)) - square)
         return inner(given)
 
@@ -173,9 +176,9 @@ def test_only_who_sent_the_payload_sends_in_passes(radio):
     inner = engine.round
 
     def round(given):
-        before = engine.mixed(), engine.state()
+        before = engine.mixed(), engine.x.numpy()
         result = inner(given)
-        held.append((given, before, (engine.mixed(), engine.state())))
+        held.append((given, before, (engine.mixed(), engine.x.numpy())))
         return result
 
     engine.round = round
@@ -215,7 +218,7 @@ def test_a_silent_node_holds_only_what_it_received():
 
     def round(given):
         result = inner(given)
-        seen.append((given, engine.mixed(), engine.state()))
+        seen.append((given, engine.mixed(), engine.x.numpy()))
         return result
 
     engine.round = round

@@ -11,6 +11,7 @@ import torch
 from conftest import tiny_table
 
 from wirelessdl.learning.runtime import fetch
+from wirelessdl.learning.wiretap import _models
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import parse_scenario
@@ -113,8 +114,8 @@ class Watched:
             for row, node in enumerate(range(len(out)) if nodes is None else nodes):
                 if purpose == "noise" and node == NODE and self.scale and not self.paired:
                     if self.as_sent is not None:
-                        out[row] = (self.as_sent[len(self.sent)] - self.learning.x[NODE]) / self.scale
-                    self.sent.append(self.learning.x[NODE] + self.scale * out[row])
+                        out[row] = (self.as_sent[len(self.sent)] - self.x[NODE]) / self.scale
+                    self.sent.append(self.x[NODE] + self.scale * out[row])
 
         return forced
 
@@ -123,17 +124,17 @@ class Watched:
             shared(pairs, draws, round, out)
             if self.scale:
                 if self.as_sent is not None:
-                    out[NODE] = self.as_sent[len(self.sent)] - self.learning.x[NODE]
-                self.sent.append(self.learning.x[NODE] + out[NODE])
+                    out[NODE] = self.as_sent[len(self.sent)] - self.x[NODE]
+                self.sent.append(self.x[NODE] + out[NODE])
 
         return forced
 
     def _watched(self, given):
         self.scale, self.paired = float(given.noise_scale[NODE]), given.pairs is not None
-        sent = len(self.sent)
+        sent, self.x = len(self.sent), _models(self.learning, given)
         result = self._round(given)
         shown = [] if result.accuracy is None else fetch([result.accuracy])[0].tolist()
-        self.rounds.append((len(self.sent) - sent, given, self.learning._mixed.clone(), self.learning.x.clone(), shown))
+        self.rounds.append((len(self.sent) - sent, given, self.learning._mixed.clone(), self.learning.x, shown))
         return result
 
 
@@ -180,9 +181,9 @@ def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
     leak = {"x": 0.0}
     real = engine.LearningEngine._on_air
 
-    def watched(self, given):
+    def watched(self, given, model):
         leak["x"] = float(torch.linalg.vector_norm(self.x[NODE]))
-        return real(self, given)
+        return real(self, given, model)
 
     monkeypatch.setattr(airing, "receiver_deviation", leaking)
     monkeypatch.setattr(engine.LearningEngine, "_on_air", watched)

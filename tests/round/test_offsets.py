@@ -51,8 +51,9 @@ def heard_alone(**radio):
     arrived, decisions, inner = [], [], learning.round
 
     def one_speaks(given):
-        learning.x.zero_()
-        learning.x[given.round - 1] = torch.from_numpy(sent[given.round - 1].copy().view(np.float64))
+        learning._mixed.zero_()
+        learning._step.zero_()
+        learning._mixed[given.round - 1] = torch.from_numpy(sent[given.round - 1].copy().view(np.float64))
         result = inner(given)
         arrived.append(tap.arrived.numpy().copy().view(np.complex128))
         return result

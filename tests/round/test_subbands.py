@@ -125,7 +125,9 @@ def test_epsilon_of_every_block_by_hand(traced):
     columns = ["alpha", "beta", "sent_learning_rate", "sent_multiplier"]
     nodes = run.nodes.set_index(["round", "node"])[columns].to_dict("index")
     rho, delta = scenario.privacy.rho, scenario.privacy.delta
-    sens = 2 * scenario.privacy.clip_norm / scenario.learning.batch_size
+    exact = 2 * scenario.privacy.clip_norm / scenario.learning.batch_size
+    sens = run.clients["sensitivity"].to_numpy()  # of each node: rounding before the noise is charged
+    assert ((sens > exact) & (sens < exact * (1 + 1e-5))).all()
     budget_w = 10 ** (30 / 10 - 3)
     checked = 0
     last = run.blocks[run.blocks["round"] == 4]
@@ -137,7 +139,7 @@ def test_epsilon_of_every_block_by_hand(traced):
             for other in block[block["rx"] == link.rx].itertuples():
                 masker = nodes[round, other.tx]
                 masking += other.gain**2 * masker["beta"] * budget_w * (rho * masker["sent_learning_rate"]) ** 2
-            shift = sens * step * link.gain * math.sqrt(sender["alpha"] * budget_w)
+            shift = sens[link.tx] * step * link.gain * math.sqrt(sender["alpha"] * budget_w)
             expected = 0.0 if shift == 0 else float(slot_epsilon(np.array([shift / math.sqrt(masking)]), delta)[0])
             assert link.epsilon == pytest.approx(expected, rel=1e-9)
             checked += expected > 0
@@ -197,10 +199,11 @@ def test_proven_totals_are_those_of_one_band_and_of_a_hand_count(tmp_path):
     own = [run.privacy[run.privacy["view"] == "own"].reset_index(drop=True) for run in (one, many)]
     pd.testing.assert_frame_equal(*own)
     # full batches: T - 1 Gaussian releases compose to one of mu sqrt(T - 1)
-    samples = many.clients["samples"].to_numpy()
+    sens = many.clients["sensitivity"].to_numpy()  # 2C/n, and rounding before the noise
+    np.testing.assert_allclose(sens, 2 / many.clients["samples"].to_numpy(), rtol=1e-5)
     last = many.nodes[many.nodes["round"] == 5]
     scenario = tiny(**given)
-    mu = 2 / samples * 4 * np.sqrt(last["alpha"] / last["beta"]) / scenario.privacy.rho
+    mu = sens * 4 * np.sqrt(last["alpha"] / last["beta"]) / scenario.privacy.rho
     expected = [analytic_epsilon(m * math.sqrt(4), scenario.privacy.delta_total) for m in mu]
     np.testing.assert_allclose(own[1]["epsilon_total"], expected, rtol=1e-6)
 

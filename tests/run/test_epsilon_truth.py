@@ -207,11 +207,11 @@ def test_replacing_all_data_of_a_node_moves_its_gradient_by_no_more_than_the_cha
             store.train_x[mine] = 255 - store.train_x[mine]
             store.train_y[mine] = (store.train_y[mine] + 5) % 10
         run_rounds(world, make_engine(world))
-        return world.learning.state()
+        return world.learning.x.numpy()
 
     scenario = tiny(privacy={"unit": "node", "clipping": clipping, "clip_norm": 0.3})
     charge = build(scenario).exposure.sensitivity[0]
-    assert charge == 0.6
+    assert charge == pytest.approx(0.6, rel=1e-6)  # and what rounding may add
     moved = np.linalg.norm(gradient(flip=False)[0] - gradient(flip=True)[0])
     rate = build(scenario).schedule.rate(1) + build(scenario).schedule.rate(2)
     assert 0 < moved <= charge * rate * (1 + 1e-9)

@@ -337,7 +337,7 @@ def test_training_that_blows_up_names_node_and_round_and_keeps_its_trace(tmp_pat
 
     def poisoned(self, order):
         if order.round == 3:
-            self.x[1] = float("nan")
+            self._mixed[1] = float("nan")
         return inner(self, order)
 
     monkeypatch.setattr(LearningEngine, "round", poisoned)

@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from bench.scale import exponent
 from conftest import ROOT, tiny
 
 import wirelessdl
-from wirelessdl.bench.scale import exponent
 from wirelessdl.errors import InfeasiblePowerError, ScenarioError
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run import room
@@ -23,7 +23,7 @@ from wirelessdl.scenario.protection import PowerSection
 LIMITED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_DATA, (3_000_000_000, 3_000_000_000))
-from wirelessdl.bench.scale import measured
+from bench.scale import measured
 print(json.dumps(measured("geometric", int(sys.argv[1]), 3, sys.argv[2:])))
 """
 CUT_OFF = ("radio.interference=physical", "radio.interference_cutoff_db=6", "channel.models.0.exponent=4")
@@ -35,7 +35,12 @@ def limited(nodes, *overrides):
 
     Addresses that libraries and arenas of threads reserve, and nobody writes to, do not count: another GB.
     """
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
     command = [sys.executable, "-c", LIMITED, str(nodes), *overrides]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

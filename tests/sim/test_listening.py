@@ -35,7 +35,7 @@ def test_a_listener_that_hears_nobody_keeps_what_it_held():
     def watched(given):
         before = world.learning.mixed()
         result = inner(given)
-        held.append((given.update.keep, before, world.learning.mixed(), world.learning.state()))
+        held.append((given.update.keep, before, world.learning.mixed(), world.learning.x.numpy()))
         return result
 
     world.learning.round = watched

@@ -39,7 +39,6 @@ def files_of(folder):
         ["run", "SCENARIO", "--out", "RUN"],
         ["run", "SCENARIO", "--out", "RUN/rounds"],
         ["sweep", "SCENARIO", "--out", "RUN/study"],
-        ["bench", "--suite", "report", "--json", "--history", "RUN/bench.jsonl"],
     ],
 )
 def test_a_command_that_would_write_into_a_run_refuses_and_writes_nothing(arguments, run, tmp_path):
@@ -92,7 +91,6 @@ def study(tmp_path_factory):
         ["plot", "STUDY", "--x", "nodes", "--out", "STUDY/runs/x.pdf"],
         ["report", "STUDY", "--out", "STUDY/runs/report.html"],
         ["run", "SCENARIO", "--out", "STUDY/runs"],
-        ["bench", "--suite", "report", "--json", "--history", "STUDY/study.json"],
     ],
     ids=" ".join,
 )

@@ -100,7 +100,6 @@ def command(
             "log": log,
             "on_round": listen.on_round,
             "on_evaluation": listen.on_evaluation,
-            "patient": True,
             "should_stop": stop.asked,
         }
         try:

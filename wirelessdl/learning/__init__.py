@@ -1,1 +1,1 @@
-"""Learning: the models of all K nodes as one batch. The only package, with bench, that imports torch."""
+"""Learning: the models of all K nodes as one batch. The only package that imports torch."""

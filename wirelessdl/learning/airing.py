@@ -1,6 +1,6 @@
 """What happens to models on the air: noise, superposition, and mixing passes that send on what was received.
 
-    payload   w = x + n,   y = A w + receiver noise;   in messages w = Q(x + n), without receiver noise
+    payload   w = x + n in float64, rounded;   y = A w + receiver noise;   in messages Q(w), without receiver noise
     a pass    y <- heard (A y + receiver noise) + kept y + before (the y before that)
 
 Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A pass sends y as it
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.ahead import Ahead
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
 from wirelessdl.learning.records import MessageInput, PairInput, PassInput, RoundInput
@@ -28,46 +27,37 @@ _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 class Airing:
     """Noise and superposition of K models of `size` numbers. draws: one for each worker, all alike."""
 
-    def __init__(
-        self,
-        nodes: int,
-        size: int,
-        device: torch.device,
-        dtype: torch.dtype,
-        workers: Workers,
-        ahead: Ahead | None = None,
-    ):
-        self._ahead = ahead
+    def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
         self.nodes, self.size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
-        self._rows = max(1, _NOISE_PIECE // size)
+        self.rows = max(1, _NOISE_PIECE // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self._pass_air = Air(device, dtype), Air(device, dtype)
 
     def payload(
-        self, given: RoundInput, draws: Sequence[NodeDraws], x: Tensor, spare: Tensor, out: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        """s = A w into `out`. Returns w, which may be x itself, and ||w||^2 / m where a receiver hears its own."""
+        self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
+    ) -> Tensor | None:
+        """w into `sent`, s = A w into `out`. Returns ||w||^2 / m where a receiver hears its own.
+
+        model: x of some nodes, float64, which is overwritten; asked once for each, before its rows of `out` change.
+        """
         noisy, messages = bool(given.noise_scale.any()), given.messages
-        sent = spare if noisy or messages is not None else x
         if noisy and given.pairs is not None:
             self._shared(given.pairs, draws, given.round, sent)
-            sent.add_(x)
-        scale = self.column(given.noise_scale)
-        drawn = self._drawn(given.round, "noise") if noisy and given.pairs is None else None
+        scale = torch.from_numpy(given.noise_scale).unsqueeze(1)
 
         def send(worker: int, nodes: range) -> None:
             part = slice(nodes.start, nodes.stop)
+            w = model(part)
             if noisy and given.pairs is None:
-                if drawn is None:
-                    draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
-                noise = (sent if drawn is None else drawn)[part]
-                torch.addcmul(x[part], noise, scale[part], out=sent[part])
+                draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
+                w.addcmul_(sent[part].to(w), scale[part].to(w))
+            elif noisy:
+                w.add_(sent[part].to(w))
+            sent[part] = w  # the first rounding to the models' own numbers, after the noise
             if messages is not None:  # last of all: scales are those of what is noisy already
-                if not noisy:
-                    sent[part] = x[part]
                 self._round(messages, draws[worker], given.round, nodes, sent)
 
-        return sent, self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
+        return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
 
     def passes(
         self,
@@ -124,7 +114,6 @@ class Airing:
     ) -> Tensor | None:
         """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""
         noise = any(segment.receiver_noise for segment in segments)
-        drawn = self._drawn(round, purpose) if noise else None
         interferes = any(segment.self_interference_scale.any() for segment in segments)
         power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
         thermal, interference = (
@@ -133,24 +122,22 @@ class Airing:
         )
 
         def work(worker: int, piece: int) -> None:
-            nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
+            nodes = range(piece * self.rows, min((piece + 1) * self.rows, self.nodes))
             part = slice(nodes.start, nodes.stop)
             if send is not None:
                 send(worker, nodes)
             if power is not None:
                 power[part] = torch.linalg.vector_norm(sent[part], dim=1).square_().div_(self.size)
             if noise:
-                if drawn is None:
-                    draws[worker].fill_normal(out[part], round, purpose, nodes)
-                normal = out if drawn is None else drawn
+                draws[worker].fill_normal(out[part], round, purpose, nodes)
                 own = None if power is None else power[part]
                 deviation = receiver_deviation(thermal[part], interference[part], own)
                 for slot, segment in enumerate(segments):
                     there = (part, segment.coordinates)
-                    torch.mul(normal[there], deviation[:, slot : slot + 1], out=out[there])
+                    out[there].mul_(deviation[:, slot : slot + 1])
 
         if noise or send is not None or power is not None:
-            self._workers.each(-(-self.nodes // self._rows), work)
+            self._workers.each(-(-self.nodes // self.rows), work)
         if not noise:
             out.zero_()
         air.superpose(segments, sent, out)
@@ -171,14 +158,10 @@ class Airing:
         """Noise of which pairs share a part, `[K, m]`, into `out`."""
 
         def own(worker: int, piece: int) -> None:
-            nodes = range(piece * self._rows, min((piece + 1) * self._rows, self.nodes))
+            nodes = range(piece * self.rows, min((piece + 1) * self.rows, self.nodes))
             draws[worker].fill_normal(out[nodes.start : nodes.stop], round, "noise", nodes)
 
-        drawn = self._drawn(round, "noise")
-        if drawn is None:
-            self._workers.each(-(-self.nodes // self._rows), own)
-        else:
-            out.copy_(drawn)
+        self._workers.each(-(-self.nodes // self.rows), own)
         if pairs.group is not None:
             group = GroupNoise.make(
                 pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self._device, dtype=self._dtype
@@ -187,10 +170,6 @@ class Airing:
             return
         edges = EdgeNoise.make(pairs.own, pairs.low, pairs.high, pairs.pair, pairs.on_air)
         edges.apply(out, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
-
-    def _drawn(self, round: int, purpose: str | int) -> Tensor | None:
-        """Standard normal numbers of all nodes, where they were drawn ahead; only to be read."""
-        return None if self._ahead is None else self._ahead.normal(round, purpose)
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wirelessdl.arrays import IntArray
+from wirelessdl.learning.clipping import norm_bound
 from wirelessdl.learning.data import Dataset
 
 _NORMS = 1024  # samples whose norms are worked out at a time
@@ -37,7 +38,7 @@ class Batch:
     weight: each sample's weight in its node's sum, `[k, B]`, 0 for padding; None where all are 1/B
     nodes: whose they are
     counts: real samples of each node, which come first; what follows is padding, zeros. None where there is none
-    norm: norm of each sample's features, `[k, B]`, where it is kept
+    norm: bound on the norm of each sample's features, `[k, B]`, where it is kept
     """
 
     features: Tensor
@@ -177,12 +178,12 @@ class Store:
 
     @cached_property
     def norms(self) -> Tensor | None:
-        """Norm of the features of every sample for training, bias column included; None where they are not kept."""
+        """`norm_bound` of every training sample's features, bias column included; None where they are not kept."""
         if not self._keeps_norms:
             return None
         buffer, kept = Buffer(self), torch.empty(len(self.train_x), dtype=self.dtype, device=self.device)
         for some in (slice(start, start + _NORMS) for start in range(0, len(kept), _NORMS)):
-            torch.linalg.vector_norm(buffer.normalise(self.train_x[some]), dim=1, out=kept[some])
+            kept[some] = norm_bound(buffer.normalise(self.train_x[some]))
         return kept
 
     def normalise_(self, values: Tensor) -> None:

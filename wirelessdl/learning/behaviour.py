@@ -6,12 +6,14 @@
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
     so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
                                   under batch clipping the same of whole nodes
+    gradients are autograd's      where layers are differentiated by book-keeping (`gradients/ghost.py`)
 
 Samples are those of the common test set, then some of them replaced, also by very large ones. A trial finds what was
 overlooked, not what was hidden: a model that changes its behaviour in the hundredth round passes. Built-in models are
 not tried, tests do that.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +27,9 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.gradients.strategy import Strategy, layers
+from wirelessdl.learning.gradients.ghost import Ghost
+from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
+from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gradients.users import UserGradients, asked_scores
 from wirelessdl.learning.models.module import ModuleLearner
 
@@ -154,7 +158,7 @@ class Trials:
         return False
 
     def try_gradients(self, strategy: Strategy, clipping: Clipping) -> None:
-        """Raise ValueError where gradients differ from call to call, or hold samples that they should not.
+        """Raise ValueError where gradients are wrong, differ from call to call, or hold samples that they should not.
 
         strategy: that of the run, with a clip norm of `UNCLIPPED`.
         """
@@ -195,6 +199,40 @@ class Trials:
                 )
             if spread:
                 raise ValueError(self._apart(clipping))
+        if isinstance(strategy, Threads) and strategy.ghosts is not None:
+            self._try_book_keeping(features[0], labels[0])
+
+    @torch.no_grad()
+    def _try_book_keeping(self, features: Tensor, labels: Tensor) -> None:
+        """Compare the gradient of the first of some samples with autograd's.
+
+        In float64: in float32, cancellation may leave nothing of a gradient but rounding.
+        """
+        module = copy.deepcopy(self._learner.module).to("cpu", torch.float64)
+        samples = features.to("cpu", torch.float64)
+        labels = labels.to("cpu", torch.float64) if self._classes is None else labels.cpu()
+        parameters = list(module.parameters())
+        for parameter, part in zip(parameters, self._learner.split(self.weights(1)[0].to("cpu", torch.float64))):
+            parameter.copy_(part)
+        found = [torch.empty_like(parameter) for parameter in parameters]
+        first = torch.zeros(len(samples), dtype=torch.float64)
+        first[0] = 1.0
+        try:
+            with Guard(f"learning.model: {self._name}.forward"):
+                Ghost(module).clip(samples, labels, first, UNCLIPPED, list(zip(parameters, found)))
+                module.requires_grad_(True)
+                with torch.enable_grad():
+                    loss = sample_losses(module(samples), labels)[0]
+                    expected = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        except ContractError:  # it may not take this type of numbers
+            return
+        flat, right = (torch.cat([part.reshape(-1) for part in parts]) for parts in (found, expected))
+        if moved(flat, right):
+            raise ValueError(
+                f'learning.model is {self._name}, whose gradient under learning.strategy "threads" differs from '
+                f"autograd's by {float((flat - right).norm() / right.norm()):.0%}; it uses a weight beside the layer "
+                'that holds it, or changes what a layer computes: set learning.strategy to "vmap" or "loop"'
+            )
 
     def _apart(self, clipping: Clipping) -> str:
         if clipping == "per-sample":

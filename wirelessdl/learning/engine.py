@@ -1,17 +1,18 @@
 """The learning engine: all nodes' models as one [K, m] tensor, one call per round.
 
 The simulator hands over a `RoundInput`, what channel and plan decided for this frame; the engine
-answers with a `RoundResult`, tensors that nobody waits for until they are traced.
+answers with a `RoundResult`, tensors that stay on the device until they are traced.
 
-State is three such tensors: the models x, what each node holds after the slot, and one that is in turn
-what is sent, the gradient, and the next x. Nodes are cut into pieces that threads take (`Workers`); only
-the mixing looks at all of them. Nothing is allocated that grows with rounds.
+State is three such tensors: what each node holds after the slot, s; its gradient g since; and one that is in turn what
+is sent and the next gradient. A model is x = Proj(s - step g), worked out in float64 when it is sent, a few nodes at a
+time: until its noise is added, x is never rounded to less (`learning/clipping.py` says what that is for). Nodes are cut
+into pieces that threads take (`Workers`); only the mixing looks at all of them. Nothing is allocated that grows with
+rounds.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,24 +22,20 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
-from wirelessdl.learning.ahead import MOST_NUMBERS, Ahead
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_autocast, refuse_mixing
-from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.learning.clipping import sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.fused import share_right
-from wirelessdl.learning.fused_rounds import FusedRounds, can_be_fused
 from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.gradients.batched import ClosedForm
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.gradients.users import UserGradients
-from wirelessdl.learning.measures import evaluation_samples, known_objective
+from wirelessdl.learning.measures import evaluation_samples, known_objective, share_right
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner, require_fit
-from wirelessdl.learning.pipeline import Pipeline
-from wirelessdl.learning.records import RoundInput, RoundResult, RoundValues, Settings
+from wirelessdl.learning.records import RoundInput, RoundResult, Settings
 from wirelessdl.learning.runtime import Need, Workers, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.sizes import Sizes
@@ -131,22 +128,15 @@ class LearningEngine:
         self._tests = evaluation_samples(self._store, settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
+        self._penalty: float = capability(learner, "penalty") or 0.0
+        # where x is computed: in float64, which not every accelerator has
+        self._home = self.device if wide(self.device) == torch.float64 else torch.device("cpu")
 
-        self._x = self._initial(streams)
-        self._spare, self._mixed = torch.zeros_like(self._x), self._x.clone()
+        self._mixed = self._initial(streams)
+        self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
+        self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where mixing passes need it
-        self._ahead: Ahead | None = None
-        self._pipeline: Pipeline | None = None
-        if self._second_core_is_free():
-            draws = NodeDraws(streams, self.nodes, self.device, settings.passes)
-            if can_be_fused(learner, self._store, self.sampler, settings):
-                self._pipeline = Pipeline(draws, self._x)
-            else:
-                self._ahead = Ahead(draws, self._x)
-        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers, self._ahead)
-        if self._pipeline is not None:
-            parts = (self._store, self.sampler, settings, self._airing, self._pipeline)
-            self._fused = FusedRounds(*parts, radius=self.radius, chunk=self.strategy.chunk)
+        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
@@ -155,32 +145,48 @@ class LearningEngine:
         # within the ball from the start: power is counted on it
         return project_(start.to(self.device).repeat(self.nodes, 1), self.radius)
 
-    def _second_core_is_free(self) -> bool:
-        """Where a second thread pays: gradients are short, and a core is free meanwhile."""
-        free = self.device.type == "cpu" and torch.get_num_threads() > 1
-        return free and isinstance(self.strategy, ClosedForm) and self._x.numel() <= MOST_NUMBERS
-
     @property
     def x(self) -> Tensor:
-        """The models, `[K, m]`; not a copy."""
-        self.settle()
-        return self._x
+        """The models, `[K, m]`, worked out anew in float64."""
+        models = torch.empty(self._mixed.shape, dtype=torch.float64, device=self._home)
+        for first in range(0, self.nodes, self._airing.rows):
+            part = slice(first, first + self._airing.rows)
+            models[part] = self._models(part)
+        return models
 
-    def settle(self) -> None:
-        """Until all rounds that were handed over are done."""
-        if self._pipeline is not None:
-            self._pipeline.settle()
+    def stepped(self, held: Tensor, gradient: Tensor, step: Tensor | float) -> Tensor:
+        """Proj(s - step (g + penalty s)) in float64, `[n, m]`. step: gamma * multiplier, of all or `[n, 1]`."""
+        held, gradient, step = (
+            torch.as_tensor(part, dtype=torch.float64, device=self._home) for part in (held, gradient, step)
+        )
+        base = held * (1.0 - step * self._penalty) if self._penalty else held
+        return project_(torch.addcmul(base, gradient, step, value=-1.0), self.radius)
+
+    def _models(self, part: slice) -> Tensor:
+        return self.stepped(self._mixed[part], self._gradient[part], self._step[part])
+
+    @property
+    def rounding(self) -> FloatArray:
+        """What rounding before the noise adds to the sensitivity at most, `[K]`: see `learning/clipping.py`."""
+        settings, sampler = self.settings, self.sampler
+        most = sampler.batch_sizes if settings.sampling in ("without-replacement", "shuffled") else sampler.sizes
+        summed = sum_rounding(
+            settings.clipping,
+            settings.clip_norm,
+            np.asarray(most, dtype=np.int64),
+            self._divisor,
+            dtype=self.dtype,
+            device=self.device,
+        )
+        return summed + step_rounding(self.radius, self.learner.size) / settings.least_step
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""
         self._draws = [NodeDraws(streams, self.nodes, self.device, self.settings.passes) for _ in self._draws]
         self.draws = self._draws[0]
-        for second in (self._ahead, self._pipeline):
-            if second is not None:
-                second.restart(NodeDraws(streams, self.nodes, self.device, self.settings.passes))
         self.sampler.restart()
-        self._x.copy_(self._initial(streams))
-        self._mixed.copy_(self._x)
+        self._mixed.copy_(self._initial(streams))
+        self._step.zero_()
         if isinstance(self.strategy, Threads) and self.remembered is not None:
             self.strategy.remember(self.nodes)
 
@@ -199,51 +205,33 @@ class LearningEngine:
     @torch.no_grad()
     def round(self, given: RoundInput) -> RoundResult:
         """One slot: send, superpose, differentiate, step."""
-        if self._pipeline is not None:
-            if self._fused.take(given):
-                return self._hand_over(given, self._pipeline)
-            self._pipeline.settle()
         with one_thread(self._small):
-            values = self._round(given)
+            result = self._round(given)
         if not given.evaluate:
-            return RoundResult(values, None)
-        evaluated = self._mixed if self.settings.evaluated == "mixed" else self._x
-        if self._ahead is None:
-            return RoundResult(values, self.accuracy(evaluated, whole=given.whole))
-        alone = partial(self.accuracy, whole=given.whole, workers=Workers(1))
-        return RoundResult(values, self._ahead.evaluate(alone, evaluated))
+            return result
+        return replace(result, accuracy=self.accuracy(self._evaluated_models(), whole=given.whole))
 
-    def _hand_over(self, given: RoundInput, pipeline: Pipeline) -> RoundResult:
-        """The same round in a second thread, after those before it."""
-        drawn = self.sampler.batches(self.draws, range(self.nodes), given.round)
-        samples = [client[positions] for client, positions in zip(self.client_indices, drawn)]
-        work = self._fused.call(given, self.draws, samples, self._x, self._spare, self._mixed)
-        values = pipeline.hand_over(given.round, self._fused.wanted(given), work)
-        self._x, self._spare = self._spare, self._x
-        if not given.evaluate:
-            return RoundResult(values, None)
-        evaluated = self._mixed if self.settings.evaluated == "mixed" else self._x
-        tests = (self._store.test_x, self._store.test_y) if given.whole else self._tests
-        count = self._fused.accuracy(evaluated, self._classes, tests, self._evaluated())
-        return RoundResult(values, pipeline.after(count))
-
-    def _round(self, given: RoundInput) -> RoundValues:
+    def _round(self, given: RoundInput) -> RoundResult:
         update = given.update
         if update.withdraw.any():
-            back = torch.as_tensor(update.withdraw.nonzero()[0], device=self.device)
-            self._x.index_copy_(0, back, project_(self._mixed.index_select(0, back), self.radius))
+            self._step[torch.from_numpy(update.withdraw)] = 0.0
         kept = None
         if update.keep.any():
             away = torch.as_tensor(update.keep.nonzero()[0], device=self.device)
-            kept = [held.index_select(0, away) for held in (self._x, self._mixed)]
+            kept = [held.index_select(0, away) for held in (self._gradient, self._mixed)]
         hardened = self.settings.gradient_at == "mixed"
-        sent_power = torch.linalg.vector_norm(self._x, dim=1).square_().div_(self.learner.size)
-        mixed, self_interference_power, pass_power = self._on_air(given)
-        if self._ahead is not None:
-            self._ahead.expect(given.round + 1)
+        sent_power = torch.empty(self.nodes, dtype=self.dtype, device=self.device)
+
+        def model(part: slice) -> Tensor:
+            x = self._models(part)
+            sent_power[part] = torch.linalg.vector_norm(x, dim=1).square_().div_(self.learner.size)
+            if not hardened:  # the next gradient is taken there; the last one is in x now
+                self._gradient[part] = x
+            return x
+
+        mixed, self_interference_power, pass_power = self._on_air(given, model)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
-        step = -self._airing.column(update.step)
         stood = None
         if self.remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
@@ -254,21 +242,22 @@ class LearningEngine:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
-            point, gradient = (mixed if hardened else self._x)[part], self._spare[part]
+            point, gradient = (mixed if hardened else self._gradient)[part], self._spare[part]
             with self._guard():
                 loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             refuse_autocast(self.learner, self.device)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
-            project_(torch.addcmul(mixed[part], gradient, step[part], out=gradient), self.radius)
 
         self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
-        self._x, self._spare = self._spare, self._x
+        self._gradient, self._spare = self._spare, self._gradient
         if kept is not None:
-            self._x.index_copy_(0, away, kept[0])
+            self._gradient.index_copy_(0, away, kept[0])
+        stays = torch.from_numpy(update.keep).unsqueeze(1).to(self._home)
+        self._step = torch.where(stays, self._step, torch.from_numpy(update.step).unsqueeze(1).to(self._home))
         if stood is not None and self.remembered is not None:
             self.remembered.index_copy_(0, still, stood)
-        evaluated = mixed if self.settings.evaluated == "mixed" else self._x
-        return RoundValues(
+        evaluated = self._evaluated_models()
+        return RoundResult(
             sent_power,
             self_interference_power,
             grad_norm,
@@ -278,6 +267,10 @@ class LearningEngine:
             pass_power,
             None if self._objective is None else self._objective.excess(evaluated),
         )
+
+    def _evaluated_models(self) -> Tensor:
+        """What accuracy is of, `[K, m]`."""
+        return self._mixed if self.settings.evaluated == "mixed" else self.x.to(self._mixed)
 
     @property
     def air(self) -> Air:
@@ -291,7 +284,6 @@ class LearningEngine:
     @property
     def held(self) -> Tensor:
         """What each node held after the last slot and its passes, before its step, `[K, m]`; not a copy."""
-        self.settle()
         return self._mixed
 
     @property
@@ -299,22 +291,23 @@ class LearningEngine:
         """What nodes' batch normalisation remembers, `[K, numbers]`, where it does."""
         return self.strategy.remembered if isinstance(self.strategy, Threads) else None
 
-    def state(self) -> np.ndarray:
-        """The models, `[K, m]`, and what nodes remember beside them; all else is keyed by node and round."""
-        kept = self.x if self.remembered is None else torch.cat([self.x, self.remembered], dim=1)
-        return kept.cpu().numpy().copy()
+    def state(self) -> dict[str, np.ndarray]:
+        """All that the models follow from, and what nodes remember beside them; all else is keyed by node and round."""
+        found = {"gradient": self._gradient, "mixed": self._mixed, "step": self._step}
+        if self.remembered is not None:
+            found["remembered"] = self.remembered
+        return {name: values.cpu().numpy().copy() for name, values in found.items()}
 
     def mixed(self) -> np.ndarray:
         """What each node held after the last slot, before its step, `[K, m]`."""
         return self.held.cpu().numpy().copy()
 
-    def restore(self, models: np.ndarray, mixed: np.ndarray | None = None) -> None:
-        """Go on from remembered models."""
-        self.x.copy_(torch.as_tensor(models[:, : self.learner.size]))
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `state` returned."""
+        for name, values in (("gradient", self._gradient), ("mixed", self._mixed), ("step", self._step)):
+            values.copy_(torch.as_tensor(state[name]))
         if self.remembered is not None:
-            self.remembered.copy_(torch.as_tensor(models[:, self.learner.size :]))
-        if mixed is not None:
-            self._mixed.copy_(torch.as_tensor(mixed))
+            self.remembered.copy_(torch.as_tensor(state["remembered"]))
 
     def ready(self, stored: np.ndarray) -> Tensor:
         """Samples, as the data set stores them, as this learner takes them."""
@@ -339,7 +332,7 @@ class LearningEngine:
         return Guard(f"learning.model: {name_of(self.learner)}.forward", is_user_class=self._guards)
 
     @torch.no_grad()
-    def accuracy(self, x: Tensor, *, whole: bool = True, workers: Workers | None = None) -> Tensor:
+    def accuracy(self, x: Tensor, *, whole: bool = True) -> Tensor:
         """Share of the common test set each model gets right; of a regression, the share of variance explained.
 
         whole: of all test samples, not only those of an evaluation on the way.
@@ -351,13 +344,13 @@ class LearningEngine:
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
             given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
-            scores = self.scores(worker, x[part], features, **given)
+            scores = self.scores(worker, x[part].to(right), features, **given)
             if self._regression:
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:
                 right[part] = share_right(scores, labels)
 
-        (workers or self._gradients).each(-(-len(x) // chunk), evaluate)
+        self._gradients.each(-(-len(x) // chunk), evaluate)
         return right
 
     def need(self, nodes: int | None = None) -> Need:
@@ -369,17 +362,17 @@ class LearningEngine:
         """Where all nodes' losses together are least, where that is known and wanted."""
         return None if self._objective is None else self._objective.optimum
 
-    def _on_air(self, given: RoundInput) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def _on_air(
+        self, given: RoundInput, model: Callable[[slice], Tensor]
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What every node holds after payload and passes; ||w||^2 / m and the passes' likewise, where they matter."""
-        sent, power = self._airing.payload(given, self._draws, self._x, self._spare, self._mixed)
+        power = self._airing.payload(given, self._draws, model, self._spare, self._mixed)
         if not given.passes:
             return self._mixed, power, None
-        if sent is self._x:
-            sent = self._spare.copy_(self._x)
         if self._third is None:
-            self._third = torch.empty_like(self._x)
+            self._third = torch.empty_like(self._mixed)
         y, self._spare, self._third, passed = self._airing.passes(
-            given.passes, given.round, self._draws, sent, self._mixed, self._third
+            given.passes, given.round, self._draws, self._spare, self._mixed, self._third
         )
         self._mixed = y
         return y, power, passed

@@ -1,6 +1,6 @@
 """What goes into a round of learning and what comes out of it: frozen records between the rooms."""
 
-from concurrent.futures import Future
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,7 +94,7 @@ class RoundInput:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundValues:
+class RoundResult:
     """What came of a round, per node unless said otherwise."""
 
     sent_power: Tensor  # ||x||^2 / m of the model that was sent
@@ -107,69 +107,11 @@ class RoundValues:
     consensus_distance: Tensor  # one number
     pass_power: Tensor | None = None  # ||y||^2 / m of what was sent in mixing passes, summed over them
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
-
-
-@dataclass(frozen=True, eq=False)
-class RoundResult:
-    """What came of a round, which may still be under way: whoever reads it waits for it."""
-
-    values: RoundValues | Future[RoundValues]
-    evaluation: Tensor | Future[Tensor] | None  # accuracy, perhaps still on its way; None: not evaluated
-
-    @property
-    def known_values(self) -> RoundValues:
-        return self.values.result() if isinstance(self.values, Future) else self.values
-
-    @property
-    def settled(self) -> bool:
-        """Whether nobody who reads it has to wait."""
-        return all(part.done() for part in (self.values, self.evaluation) if isinstance(part, Future))
-
-    @property
-    def sent_power(self) -> Tensor:
-        return self.known_values.sent_power
-
-    @property
-    def self_interference_power(self) -> Tensor | None:
-        return self.known_values.self_interference_power
-
-    @property
-    def grad_norm(self) -> Tensor:
-        return self.known_values.grad_norm
-
-    @property
-    def loss(self) -> Tensor:
-        return self.known_values.loss
-
-    @property
-    def nonfinite_gradients(self) -> Tensor:
-        return self.known_values.nonfinite_gradients
-
-    @property
-    def consensus_distance(self) -> Tensor:
-        return self.known_values.consensus_distance
-
-    @property
-    def pass_power(self) -> Tensor | None:
-        return self.known_values.pass_power
-
-    @property
-    def excess(self) -> Tensor | None:
-        return self.known_values.excess
+    accuracy: Tensor | None = None  # share of the test set that the model gets right; None: not evaluated
 
     @property
     def evaluated(self) -> bool:
-        return self.evaluation is not None
-
-    @property
-    def known(self) -> bool:
-        """Whether `accuracy` can be had without waiting."""
-        return not isinstance(self.evaluation, Future) or self.evaluation.done()
-
-    @property
-    def accuracy(self) -> Tensor | None:
-        """Share of the test set that each node's model gets right; None without an evaluation. Waits for it."""
-        return self.evaluation.result() if isinstance(self.evaluation, Future) else self.evaluation
+        return self.accuracy is not None
 
 
 @dataclass(frozen=True)
@@ -192,3 +134,4 @@ class Settings:
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be
+    least_step: float = math.inf  # smallest gamma * multiplier of all rounds; inf: no rounding of steps is counted

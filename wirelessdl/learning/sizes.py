@@ -41,9 +41,10 @@ class Sizes:
         in_layers = min(self.tests, 500) * numbers * strategy.workers if module else 0
         scores = min(nodes, self.evaluated) * strategy.workers * self.tests * self.classes * 2
         return Need(
-            models=(4 if self.settings.passes else 3) * nodes * size * width,
+            models=(4 if self.settings.passes else 3) * nodes * size * width
+            + (8 * nodes * size if self.settings.evaluated == "own" else 0),
             data=self.stored_bytes + self.tests * self.features * width,
-            batches=at_once * self.batch * self.features * (width + 1),
+            batches=at_once * self.batch * self.features * (width + 9),  # once more in float64, to be summed
             layers=at_once * (3 * self.batch * numbers + (2 * size if module else 0)) * width,
             evaluation=(scores + in_layers) * width,
             mixing=self._mixing(nodes),

@@ -9,6 +9,7 @@ each carries a segment of the coordinates. Two coordinates share a complex symbo
 one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a). Offsets of carriers and timing: `symbol_offsets`.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -161,10 +162,13 @@ def receiver_deviation(thermal: Tensor, interference: Tensor, power: Tensor | No
 
 
 def project_(x: Tensor, radius: float) -> Tensor:
-    """Each row onto the ball of a radius about 0, in place."""
+    """Each row onto the ball of a radius about 0, in place; scaled right to (sqrt(m) + 6) u, u the unit roundoff."""
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    if norm.device.type == "cpu" and bool((norm <= radius).all()):  # nothing to do, where asking is free
+    # nothing to do, where asking is free; this norm may be off by m u
+    if norm.device.type == "cpu" and bool((norm <= (1.0 - 1e-6) * radius).all()):
         return x
+    parts = [torch.linalg.vector_norm(part, dim=1) for part in torch.split(x, math.isqrt(x.shape[1]) + 1, dim=1)]
+    norm = torch.linalg.vector_norm(torch.stack(parts, dim=1), dim=1, keepdim=True)
     return x.mul_(clip_factor(norm, radius))
 
 

@@ -36,7 +36,7 @@ from wirelessdl.learning.collusion import Leftover, listed
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.hearing import OffsetHearing
 from wirelessdl.learning.records import RoundInput
-from wirelessdl.learning.superposition import Air, Segment, project_, quadrature
+from wirelessdl.learning.superposition import Air, Segment, quadrature
 from wirelessdl.streams import Streams
 
 Knowledge: TypeAlias = Literal["rate", "rest", "batch"]
@@ -147,14 +147,14 @@ class CanaryTrial:
         """Laws of the model that the node holds after its step, under either data set."""
         step = float(given.update.step[self._node])
         if step == 0:
-            known = _Law((1.0,), (project_(held.clone().unsqueeze(0), engine.radius)[0],))
+            known = _Law((1.0,), (engine.stepped(held.unsqueeze(0), held, 0.0)[0],))
             return known, known
         shares, batches = zip(*(self._batches(engine, given.round, world) for world in (0, 1)))
         # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
         points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
         samples = [*map(_canary_replaced, batches[0]), *batches[1]]
-        gradient = self._engines[1].gradients(self._node, samples, torch.stack(points))
-        models = project_(torch.add(held, gradient, alpha=-step), engine.radius)
+        gradient = self._engines[1].gradients(self._node, samples, torch.stack(points).to(held))
+        models = engine.stepped(held, gradient, step)
         first = len(batches[0])
         return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
 
@@ -225,10 +225,8 @@ class CanaryTrial:
 
 def _models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
-    models = engine.x.clone()
-    back = torch.as_tensor(given.update.withdraw.nonzero()[0], device=engine.device)
-    if len(back):
-        models.index_copy_(0, back, project_(engine.held.index_select(0, back), engine.radius))
+    models, back = engine.x, torch.from_numpy(given.update.withdraw)
+    models[back] = engine.stepped(engine.held[back], engine.held[back], 0.0)
     return models
 
 

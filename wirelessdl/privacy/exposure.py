@@ -6,7 +6,8 @@ node     all samples of one node, by as many others    2C, or 2G        amplifie
 
 C is the clip norm of each sample and B_j the divisor of node j's sum; G is the clip norm of a mini-batch. A mean of B_j
 clipped samples is no longer than C, whatever the samples are. A Poisson batch may hold more samples than its divisor,
-so with per-sample clipping nothing bounds what a node contributes.
+so with per-sample clipping nothing bounds what a node contributes. What rounding before the noise may add to a
+sensitivity (`learning/clipping.py`) is in it.
 """
 
 from dataclasses import dataclass

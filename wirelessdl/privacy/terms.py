@@ -37,6 +37,7 @@ class Terms:
     promised: Proven = "own"
     passes: bool = False  # whether what was received is sent on, and averaged again
     sends: bool = True  # whether anything leaves a node at all
+    rounding: float = 0.0  # largest share of a charged sensitivity that is rounding before the noise
 
     @property
     def amplified(self) -> bool:
@@ -99,6 +100,8 @@ class Terms:
             "the test set is public: accuracy is read from it, and where it decides anything nothing covers that",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",
+            "noise is Gaussian, and not the floating-point numbers that stand for it; rounding before it is charged, "
+            f"{self.rounding:.2g} of the sensitivity at most",
         ]
         if self.pairwise:
             kept += [

@@ -99,7 +99,6 @@ class RoundTerms:
     blocked_heard: bool
     z_over_air: bool
     control: ControlLosses
-    always_complete: bool  # whether every node takes part in every frame, come what may
     offsets: Offsets | None = None
     quantizer: Quantizer | None = None
 
@@ -340,12 +339,10 @@ class Engine:
         stages = self.stages
         parts = {"ledger": stages.ledger.state(), "multiplier": stages.multiplier.state()}
         parts["pending"] = stages.pending.state()
-        keeps_mixed = stages.gate.limited or not self.terms.always_complete
         return {
-            "x": stages.learning.state(),
+            **stages.learning.state(),
             "counts": np.array([self.violations, self.time_ns]),
             "silent_from": stages.gate.silent_from.copy(),
-            **({"mixed": stages.learning.mixed()} if keeps_mixed else {}),
             **{f"{part}_{name}": values for part, state in parts.items() for name, values in state.items()},
         }
 
@@ -377,7 +374,7 @@ class Engine:
                     "a model must draw only from the rng it is handed"
                 )
         stages, arrays = self.stages, replay.arrays
-        stages.learning.restore(arrays["x"], arrays.get("mixed"))
+        stages.learning.restore(arrays)
         self.violations, self.time_ns = arrays["counts"].tolist()
         stages.ledger.restore(part_of(arrays, "ledger_"))
         stages.multiplier.restore(part_of(arrays, "multiplier_"))

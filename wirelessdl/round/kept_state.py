@@ -13,6 +13,7 @@ _GROWING = (
     *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
     "multiplier_weights",
 )
+_SIGNED = ("gradient", "mixed", "remembered")
 _MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 
 
@@ -29,7 +30,7 @@ def unsound_arrays(fresh: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArr
             return f"{name} holds NaN"
         if kept.dtype.kind == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(kept).all():
             return f"{name} holds infinities"
-        if name != "x" and name != "mixed" and (kept < 0).any():
+        if name not in _SIGNED and (kept < 0).any():
             return f"{name} holds negative numbers"
     return None
 

@@ -232,3 +232,9 @@ def fixed_multiplier(scenario: Scenario) -> float | None:
     if rule == "fixed":
         return given if isinstance(given, float) else float(scenario.network.nodes)
     return 1.0 if rule == "none" else None
+
+
+def least_multiplier(scenario: Scenario) -> float:
+    """What gradients are multiplied by at least: weights of a row sum to 1, so 1/z_ii and 1/pi_i are 1 or more."""
+    balanced = rule_for(scenario) == "balanced"
+    return float(scenario.network.nodes) if balanced else fixed_multiplier(scenario) or 1.0

@@ -22,7 +22,8 @@ class ReleaseTerms:
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
     budget, None where they are not. offsets: of carriers and timing, None without any. promised: to whom. counts_links:
     whether what one receiver hears is accounted for. radius: projection radius per coordinate. coded: models go in
-    messages, which tell all of a release or nothing, whatever the gain.
+    messages, which tell all of a release or nothing, whatever the gain. least_step: gamma * multiplier that a gradient
+    is charged with at least.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -36,6 +37,7 @@ class ReleaseTerms:
     counts_links: bool = True
     radius: float = 1.0
     coded: bool = False
+    least_step: float = 0.0
 
     @property
     def hardened(self) -> bool:
@@ -124,7 +126,9 @@ class Releases:
     @property
     def _shift(self) -> FloatArray:
         """How far one replaced sample moves what each node sends, `[K]`."""
-        return self._terms.sensitivity * self._pending.gamma * self._pending.multiplier
+        step = self._pending.gamma * self._pending.multiplier
+        # the share of rounding in the sensitivity is that of the least step
+        return np.asarray(self._terms.sensitivity * np.where(step > 0, np.maximum(step, self._terms.least_step), 0.0))
 
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray

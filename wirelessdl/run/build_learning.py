@@ -9,6 +9,7 @@ import numpy as np
 
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
+from wirelessdl.learning.clipping import step_rounding
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
@@ -17,10 +18,12 @@ from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
+from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 
+_MOST_ROUNDING = 0.1  # of the sensitivity in real arithmetic
 _LEAST_SIGMA = 1e-100  # of noise: its square is still a number
 # changes data and clients before anything is built on them: an audit plants its samples so
 Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
@@ -43,14 +46,15 @@ def build_learning(
     scenario = builder.scenario
     _check_seeds(builder)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
-    _check_rates(builder, schedule)
+    least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if scenario.learning.learning_rate.is_user_class:
         schedule = CheckedSchedule(schedule, scenario.privacy.rho, _LEAST_SIGMA)
     data = _data(builder)
     client_indices = _client_indices(builder, data, streams)
     if plant is not None:
         data, client_indices = plant(data, client_indices)
-    engine = _engine(builder, _learner(builder, data, streams), data, client_indices, streams, device, links)
+    learner = _learner(builder, data, streams)
+    engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
     return BuiltLearning(data, client_indices, engine, schedule)
 
 
@@ -75,11 +79,11 @@ def _most_passes(scenario: Scenario) -> int:
     return scenario.radio.mixing_passes + scenario.learning.closing_passes
 
 
-def _check_rates(builder: Builder, schedule: Schedule) -> None:
+def _least_rate(builder: Builder, schedule: Schedule) -> float:
     """Learning rates must be positive numbers, and rho times the largest must leave noise within the budget."""
     rounds, rho = builder.scenario.scenario.rounds, builder.scenario.privacy.rho
     part = builder.scenario.learning.learning_rate
-    rates = builder.ask(
+    rates: list[float] = builder.ask(
         "learning.learning_rate", part, lambda: [float(schedule.rate(round)) for round in range(1, rounds + 1)]
     )
     for round, rate in enumerate(rates, start=1):
@@ -96,6 +100,7 @@ def _check_rates(builder: Builder, schedule: Schedule) -> None:
             f"privacy.rho is {rho:g}; rho times the largest learning rate is {rho * largest:.3g}, must be <= 1 so "
             f"that noise stays within the power budget: lower rho to {1 / largest:.4g}, or the learning rate"
         )
+    return min(rates)
 
 
 def _data(builder: Builder) -> Dataset:
@@ -186,6 +191,7 @@ def _engine(
     streams: Streams,
     device: str,
     links: int,
+    least_step: float,
 ) -> LearningEngine:
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
     settings = Settings(
@@ -205,8 +211,32 @@ def _engine(
         passes=_most_passes(builder.scenario),
         eval_samples=learning.eval_samples,
         links=links,
+        least_step=least_step,
     )
     try:
-        return LearningEngine(learner, data, client_indices, streams, settings)
+        engine = LearningEngine(learner, data, client_indices, streams, settings)
     except ValueError as error:
         raise builder.fail(error) from error
+    _check_rounding(builder, engine)
+    return engine
+
+
+def _check_rounding(builder: Builder, engine: LearningEngine) -> None:
+    """What rounding may add before the noise is charged; where it is much of a step, the step is the mistake."""
+    privacy, settings = builder.scenario.privacy, engine.settings
+    moved = engine.sensitivity.min() if privacy.unit == "sample" else 2.0 * privacy.clip_norm
+    share = float(engine.rounding.max() / moved)
+    without_noise = math.isinf(privacy.epsilon_max) and math.isinf(privacy.epsilon_total)
+    if builder.scenario.silent or without_noise or share <= _MOST_ROUNDING:
+        return
+    if step_rounding(engine.radius, engine.learner.size) / settings.least_step > engine.rounding.max() / 2:
+        raise builder.fail(
+            f"learning.learning_rate times the multiplier is {settings.least_step:.3g} at its smallest; rounding "
+            f"before the noise would add {share:.0%} to what one sample moves, must be <= {_MOST_ROUNDING:.0%}: raise "
+            "it, or lower learning.projection_radius"
+        )
+    raise builder.fail(
+        f"learning.batch_size makes batches of {engine.sampler.width} samples on {engine.device}; rounding of sums "
+        f"would add {share:.0%} to what one sample moves, must be <= {_MOST_ROUNDING:.0%}: use the CPU, or smaller "
+        "batches"
+    )

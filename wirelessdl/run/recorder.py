@@ -6,7 +6,6 @@ written while the next rounds go on.
 """
 
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -52,16 +51,13 @@ class Recorder:
         flush_every: int,
         sample: LinkSample,
         blocks_delta: float | None = None,
-        settle: Callable[[], None] = lambda: None,
     ):
-        """blocks_delta: delta of the epsilon of blocks; None: blocks are not traced. settle: ends rounds under way."""
-        self._settle = settle
+        """blocks_delta: delta of the epsilon of blocks; None: blocks are not traced."""
         self._blocks_delta = blocks_delta
         self._energy, self._thermal_w, self._self_interference = energy, thermal_w, self_interference
         self._links, self._flush_every, self._sample = links, flush_every, sample
         self._records: list[RoundRecord] = []
         self._events: list[tuple[int, int, str, str]] = []
-        self._told: list[int] = []  # events so far, by the end of each record's round
         self._flushed_at = time.monotonic()
         self._rows = 0
         self._pool: ThreadPoolExecutor | None = None
@@ -80,21 +76,18 @@ class Recorder:
 
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
-        self._told.append(len(self._events))
         self._rows += _rows(record)
         if self._rows >= _MOST_ROWS:
             self.flush()
             return
         waited = time.monotonic() - self._flushed_at > PATIENCE_S
         due = _FEWEST_ROUNDS if waited else self._flush_every
-        if len(self._records) >= due and self._records[due - 1].result.settled:
-            more = (n for n in range(due, len(self._records)) if not self._records[n].result.settled)
-            self._flush(next(more, len(self._records)) if waited else due)
+        if len(self._records) >= due:
+            self._flush()
 
     def flush(self) -> None:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
-        self._settle()
-        self._flush(len(self._records))
+        self._flush()
         self._await()
 
     def _await(self) -> None:
@@ -103,15 +96,13 @@ class Recorder:
         if writing is not None:
             writing.result()
 
-    def _flush(self, count: int) -> None:
-        """Make the tables of the first records, which are done, and begin to write them."""
-        if not count:
+    def _flush(self) -> None:
+        """Make the tables of what is buffered, and begin to write them."""
+        if not self._records:
             return
-        records, self._records = self._records[:count], self._records[count:]
-        told = self._told[count - 1]
-        events, self._events = self._events[:told], self._events[told:]
-        self._told = [number - told for number in self._told[count:]]
-        self._flushed_at, self._rows = time.monotonic(), sum(map(_rows, self._records))
+        records, self._records = self._records, []
+        events, self._events = self._events, []
+        self._flushed_at, self._rows = time.monotonic(), 0
         first, last = records[0].decision.round, records[-1].decision.round
         loss = fetch([record.result.loss for record in records])
         nodes = node_columns(records, loss, self._energy, self._self_interference)

@@ -208,7 +208,7 @@ def require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> No
         raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
     stored = then.clients
     for name in ("samples", "sampling_rate", "sensitivity", "epoch_rounds"):
-        if not np.allclose(stored[name].to_numpy(), np.asarray(clients[name]), rtol=1e-12):
+        if not np.allclose(stored[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
             raise TraceError(f"{shown(run.path)}/clients: {name} is not what data and partition give; it was changed")
     gamma, multiplier = _pending_by_traces(then)
     was_zeroed = (kept.arrays["pending_gamma"] == 0) & (kept.arrays["pending_multiplier"] == 0)

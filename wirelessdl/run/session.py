@@ -41,7 +41,7 @@ from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.checkpoint import RELEASED, Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
+from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.place import Place
@@ -52,17 +52,13 @@ from wirelessdl.trace.sink import RunWriter, create_run_folder
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log.
-
-    patient: evaluations may be told of some rounds later, when they are ready.
-    """
+    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log."""
 
     on_round: Callable[[int], None] | None = None
     on_evaluation: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
     connect: Mapping[str, Listener] | None = None
     log: str = ""
-    patient: bool = False
 
 
 @own_settings()
@@ -77,21 +73,19 @@ def simulate(
     should_stop: Callable[[], bool] | None = None,
     connect: Mapping[str, Listener] | None = None,
     log: str = "",
-    patient: bool = False,
 ) -> Run:
     """Run a scenario into a new directory under `out`, named `name`, else by scenario, seed and run.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When
     should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
     connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
-    patient: on_evaluation may be called some rounds later, so that no round waits for an evaluation.
     """
     # named before code of the user's runs, which may change the working folder
     parent, home = Place(Path(out)), Place(Path(scenario.folder)).absolute
     world = build(scenario, device=device)
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log, patient), home)
+    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log), home)
     with ExitStack() as held:
 
         def open_folder() -> Path:
@@ -119,7 +113,6 @@ def resume(
     should_stop: Callable[[], bool] | None = None,
     connect: Mapping[str, Listener] | None = None,
     log: str = "",
-    patient: bool = False,
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
 
@@ -138,7 +131,7 @@ def resume(
         with RunLock(going.run.path):  # to the end, so that what is looked at is what is gone on with
             going = look()  # another process may have gone on with it before the lock was taken
             if not going.finished:
-                callbacks = Callbacks(on_round, on_evaluation, should_stop, connect, log, patient)
+                callbacks = Callbacks(on_round, on_evaluation, should_stop, connect, log)
                 return _go_on(going, callbacks, device=device, force=force)
     settle_finished(going.run)
     return going.run
@@ -189,7 +182,6 @@ class _Session:
         self._plateau = Plateau(learning.stop_after, learning.stop_within, learning.stop_rule)
         self._stopped: int | None = None
         self._evaluated_round = 0
-        self._untold: list[RoundRecord] = []  # evaluated, and not yet told of
         self.extends = False  # whether to more rounds than the checkpoint was made for
         self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
@@ -283,12 +275,7 @@ class _Session:
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""
         if record.result.evaluated:
-            self._untold.append(record)
-            self._tell(
-                wait=self._plateau.wanted or not (self.callbacks.on_evaluation is None or self.callbacks.patient)
-            )
-        elif self._untold:
-            self._tell(wait=False)
+            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
         self._after_round(record.decision.round)
 
     def _after_round(self, round: int) -> None:
@@ -308,12 +295,6 @@ class _Session:
         if stop and not last:
             raise RunInterrupted(str(self.recorder.writer.folder), round)
 
-    def _tell(self, *, wait: bool) -> None:
-        """Of evaluations that are there; wait: of all."""
-        while self._untold and (wait or self._untold[0].result.known):
-            record = self._untold.pop(0)
-            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
-
     def _evaluated(self, progress: Progress) -> None:
         if progress.round > self.stopped_before:
             self._plateau.add(progress.accuracy_mean)
@@ -325,7 +306,6 @@ class _Session:
         """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""
         if round == self._saved_round and not exact:
             return
-        self._tell(wait=True)
         self.recorder.flush()
         exact = exact or round == self.scenario.scenario.rounds
         self.recorder.privacy(self.engine.stages.ledger, exact=exact)
@@ -336,10 +316,7 @@ class _Session:
             "wall_s": self._wall_s(),
             "layout": self._layout,
         }
-        arrays = self.engine.state()
-        if self._layout is not None and "mixed" not in arrays:  # models that a node may show: see `Run.models`
-            arrays[RELEASED] = self.engine.stages.learning.mixed()
-        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, arrays, facts))
+        save_checkpoint(self.recorder.writer.folder, Checkpoint(round, self.engine.state(), facts))
         self._saved_round, self._saved_at = round, time.monotonic()
 
     def _finish(self, state: str) -> None:

@@ -45,6 +45,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "epsilon_coalition_total": total.get("coalition"),
         "epsilon_link_total": total.get("link"),
         "delta_total": privacy.delta_total,
+        "rounding_share": ledger.terms.rounding,
         "time_s": to_s(engine.time_ns),
         "airtime_s": float(rounds["airtime_s"].sum()),
         "energy_j": float(rounds["energy_j"].sum()),

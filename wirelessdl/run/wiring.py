@@ -187,7 +187,6 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
 def run_rounds(world: World, engine: Engine) -> None:
     """Let time pass from zero to the end of the last round."""
     world.simulation.run(world.scenario.scenario.rounds, engine, engine.node_state)
-    world.learning.settle()
 
 
 def make_recorder(world: World) -> Recorder:
@@ -201,7 +200,6 @@ def make_recorder(world: World) -> Recorder:
         flush_every=trace.flush_every,
         sample=LinkSample(world.link_rate, world.streams),
         blocks_delta=world.scenario.privacy.delta if trace.blocks else None,
-        settle=world.learning.settle,
     )
 
 
@@ -222,6 +220,7 @@ def _stages(world: World, planner: Planner) -> Stages:
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,
         coded=radio.access == "digital",
+        least_step=world.learning.settings.least_step,
     )
     releases = Releases(terms, pending)
     weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
@@ -259,7 +258,6 @@ def _round_terms(world: World) -> RoundTerms:
         blocked_heard=capability(world.blockage, "still_heard"),
         z_over_air=scenario.radio.z_exchange == "air",
         control=world.simulation.control,
-        always_complete=world.always_complete,
         offsets=world.offsets,
         quantizer=_quantizer(world),
     )

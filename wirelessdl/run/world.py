@@ -125,6 +125,7 @@ class World:
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
             sends=not self.scenario.silent,
+            rounding=self.rounding_share,
         )
 
     @cached_property
@@ -155,8 +156,13 @@ class World:
     @property
     def exposure(self) -> Exposure:
         """How far and how often what epsilon protects enters gradients."""
-        privacy, sampler = self.scenario.privacy, self.learning.sampler
+        privacy, sampler, rounding = self.scenario.privacy, self.learning.sampler, self.learning.rounding
         if privacy.unit == "sample":
-            return Exposure(self.learning.sensitivity, sampler.rate, sampler.epoch_rounds)
+            return Exposure(self.learning.sensitivity + rounding, sampler.rate, sampler.epoch_rounds)
         whole = np.full(self.nodes, 2.0 * privacy.clip_norm)  # no gradient is longer than the clip norm
-        return Exposure(whole, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))
+        return Exposure(whole + rounding, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))
+
+    @property
+    def rounding_share(self) -> float:
+        """Largest share of a node's charged sensitivity that is rounding before the noise."""
+        return float(np.max(self.learning.rounding / self.exposure.sensitivity))

@@ -14,7 +14,16 @@ from torch.func import grad_and_value, vmap
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
+from wirelessdl.learning.clipping import (
+    clear_,
+    clip_factor,
+    clip_rows_,
+    may_hold,
+    norm_bound,
+    not_finite,
+    sum_samples,
+    wide,
+)
 from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 from wirelessdl.learning.gradients.users import asked_scores
 from wirelessdl.learning.models import is_built_in
@@ -99,22 +108,22 @@ class Vectorised:
     def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         learner, weights = self._job.learner, batch.weights()
         losses, bad = torch.empty_like(weights), torch.empty_like(weights, dtype=torch.bool)
-        out.zero_()
+        total = torch.zeros_like(out, dtype=wide(out.device))
         for start in range(0, weights.shape[1], self._samples):
             some = slice(start, start + self._samples)
             parts, losses[:, some] = self._per_sample(
                 layers(learner, x), batch.features[:, some], batch.labels[:, some]
             )
             parts = [part.reshape(*part.shape[:2], -1) for part in parts]
-            squares = [part.square().sum(dim=2) for part in parts]
-            norm = torch.stack(squares).sum(dim=0).sqrt_()
+            norm = norm_bound(torch.stack([norm_bound(part) for part in parts]), dim=0)
             bad[:, some] = not_finite(norm)
             factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some]).unsqueeze(1)
             if may_hold(bad[:, some]):
                 for values in (factor.squeeze(1).unsqueeze(2), *parts):
                     clear_(values, bad[:, some], 1)
-            for place, part in zip(layers(learner, out), parts):
-                place.add_(torch.bmm(factor, part).view(place.shape))
+            for place, part in zip(layers(learner, total), parts):
+                place.add_(sum_samples(factor, part).view(place.shape))
+        out.copy_(total)
         return batch.mean(losses), batch.count(bad)
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002

@@ -1,21 +1,22 @@
-"""Per-sample clipping of a module without per-sample gradients (book-keeping, after Bu et al. 2023).
+"""Per-sample clipping of a module by book-keeping (after Bu et al. 2023).
 
-One backward pass goes to the layers' outputs only. What went into a layer, a, and what comes back at its
-output, e, give each sample's gradient norm; then one more contraction with e weighed by the clipping
-factors gives the clipped sum:
+One backward pass goes to the layers' outputs only. What went into a layer, a, and what comes back at its output, e,
+give each sample's gradient of the layer:
 
-    linear      ||g||^2 = ||a||^2 ||e||^2; over several positions, (a a').(e e') or the product itself,
-    conv        the same with a unfolded into patches, whichever is smaller
-    group norm  g = sum over positions of e and of e times the normalised input
+    linear, conv   g = sum over positions p of e_p a_p', with a unfolded into patches
+    group norm     g = sum over positions of e, and of e times the normalised input
 
-Where samples' gradients of a layer come up on the way to their norms, they are kept, up to an allowance: their weighed
-sum takes less than another contraction.
+With a single position the norm is ||e|| ||a||, and the clipped sum over samples is one product of all f e and a. With
+several, g itself is worked out: from (a a').(e e') its norm would be a small difference of large numbers wherever
+positions cancel, up to any factor too small, and one product over all samples and positions would be as wrong. So what
+is measured is what is summed, see `learning/clipping.py`. Samples' gradients are kept for their sum up to an allowance;
+beyond it they are worked out twice, from the same numbers by the same operations, which give the same bits.
 
 Holds for layers that run once and share no weights; `supported` says so, all else goes to vmap.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,33 +24,42 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wirelessdl.contract import Guard
-from wirelessdl.learning.clipping import clear_, clip_factor, may_hold, not_finite, product_norm
+from wirelessdl.learning.clipping import (
+    clear_,
+    clip_factor,
+    may_hold,
+    norm_bound,
+    not_finite,
+    product_norm,
+    sum_samples,
+    wide,
+)
 from wirelessdl.learning.gradients.strategy import sample_losses
 
-_CACHE = 2**21  # bytes of patches that a thread works on at once
+_CACHE = 2**21  # bytes of patches and gradients that a thread works on at once
 _KEPT = 2**27  # bytes of samples' gradients that are kept for their sum
 
 
 @dataclass(eq=False)
 class _Seen:
-    """One layer's pass: what went in, what came back, and samples' gradients `[B, *shape]` where they are kept."""
+    """One layer's pass: what went in, what came back, and samples' gradients `[B, *shape]` of some parameters."""
 
     layer: nn.Module
     given: Tensor
     back: Tensor | None = None
-    samples: list[tuple[Tensor, Tensor]] | None = None
+    samples: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def kept_bytes(self) -> int:
-        return sum(part.nbytes for _, part in self.samples or [])
+        return sum(part.nbytes for part in self.samples.values())
 
     def clear(self, bad: Tensor) -> None:
         """Make nothing of samples whose gradients are not finite."""
-        if self.samples is not None:
-            self.samples = [(parameter, clear_(part, bad, 0)) for parameter, part in self.samples]
-            return
-        assert self.back is not None
-        self.given, self.back = clear_(self.given.clone(), bad, 0), clear_(self.back.clone(), bad, 0)
+        for part in self.samples.values():
+            clear_(part, bad, 0)
+        if "weight" not in self.samples:
+            assert self.back is not None
+            self.given, self.back = clear_(self.given.clone(), bad, 0), clear_(self.back.clone(), bad, 0)
 
 
 class Ghost:
@@ -79,11 +89,11 @@ class Ghost:
         finally:
             self._listening = False
         places, room = {id(parameter): place for parameter, place in out}, _KEPT
-        squares = []
+        norms = []
         for seen in self._seen:
-            squares.append(_square_norm(seen, room))
+            norms += _norm_bounds(seen, room)
             room -= seen.kept_bytes
-        norm = torch.stack(squares).sum(dim=0).sqrt_()
+        norm = norm_bound(torch.stack(norms), dim=0)
         bad = not_finite(norm)
         factor = clip_factor(norm, clip_norm).mul_(weight)
         if may_hold(bad):  # both factors of a product must be zero
@@ -91,8 +101,8 @@ class Ghost:
             for seen in self._seen:
                 seen.clear(bad)
         for seen in self._seen:
-            for parameter, gradient in _weighed(seen, factor):
-                places[id(parameter)].copy_(gradient)
+            for name, gradient in _weighed(seen, factor).items():
+                places[id(getattr(seen.layer, name))].copy_(gradient)
         self._seen = []
         return losses.detach(), bad
 
@@ -110,26 +120,53 @@ class Ghost:
 
 
 def supported(module: nn.Module, input_shape: tuple[int, ...]) -> bool:
-    """Whether every weight belongs to a layer that is known here and runs exactly once."""
+    """Whether every weight belongs to a layer that is known here, which runs exactly once and alone uses it."""
     holders = [layer for layer in module.modules() if next(layer.parameters(recurse=False), None) is not None]
-    known = all(isinstance(layer, nn.Linear | nn.GroupNorm) or _plain(layer) for layer in holders)
-    parameters = [id(p) for layer in holders for p in layer.parameters(recurse=False)]
-    if not known or len(set(parameters)) < len(parameters):
+    if not all(_known(layer) for layer in holders):
         return False
-    runs: dict[int, int] = {}
+    runs: dict[nn.Module, int] = {}
 
-    def count(layer: nn.Module, _given: Any, _out: Any) -> None:
-        runs[id(layer)] = runs.get(id(layer), 0) + 1
+    def count(layer: nn.Module, given: tuple[Any, ...], out: Any) -> None:
+        # samples first, on both sides: what a layer is given may have been turned or flattened
+        by_sample = len(given) == 1 and len(given[0]) == len(out) == 2 and given[0].ndim == out.ndim
+        runs[layer] = runs.get(layer, 0) + (1 if by_sample else 2)
 
     hooks = [layer.register_forward_hook(count) for layer in holders]
-    parameter = next(module.parameters())
+    parameters = list(module.parameters())
+    wanted = [parameter.requires_grad for parameter in parameters]
     try:
-        with torch.no_grad(), Guard(f"learning.model: {type(module).__name__}.forward"):
-            module(torch.zeros(2, *input_shape, dtype=parameter.dtype, device=parameter.device))
+        module.requires_grad_(True)
+        with torch.enable_grad(), Guard(f"learning.model: {type(module).__name__}.forward"):
+            scores = module(torch.zeros(2, *input_shape, dtype=parameters[0].dtype, device=parameters[0].device))
     finally:
         for hook in hooks:
             hook.remove()
-    return all(runs.get(id(layer)) == 1 for layer in holders)
+        for parameter, want in zip(parameters, wanted):
+            parameter.requires_grad_(want)
+    uses = _uses(scores)
+    return all(runs.get(layer) == 1 for layer in holders) and all(uses.get(id(p)) == 1 for p in parameters)
+
+
+def _uses(scores: Tensor) -> dict[int, int]:
+    """How often each parameter enters the graph of some scores, whichever layer or function takes it."""
+    uses: dict[int, int] = {}
+    nodes, seen = [scores.grad_fn], {scores.grad_fn}
+    while nodes:
+        node = nodes.pop()
+        for after, _ in () if node is None else node.next_functions:
+            leaf = getattr(after, "variable", None)
+            if leaf is not None:
+                uses[id(leaf)] = uses.get(id(leaf), 0) + 1
+            elif after not in seen:
+                seen.add(after)
+                nodes.append(after)
+    return uses
+
+
+def _known(layer: nn.Module) -> bool:
+    """A layer of exactly these classes, with weight and bias for parameters: a subclass may compute anything."""
+    plain = all(name in ("weight", "bias") for name, _ in layer.named_parameters(recurse=False))
+    return plain and (type(layer) in (nn.Linear, nn.GroupNorm) or _plain(layer))
 
 
 def _plain(layer: nn.Module) -> bool:
@@ -142,81 +179,73 @@ def _plain(layer: nn.Module) -> bool:
     )
 
 
-def _square_norm(seen: _Seen, room: int) -> Tensor:
-    """||g_b||^2 of every sample's gradient of one layer, `[B]`; gradients that take at most `room` bytes are kept."""
+def _norm_bounds(seen: _Seen, room: int) -> list[Tensor]:
+    """Bounds on the norms of every sample's gradients of one layer, `[B]` each; at most `room` bytes are kept."""
     layer = seen.layer
     if isinstance(layer, nn.GroupNorm):
-        parts = _norm_parts(seen)
-    else:
-        assert isinstance(layer, nn.Linear | nn.Conv2d)  # `supported`
-        back = _by_position(seen)
-        positions, inputs, outputs = back.shape[1], layer.weight[0].numel(), back.shape[2]
-        square = None
-        if positions == 1:
-            square = product_norm(_squares(back), _squares(_inputs(seen, slice(None))))
-        elif 2 * positions**2 <= inputs * outputs:
-            given = _inputs(seen, slice(None))
-            square = (torch.bmm(given, given.mT) * torch.bmm(back, back.mT)).sum(dim=(1, 2))
-        if square is not None:
-            return square if layer.bias is None else square + _squares(back.sum(dim=1))
-        parts = [(layer.weight, _products(seen, back, inputs))]
-        if layer.bias is not None:
-            parts.append((layer.bias, back.sum(dim=1)))
-    if sum(part.nbytes for _, part in parts) <= room:
-        seen.samples = parts
-    return sum(_squares(part) for _, part in parts)  # type: ignore[return-value]
+        seen.samples = _norm_parts(seen)
+        return [norm_bound(part) for part in seen.samples.values()]
+    assert isinstance(layer, nn.Linear | nn.Conv2d)  # `supported`
+    back = _by_position(seen)
+    if layer.bias is not None:
+        seen.samples["bias"] = back.sum(dim=1)
+    norms = [norm_bound(part) for part in seen.samples.values()]
+    if back.shape[1] == 1:
+        return [*norms, product_norm(norm_bound(back[:, 0]), norm_bound(_inputs(seen, slice(None))[:, 0]))]
+    kept = None
+    if len(back) * layer.weight.nbytes <= room:
+        kept = seen.samples["weight"] = back.new_empty(len(back), back.shape[2], layer.weight[0].numel())
+    pieces = [norm_bound(_products(seen, some, kept).flatten(1)) for some in _pieces(back, layer.weight)]
+    return [*norms, torch.cat(pieces)]
 
 
-def _products(seen: _Seen, back: Tensor, inputs: int) -> Tensor:
-    """Every sample's gradient, `[B, outputs, inputs]`: a few samples at a time, whose patches a cache holds."""
+def _pieces(back: Tensor, weight: Tensor) -> list[slice]:
+    """A few samples at a time, whose patches and gradients a cache holds."""
     count, positions, outputs = back.shape
-    found = back.new_empty(count, outputs, inputs)
-    step = max(1, _CACHE // (positions * inputs * back.element_size())) if back.device.type == "cpu" else count
-    for first in range(0, count, step):
-        some = slice(first, first + step)
-        torch.bmm(back[some].mT, _inputs(seen, some), out=found[some])
+    each = (positions + outputs) * weight[0].numel() * back.element_size()
+    step = max(1, _CACHE // each) if back.device.type == "cpu" else count
+    return [slice(first, first + step) for first in range(0, count, step)]
+
+
+def _products(seen: _Seen, some: slice, out: Tensor | None = None) -> Tensor:
+    """Gradients of some samples, `[b, outputs, inputs]`, into their places in `out`."""
+    back = _by_position(seen)[some].mT
+    return torch.bmm(back, _inputs(seen, some), out=None if out is None else out[some])
+
+
+def _weighed(seen: _Seen, factor: Tensor) -> dict[str, Tensor]:
+    """Sum over samples of factor times gradient, for every parameter of one layer."""
+    layer = seen.layer
+    found = {name: sum_samples(factor[None], part.flatten(1))[0] for name, part in seen.samples.items()}
+    if isinstance(layer, nn.GroupNorm):
+        return found
+    assert isinstance(layer, nn.Linear | nn.Conv2d)  # `supported`
+    back = _by_position(seen)
+    if "weight" in found:
+        weight = found["weight"]
+    elif back.shape[1] == 1:
+        weight = sum_samples((back[:, 0] * factor.unsqueeze(1)).T, _inputs(seen, slice(None))[:, 0])
+    else:
+        weight = back.new_zeros(layer.weight.numel(), dtype=wide(back.device))
+        for some in _pieces(back, layer.weight):
+            weight += sum_samples(factor[None, some], _products(seen, some).flatten(1))[0]
+    if isinstance(layer, nn.Conv2d):  # patches have their channels last
+        found["weight"] = weight.view(layer.out_channels, *layer.kernel_size, -1).permute(0, 3, 1, 2)
+    else:
+        found["weight"] = weight.view(layer.weight.shape)
     return found
 
 
-def _weighed(seen: _Seen, factor: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Sum over samples of factor times gradient, for every parameter of one layer."""
-    layer, back = seen.layer, seen.back
-    assert back is not None
-    if seen.samples is None and isinstance(layer, nn.GroupNorm):
-        seen.samples = _norm_parts(seen)
-    if seen.samples is not None:
-        return [(parameter, _shaped(layer, parameter, factor @ part.flatten(1))) for parameter, part in seen.samples]
-    back = back * factor.view(-1, *[1] * (back.ndim - 1))
-    if isinstance(layer, nn.Conv2d):
-        _, weight, bias = torch.ops.aten.convolution_backward(
-            back,
-            seen.given,
-            layer.weight,
-            None if layer.bias is None else [layer.out_channels],
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-            False,
-            [0, 0],
-            1,
-            [False, True, layer.bias is not None],
-        )
-    else:
-        back = back.flatten(0, -2)
-        weight, bias = back.T @ seen.given.flatten(0, -2), back.sum(dim=0)
-    found: list[Any] = [(layer.weight, weight), (layer.bias, bias)]
-    return found[:1] if layer.bias is None else found
-
-
-def _norm_parts(seen: _Seen) -> list[tuple[Tensor, Tensor]]:
+def _norm_parts(seen: _Seen) -> dict[str, Tensor]:
     """Each sample's gradient of scale and shift, `[B, channels]`."""
     layer, back = seen.layer, seen.back
     assert isinstance(layer, nn.GroupNorm)
     assert back is not None
     normal = F.group_norm(seen.given, layer.num_groups, eps=layer.eps)
     positions = tuple(range(2, back.ndim))
-    scale = (back * normal).sum(dim=positions) if positions else back * normal
-    return [(layer.weight, scale), (layer.bias, back.sum(dim=positions) if positions else back)]
+    if not positions:
+        return {"weight": back * normal, "bias": back.clone()}
+    return {"weight": (back * normal).sum(dim=positions), "bias": back.sum(dim=positions)}
 
 
 def _by_position(seen: _Seen) -> Tensor:
@@ -247,14 +276,3 @@ def _inputs(seen: _Seen, some: slice) -> Tensor:
         (sample, row * down, column * across, row * layer.dilation[0], column * layer.dilation[1], 1),
     )
     return patches.reshape(count, rows * columns, -1)
-
-
-def _shaped(layer: nn.Module, parameter: Tensor, gradient: Tensor) -> Tensor:
-    """As the parameter is: patches have their channels last."""
-    if not isinstance(layer, nn.Conv2d) or parameter.ndim != 4:
-        return gradient.view(parameter.shape)
-    return gradient.view(layer.out_channels, *layer.kernel_size, -1).permute(0, 3, 1, 2)
-
-
-def _squares(values: Tensor) -> Tensor:
-    return values.flatten(1).square().sum(dim=1)

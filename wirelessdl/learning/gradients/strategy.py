@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import Clipping, not_finite
+from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_, norm_bound, not_finite, wide
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Loop:
         nonfinite = torch.zeros_like(weights[:, 0])
         together = capability(self._job.learner, "batch_norm") is not None
         for node in range(len(x)):
-            total = torch.zeros_like(x[node])
+            total = torch.zeros_like(x[node], dtype=wide(x.device))
             losses[node] = 0.0
             for place in [batch.real(node)] if together else [slice(b, b + 1) for b in range(weights.shape[1])]:
                 gradient, losses[node, place] = self._one(
@@ -85,19 +85,16 @@ class Loop:
                 )
                 weight = weights[node, place].sum().item()
                 if per_sample and weight > 0:
-                    norm = gradient.norm() / weight
+                    norm = norm_bound(gradient) / weight
                     if not_finite(norm):
                         nonfinite[node] += 1
                         continue
-                    gradient = gradient * min(1.0, clip_norm / norm.item()) if norm > 0 else gradient
+                    gradient = gradient * clip_factor(norm, clip_norm)
                 if weight > 0:
                     total += gradient
-            norm = total.norm()
-            if not per_sample and not_finite(norm):
-                nonfinite[node], total = 1, torch.zeros_like(total)
-            elif not per_sample and norm > clip_norm:
-                total *= clip_norm / norm
             out[node] = total
+        if not per_sample:
+            nonfinite += clip_rows_(out, clip_norm)
         return batch.mean(losses), nonfinite
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002

@@ -30,11 +30,11 @@ class Threads:
                 module.to(memory_format=torch.channels_last)
         self._parameters = [dict(module.named_parameters()) for module in self._modules]
         self.remembered: Tensor | None = None
-        self._ghosts: list[Ghost] | None = None
+        self.ghosts: list[Ghost] | None = None  # one per thread, where book-keeping clips samples
         self._fallback = None
         if job.clipping == "per-sample":
             if supported(self._modules[0], learner.input_shape):
-                self._ghosts = [Ghost(module) for module in self._modules]
+                self.ghosts = [Ghost(module) for module in self._modules]
             else:
                 self._fallback, self.workers, self.chunk = fallback, 1, fallback.chunk
         else:
@@ -50,9 +50,9 @@ class Threads:
             self._recall(worker, batch.nodes[node] if batch.nodes else None)
             places = [part[0] for part in layers(self._job.learner, out[node : node + 1])]
             weight = batch.weights()[node]
-            if self._ghosts is not None:
+            if self.ghosts is not None:
                 pairs = list(zip(self._parameters[worker].values(), places))
-                found, flags = self._ghosts[worker].clip(
+                found, flags = self.ghosts[worker].clip(
                     self._last(features), batch.labels[node], weight, self._job.clip_norm, pairs
                 )
                 losses.append(found)
@@ -63,7 +63,7 @@ class Threads:
                 losses.append(torch.nn.functional.pad(found, (0, len(weight) - len(found))))
                 self._remember(worker, batch.nodes[node] if batch.nodes else None)
         loss = batch.mean(torch.stack(losses))
-        if self._ghosts is None:
+        if self.ghosts is None:
             return loss, clip_rows_(out, self._job.clip_norm).to(loss.dtype)
         return loss, batch.count(torch.stack(bad))
 

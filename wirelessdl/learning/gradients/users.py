@@ -7,7 +7,7 @@ C may still move by 2C with one sample, B times what is charged. So nothing is t
     per-sample   the class is asked for one sample at a time, as if each were a node; every answer is scaled to at
                  most C here, weighed and summed here: sensitivity 2C/B
 
-A penalty that the class declares holds no data: it is taken off before clipping and put back after.
+A penalty that the class declares holds no data: it is taken off before clipping, and the engine's step puts it back.
 What it is given stays as it is: models are the engine's, and the last column of a batch, ones, serves all of them.
 That a row depends on its own sample or node alone is tried before the run: see `learning/behaviour.py`.
 """
@@ -21,7 +21,16 @@ from torch import Tensor
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError, TrainingError
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import clear_, clip_factor, clip_rows_, may_hold, not_finite
+from wirelessdl.learning.clipping import (
+    clear_,
+    clip_factor,
+    clip_rows_,
+    may_hold,
+    norm_bound,
+    not_finite,
+    sum_samples,
+    wide,
+)
 from wirelessdl.learning.gradients.strategy import Job
 
 _WRITES = "writes into what it is given, which others use after it; copy it first, as in x = x.clone()"
@@ -50,14 +59,12 @@ class UserGradients:
             gradient, loss = self._ask(x, batch.features, batch.labels, **given)
             torch.add(gradient, x, alpha=-self._penalty, out=out)
             nonfinite = clip_rows_(out, self._job.clip_norm).to(loss.dtype)
-        if self._penalty:
-            out.add_(x, alpha=self._penalty)
         return loss, nonfinite
 
     def _clip_samples(self, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:
         nodes, weights = len(x), batch.weights()
         losses, bad = torch.empty_like(weights), torch.empty_like(weights, dtype=torch.bool)
-        out.zero_()
+        total = torch.zeros_like(out, dtype=wide(out.device))
         for start in range(0, weights.shape[1], self._samples):
             some = slice(start, start + self._samples)
             features, labels = batch.features[:, some], batch.labels[:, some]
@@ -65,13 +72,14 @@ class UserGradients:
             points = x.unsqueeze(1).expand(-1, count, -1).reshape(nodes * count, -1)
             gradient, loss = self._ask(points, features.flatten(0, 1).unsqueeze(1), labels.reshape(-1, 1))
             rows = torch.add(gradient, points, alpha=-self._penalty).view(nodes, count, -1)
-            norm = torch.linalg.vector_norm(rows, dim=2)
+            norm = norm_bound(rows)
             losses[:, some], bad[:, some] = loss.view(nodes, count), not_finite(norm)
             factor = clip_factor(norm, self._job.clip_norm).mul_(weights[:, some])
             if may_hold(bad[:, some]):
                 clear_(factor, bad[:, some], 1)
                 clear_(rows, bad[:, some], 1)
-            out.add_(torch.bmm(factor.unsqueeze(1), rows).squeeze(1))
+            total.add_(sum_samples(factor.unsqueeze(1), rows).squeeze(1))
+        out.copy_(total)
         return batch.mean(losses), batch.count(bad)
 
     def _ask(self, x: Tensor, features: Tensor, labels: Tensor, **given: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,17 @@ from annotated_types import Ge, MinLen
 from torch import Tensor
 
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.clipping import Clipping, clear_, clip_factor, clip_rows_, may_hold, not_finite, product_norm
+from wirelessdl.learning.clipping import (
+    Clipping,
+    clear_,
+    clip_factor,
+    clip_rows_,
+    may_hold,
+    norm_bound,
+    not_finite,
+    product_norm,
+    sum_samples,
+)
 
 
 class Learner(Protocol):
@@ -61,7 +71,7 @@ class ClosedForm(Learner, Protocol):
         """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`.
 
         nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
-        feature_norm: `[K, B]` norm of every sample's features, where it is known
+        feature_norm: `[K, B]` bound on the norm of every sample's features, where it is known
         """
         ...
 
@@ -94,7 +104,7 @@ class Softmax:
         weights = x.view(len(x), *self.shapes[0])
         error, loss = _softmax_error(torch.bmm(weights, features.mT), labels, weight)
         if clipping == "per-sample":
-            norm = product_norm(_square_norm(error).sqrt_(), norms_of(features, feature_norm))
+            norm = product_norm(norm_bound(error, dim=1), norms_of(features, feature_norm))
             error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(1))
             bad = not_finite(norm)
             if may_hold(bad):
@@ -102,7 +112,7 @@ class Softmax:
         else:
             _weigh_(error, weight)
         gradient = torch.empty_like(x) if out is None else out
-        torch.bmm(error, features, out=gradient.view(weights.shape))
+        gradient.view(weights.shape).copy_(sum_samples(error, features))
         if clipping == "batch":
             bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
         if nonfinite is not None:
@@ -168,9 +178,9 @@ class Mlp:
             errors.append(self._back(torch.bmm(layer[:, :, :-1].mT, errors[-1]), after[:, :-1]))
         errors.reverse()
         if clipping == "per-sample":
-            given_norms = [norms_of(features, feature_norm).square(), *map(_square_norm, inputs[1:])]
-            squares = [product_norm(_square_norm(error), norm) for error, norm in zip(errors, given_norms)]
-            norm = torch.stack(squares).sum(dim=0).sqrt_()
+            given_norms = [norms_of(features, feature_norm), *(norm_bound(given, dim=1) for given in inputs[1:])]
+            norms = [product_norm(norm_bound(error, dim=1), norm) for error, norm in zip(errors, given_norms)]
+            norm = norm_bound(torch.stack(norms), dim=0)
             factor = _sample_factor(norm, clip_norm, weight).unsqueeze(1)
             for error in errors:
                 error.mul_(factor)
@@ -183,7 +193,7 @@ class Mlp:
                 _weigh_(error, weight)
         gradient = torch.empty_like(x) if out is None else out
         for error, given, place in zip(errors, inputs, self.layers(gradient)):
-            torch.bmm(error, given.mT, out=place)
+            place.copy_(sum_samples(error, given.mT))
         if clipping == "batch":
             bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
         if nonfinite is not None:
@@ -241,13 +251,8 @@ def _softmax_error(scores: Tensor, labels: Tensor, weight: Tensor | None) -> tup
 
 
 def norms_of(features: Tensor, known: Tensor | None) -> Tensor:
-    """Norm of every sample's features, `[k, B]`: known from the start, or worked out."""
-    return torch.linalg.vector_norm(features, dim=2) if known is None else known
-
-
-def _square_norm(values: Tensor) -> Tensor:
-    """Of every sample, samples last: `vector_norm` takes fifteen times as long over numbers that lie apart."""
-    return values.square().sum(dim=1)
+    """Bound on the norm of every sample's features, `[k, B]`: known from the start, or worked out."""
+    return norm_bound(features) if known is None else known
 
 
 def _sample_factor(norm: Tensor, clip_norm: float, weight: Tensor | None) -> Tensor:

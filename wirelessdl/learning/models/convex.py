@@ -4,8 +4,9 @@
     logistic   f_i(w) = mean cross entropy over node i's samples      + penalty/2 ||w||^2
 
 The last column of a is one, so the bias is penalised like any weight: that is what makes them strongly
-convex. The penalty's gradient holds no data and is added after clipping. What the network minimises is
-F = sum_i f_i, with equal weight for each node; `objective` gives F(w) - F(w*) of any models.
+convex. The penalty's gradient holds no data: `gradient` leaves it out, and the engine's step adds it after clipping,
+in float64. What the network minimises is F = sum_i f_i, with equal weight for each node; `objective` gives
+F(w) - F(w*) of any models.
 """
 
 from typing import Annotated, ClassVar, Protocol
@@ -18,7 +19,16 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.batch import finite_mean
-from wirelessdl.learning.clipping import Clipping, clear_, clip_factor, clip_rows_, may_hold, not_finite, product_norm
+from wirelessdl.learning.clipping import (
+    Clipping,
+    clear_,
+    clip_factor,
+    clip_rows_,
+    may_hold,
+    not_finite,
+    product_norm,
+    sum_samples,
+)
 from wirelessdl.learning.models.closed_form import Softmax, counted, norms_of
 
 Penalty = Annotated[float, Gt(0)]
@@ -72,12 +82,12 @@ class Ridge:
             if may_hold(bad):
                 clear_(error, bad, 1)
         gradient = torch.empty_like(x) if out is None else out
-        torch.bmm((error * each).unsqueeze(1), features, out=gradient.unsqueeze(1))
+        gradient.unsqueeze(1).copy_(sum_samples((error * each).unsqueeze(1), features))
         if clipping == "batch":
             bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
         if nonfinite is not None:
             nonfinite.copy_(counted(bad, weight if clipping == "per-sample" else None))
-        return gradient.add_(x, alpha=self.penalty), loss
+        return gradient, loss
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         return (features @ x.T).T.unsqueeze(2)
@@ -135,7 +145,7 @@ class Logistic:
         gradient, loss = self._softmax.gradient(
             x, features, labels, clipping, clip_norm, weight, out, nonfinite, feature_norm
         )
-        return gradient.add_(x, alpha=self.penalty), loss + 0.5 * self.penalty * x.square().sum(dim=1)
+        return gradient, loss + 0.5 * self.penalty * x.square().sum(dim=1)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         return self._softmax.scores(x, features)
