@@ -19,6 +19,7 @@ BASE = {
     "contract",
     "counter_rng",
     "errors",
+    "families",
     "gaussian",
     "leakage",
     "links",
@@ -27,19 +28,21 @@ BASE = {
     "units",
 }
 ROOMS = {"learning", "power", "privacy", "channel", "radio", "network", "trace"}
+FAMILIES = {"mechanism"}  # their members are rooms' callers, and imported by name where one is asked for
 # who may import whom, beyond itself and the base
 ALLOWED = {
     "scenario": set(),
     **{room: {"scenario"} for room in ROOMS},
+    **{family: ROOMS | {"scenario"} for family in FAMILIES},
     "sim": {"radio", "scenario"},
-    "round": ROOMS | {"scenario"},
-    "run": ROOMS | {"scenario", "round", "sim", "analysis"},
+    "round": ROOMS | FAMILIES | {"scenario"},
+    "run": ROOMS | FAMILIES | {"scenario", "round", "sim", "analysis"},
     "analysis": {"trace", "privacy"},
-    "preview": ROOMS | {"scenario", "round", "sim", "run", "analysis"},
-    "audit": ROOMS | {"scenario", "round", "sim", "run"},
-    "study": ROOMS | {"scenario", "round", "run"},
-    "api": ROOMS | {"scenario", "round", "run", "analysis", "study"},
-    "cli": ROOMS | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study"},
+    "preview": ROOMS | FAMILIES | {"scenario", "round", "sim", "run", "analysis"},
+    "audit": ROOMS | FAMILIES | {"scenario", "round", "sim", "run"},
+    "study": ROOMS | FAMILIES | {"scenario", "round", "run"},
+    "api": ROOMS | FAMILIES | {"scenario", "round", "run", "analysis", "study"},
+    "cli": ROOMS | FAMILIES | {"scenario", "round", "sim", "run", "analysis", "preview", "audit", "study"},
 }
 # heavy libraries and the only rooms that may name them
 LIBRARIES = {

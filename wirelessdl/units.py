@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import ContractError
 
 SPEED_OF_LIGHT_MPS = 299_792_458.0
@@ -72,6 +72,12 @@ def prefixed(value: float, unit: str) -> str:
         return f"{value:g} {unit}"
     factor, prefix = next((one for one in _PREFIXES if size >= one[0]), _PREFIXES[-1])
     return f"{value / factor:.3g} {prefix}{unit}"
+
+
+def format_range(values: FloatArray | IntArray) -> str:
+    """The least and the largest with three digits, for people; one number where both are the same."""
+    least, most = f"{np.min(values):.3g}", f"{np.max(values):.3g}"
+    return least if least == most else f"{least} to {most}"
 
 
 def to_ns(seconds: float) -> int:

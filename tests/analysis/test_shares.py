@@ -4,7 +4,7 @@ import pytest
 from conftest import tiny
 
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.shares import share_problems
+from wirelessdl.analysis.releases import share_problems
 from wirelessdl.run.session import simulate
 
 
@@ -14,4 +14,4 @@ def test_shares_of_a_run_follow_from_who_was_on_air(pairs, coalition, tmp_path):
     privacy = {"noise": "pairwise", "pairs": pairs, "coalition": coalition, "pair_ratio": 1.0, "rho": 1.0}
     given = tiny(power={"objective": "own-noise", "alpha_min": 1e-9}, privacy={**privacy, "epsilon_max": 1.0})
     run = simulate(given, out=tmp_path, device="cpu")
-    assert list(share_problems(run, data_split(run).terms)) == []
+    assert list(share_problems(run, data_split(run))) == []

@@ -16,7 +16,7 @@ from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.pair_noise import GroupNoise
 from wirelessdl.learning.wiretap import CanaryTrial
 from wirelessdl.privacy.coalition import group_variance
-from wirelessdl.round.pairing import Roster
+from wirelessdl.mechanism.pairwise import Roster
 from wirelessdl.run.build import build
 
 SAMPLES = 64

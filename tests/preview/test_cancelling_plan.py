@@ -36,7 +36,7 @@ def found():
 
 
 def test_the_previewed_noise_is_that_of_a_complete_group(found):
-    ratio, gamma = found.roster.terms.ratio, found.noise_std / found.plan.noise_per_step
+    ratio, gamma = found.protection.roster.terms.ratio, found.noise_std / found.plan.noise_per_step
     own = found.noise_std * np.sqrt(6)  # of the mean of six nodes: a / sqrt(K)
     np.testing.assert_allclose(found.node_noise_std**2, group_sent_variance(own, ratio, 6))
     hidden = np.sqrt(group_variance(own, ratio, 6, 2))
@@ -50,7 +50,7 @@ def test_forecast_totals_are_of_the_promised_view_and_own_stands_beside_it(found
     assert (found.plan.epsilon_own > found.plan.epsilon_coalition).all()
     everyone = preview_plan(build(scenario(privacy={"noise": "independent"}), device="cpu"))
     assert everyone.forecast == everyone.forecast_own
-    assert everyone.roster is None
+    assert everyone.protection.facts() is None
 
 
 def test_the_verdict_counts_what_is_left_in_the_consensus(found):
@@ -65,7 +65,7 @@ def test_a_run_begins_as_previewed_and_takes_the_airtime_that_was_said(found, tm
     run = wirelessdl.simulate(scenario(), out=tmp_path, device="cpu")
     first = run.nodes[run.nodes["round"] == 1]
     np.testing.assert_allclose(first["alpha"], found.plan.alpha, rtol=1e-9)
-    assert run.summary["pair_ratio"] == pytest.approx(found.roster.terms.ratio)
+    assert run.summary["pair_ratio"] == pytest.approx(found.protection.roster.terms.ratio)
     assert run.summary["epsilon_total"] == pytest.approx(min(found.forecast.values()), rel=1e-9)
     assert run.summary["epsilon_own_total"] == pytest.approx(min(found.forecast_own.values()), rel=1e-9)
     cost = found.passes
@@ -97,7 +97,7 @@ def test_words_name_adversary_ratio_passes_and_exponent(found):
     rows = cancelling(found, scenario().power)
     assert "against any 2 colluding nodes that hear every transmission" in rows["one slot"]
     assert "against everyone else, all nodes colluding" in rows["one slot"]
-    assert f"pair ratio {found.roster.terms.ratio:.3g} (chosen" in rows["pairs"]
+    assert f"pair ratio {found.protection.roster.terms.ratio:.3g} (chosen" in rows["pairs"]
     assert "5 partners a node" in rows["pairs"]
     assert "coalition 2" in rows["pairs"]
     assert rows["passes"].startswith("3 after every payload, 5 more in the last round (chebyshev)")
@@ -160,8 +160,8 @@ def test_noise_that_leaves_too_little_power_is_one_line_with_the_file(wirelessdl
 def test_pairs_of_neighbours_and_groups_are_previewed_with_everyone_on_air():
     ring = {"nodes": 6, "topology": {"kind": "ring"}}
     near = preview_plan(build(scenario(network=ring, privacy={"pairs": "neighbours", "coalition": 1}), device="cpu"))
-    assert near.roster.partners.tolist() == [2] * 6
+    assert near.protection.roster.partners.tolist() == [2] * 6
     assert "nodes with a link share noise, 2 partners" in cancelling(near, scenario().power)["pairs"]
     halves = preview_plan(build(scenario(privacy={"pairs": {"groups": 2}, "coalition": 1}), device="cpu"))
-    assert halves.roster.partners.tolist() == [2] * 6
+    assert halves.protection.roster.partners.tolist() == [2] * 6
     np.testing.assert_allclose(halves.plan.epsilon_coalition, halves.plan.problem.epsilon_max, rtol=1e-6)

@@ -9,7 +9,7 @@ from watching import Watched
 import wirelessdl
 from wirelessdl.learning.wiretap import _models
 from wirelessdl.links import Geometry, Links
-from wirelessdl.round.pairing import PairTerms, roster_of
+from wirelessdl.mechanism.pairwise import PairTerms, roster_of
 from wirelessdl.scenario.loader import parse_scenario
 
 OWN = {"objective": "own-noise", "schedule": "adaptive", "alpha_min": 1e-6}

@@ -9,11 +9,11 @@ from watching import Watched
 
 import wirelessdl
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.shares import share_problems
+from wirelessdl.analysis.releases import share_problems
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.round.pairing import PairTerms, require_room, roster_of
+from wirelessdl.mechanism.pairwise import PairTerms, require_room, roster_of
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_observer, make_planner
 from wirelessdl.scenario.loader import parse_scenario
@@ -39,7 +39,7 @@ def test_pairs_that_leave_a_model_too_little_power_are_not_formed(pairs, tmp_pat
     given = near_alpha_min(rounds=8, network=network, faults={"crashes": gone}, privacy=private)
     watched = Watched(given)
     watched.run()
-    partners = [sorted(set(one.roster.partners[one.on_air].tolist())) for one in watched.decisions]
+    partners = [sorted(set(one.protection.roster.partners[one.on_air].tolist())) for one in watched.decisions]
     crowd = [int(one.on_air.sum()) for one in watched.decisions]
     assert {4, 5} <= set(crowd)
     roomy = [count == 5 and equal_rates(one) for count, one in zip(crowd, watched.decisions)]
@@ -77,7 +77,7 @@ def test_shares_of_pairs_that_had_room_cannot_be_taken_for_those_of_none(pairs, 
     run.frame = lambda name, columns=None: (edited if name == "nodes" else type(run).frame(run, name))[
         columns or slice(None)
     ]
-    problems = list(share_problems(run, data_split(run).terms))
+    problems = list(share_problems(run, data_split(run)))
     assert problems[:1] == ["nodes: own_share does not follow from who was on air"]
 
 
@@ -89,10 +89,12 @@ def test_a_sender_with_an_older_gradient_takes_the_pairs_of_those_it_is_joined_w
     world = build(parse_scenario(given), device="cpu")
     planner, channel = make_planner(world), make_observer(world).observe(1, 0.0)
     plan, everyone = planner.first(channel), np.ones(5, dtype=bool)
-    equal, roster = planner.paired(plan, everyone, channel.links, np.ones(5))
-    assert roster.partners.tolist() == [4] * 5
-    assert not any("share no noise" in note for note in equal.notes)
-    older, apart = planner.paired(plan, everyone, channel.links, np.array([2.0, 1.0, 1.0, 1.0, 1.0]))
+    equal = planner.protect(plan, everyone, channel.links, np.ones(5))
+    assert equal.roster.partners.tolist() == [4] * 5
+    assert not equal.note
+    protection = planner.protect(plan, everyone, channel.links, np.array([2.0, 1.0, 1.0, 1.0, 1.0]))
+    older, apart = protection.plan, protection.roster
+    assert "share no noise" in protection.note
     assert apart.partners.tolist() == [0] * 5
     assert len(set(apart.joined.tolist())) == 5
     np.testing.assert_allclose(older.alpha, plan.alpha, rtol=1e-12)

@@ -46,9 +46,9 @@ def test_what_the_baselines_are():
     for scenario in (d_psgd, no_privacy):
         assert scenario.privacy.epsilon_max == scenario.privacy.epsilon_total == float("inf")
     assert (no_privacy.radio.access, no_privacy.radio.mixing_passes) == ("oac", 10)
-    assert (own.privacy.noise, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
-    assert (tdma.radio.access, tdma.privacy.noise, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
-    assert (digital.radio.access, digital.privacy.noise, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
+    assert (own.privacy.noise.name, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
+    assert (tdma.radio.access, tdma.privacy.noise.name, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
+    assert (digital.radio.access, digital.privacy.noise.name, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
 
 
 def test_the_linear_program_becomes_own_noise():

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import TraceError, shown
+from wirelessdl.families import MEMBERS, member
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.terms import NOBODY_SENDS, Terms, adversary_of
@@ -83,14 +84,26 @@ def sends(run: Run) -> bool:
     return _count(run, "network.nodes") != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")
 
 
+def mechanism_of(run: Run) -> str:
+    """The mechanism that hid senders: a name of ours, or a class of the user's, `file.py:Class`."""
+    stored = _stored(run, "privacy.noise")
+    name = stored.get("kind") if isinstance(stored, dict) else stored
+    if not isinstance(name, str) or (name not in MEMBERS["mechanism"] and ":" not in name):
+        raise TraceError(
+            f"{run.path}/scenario.toml: privacy.noise is {shown(name, 40)}; no such mechanism: it was edited"
+        )
+    return name
+
+
 def coalition_of(run: Run) -> int:
-    """Most nodes that collude, where pairs of nodes share noise; 0 where every node's noise is its own."""
-    if _stored(run, "privacy.noise", ("independent", "pairwise")) == "independent":
+    """Most nodes that collude, where nodes share noise; 0 where every node's noise is its own."""
+    module = member("mechanism", mechanism_of(run))
+    if module is None or not module.COALITION:
         return 0
     coalition = _count(run, "privacy.coalition")
     if coalition < 1:
         raise TraceError(
-            f"{run.path}/scenario.toml: privacy.coalition is {coalition}; must be >= 1 under pairwise noise: it was "
+            f"{run.path}/scenario.toml: privacy.coalition is {coalition}; must be >= 1 where nodes share noise: it was "
             "edited"
         )
     return coalition

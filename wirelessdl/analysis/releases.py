@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit
+from wirelessdl.analysis.data_split import DataSplit, mechanism_of
 from wirelessdl.arrays import BoolArray
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.families import member
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.ledger import Ledger
@@ -44,6 +45,14 @@ def _smaller(release: FrameRelease) -> FrameRelease:
         own_mu=release.own_mu * (1.0 - 1e-9),
         coalition_mu=None if coalition_mu is None else coalition_mu * (1.0 - 1e-9),
     )
+
+
+def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
+    """One line for each share of noise that is not what its mechanism gives: shares decide what the ledger charges."""
+    module = member("mechanism", mechanism_of(run))
+    if module is not None:
+        terms = split.terms
+        yield from module.recount(run, terms.coalition, promised_coalition=terms.promised == "coalition")
 
 
 def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
@@ -115,7 +124,7 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
             gamma=gamma[row],
             multiplier=sent[row],
             own_mu=own_mu,
-            coalition_mu=coalition_mu if split.terms.pairwise else None,
+            coalition_mu=coalition_mu if split.terms.coalition else None,
             link_rx=no_links,
             link_tx=no_links,
             link_mu=np.zeros(0),

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.analysis.data_split import DataSplit, data_split
-from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
-from wirelessdl.analysis.shares import share_problems
+from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.catalog import state_of
@@ -182,7 +181,7 @@ class _Totals:
 
 def _epsilon(run: Run, split: DataSplit) -> tuple[_Totals, list[str]]:
     """Totals by the traces, and whatever states something else."""
-    problems = list(share_problems(run, split.terms))
+    problems = list(share_problems(run, split))
     ledger = recounted_ledger(run, split)
     table, largest = run.privacy, {}
     for view, totals in ledger.views():

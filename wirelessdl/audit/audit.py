@@ -24,6 +24,7 @@ from wirelessdl.audit.canary import Canary, candidates, cut
 from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
 from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
 from wirelessdl.errors import ScenarioError, UnsoundError
+from wirelessdl.families import member
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, sender_claim, weigh
@@ -124,7 +125,7 @@ def audit_scenario(
     clients = [len(client) for client in whole.client_indices]
     pairs = candidates(whole.data, whole.client_indices[node])
     members = None
-    if terms.pairwise:
+    if terms.shares_noise:
         members = recording.worst_coalition(node, options.coalition or terms.coalition)
     make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view, members)
     job, trial = _rehearse([make(pair) for pair in pairs], recording)
@@ -165,10 +166,11 @@ def _refuse(scenario: Scenario, options: AuditOptions) -> None:
     if options.samples is not None and options.samples < least:
         raise ScenarioError(f"{origin}: --samples is {options.samples}; must be at least {least}, a batch")
     if options.coalition is not None:
-        if scenario.privacy.noise != "pairwise":
+        module = member("mechanism", scenario.privacy.noise.name)
+        if module is None or not module.COALITION:
             raise ScenarioError(
-                f'{origin}: --coalition is {options.coalition} and privacy.noise "independent"; all other nodes '
-                "collude in the attack already: leave it out"
+                f'{origin}: --coalition is {options.coalition} and privacy.noise "{scenario.privacy.noise.name}"; all '
+                "other nodes collude in the attack already: leave it out"
             )
         if not 1 <= options.coalition < scenario.network.nodes:
             raise ScenarioError(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--coalition",
     type=int,
-    help="Nodes that collude in the attack, under pairwise noise (default: as many as privacy.coalition).",
+    help="Nodes that collude in the attack, where nodes share noise (default: as many as privacy.coalition).",
 )
 @click.option("--workers", type=int, help="Processes (default: one per core).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -145,25 +145,11 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon_own": plan.epsilon_own.tolist(),
         "epsilon_coalition": None if plan.coalition_share is None else plan.epsilon_coalition.tolist(),
         "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
-        "pairs": _pairs(found),
+        "pairs": found.protection.facts(),
         "passes": None if found.passes is None else asdict(found.passes),
         "messages": _messages(found),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
-    }
-
-
-def _pairs(found: "PlanPreview") -> dict[str, Any] | None:
-    if found.roster is None:
-        return None
-    terms = found.roster.terms
-    return {
-        "pairs": terms.pairs if isinstance(terms.pairs, str) else {"groups": terms.pairs},
-        "pair_ratio": terms.ratio,
-        "coalition": terms.coalition,
-        "partners": found.roster.partners.tolist(),
-        "own_share": found.roster.own_share.tolist(),
-        "coalition_share": found.roster.coalition_share.tolist(),
     }
 
 
@@ -238,7 +224,7 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
 def _nodes(found: "PlanPreview") -> Table:
     plan = found.plan
     table = Table(box=None, pad_edge=False)
-    coalition = ("coalition",) if found.roster is not None else ()
+    coalition = ("coalition",) if found.terms.coalition else ()
     width = 12 if coalition else 24
     for name in ("node", "alpha", "", "noise", "own epsilon", *coalition, "pi", "back-off"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)

@@ -159,7 +159,7 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
     unit = "one sample" if summary.get("unit", "sample") == "sample" else "all data of one node"
     total = float(summary["epsilon_total"])
     declared = float(summary.get("epsilon_declared", total))
-    pairwise = summary["epsilon_coalition_total"] is not None
+    shared = summary["epsilon_coalition_total"] is not None
     table.add_row(
         "whole run",
         f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}  (proven, against "
@@ -174,7 +174,7 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
             f"{rest}, where an odometer reads {epsilon(total)}; when it stops depends on data, so the figure above is "
             "that of all rounds declared",
         )
-    if pairwise:
+    if shared:
         other = (
             ("own", "everyone else, all nodes colluding")
             if summary["promised"] == "coalition"

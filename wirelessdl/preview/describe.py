@@ -86,7 +86,7 @@ def describe(world: World) -> dict[str, str]:
             else "none is radiated"
         ),
         "privacy": (
-            f"{privacy.protocol} protocol, {privacy.noise + ' noise' if not scenario.silent else 'no noise'}, "
+            f"{privacy.protocol} protocol, {privacy.noise.name + ' noise' if not scenario.silent else 'no noise'}, "
             f"{privacy.clipping} clipping at "
             f"{privacy.clip_norm:g}, {promise(world.terms, privacy)}{_as_far_as(world)}"
         ),

@@ -18,6 +18,7 @@ from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
@@ -26,7 +27,6 @@ from wirelessdl.preview.messages import MessagePreview, preview_messages
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.round.pairing import Roster
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.wiring import make_access, make_observer, make_planner
 from wirelessdl.run.world import World
@@ -53,7 +53,7 @@ class PlanPreview:
     forecast_own: dict[str, float]
     terms: Terms  # what is promised, and against whom
     privacy: PrivacySection
-    roster: Roster | None  # pairs that share noise with everyone on air
+    protection: Protection  # with everyone on air
     joint: JointPlan | None  # pair ratio and amplitudes, with what they were chosen from
     passes: PassCost | None
     messages: MessagePreview | None  # of digital access
@@ -64,7 +64,7 @@ class PlanPreview:
     @cached_property
     def trade(self) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
         """Predicted error by number of passes and pair ratio; empty where no pairs share noise, or there is none."""
-        if self.roster is None or self.joint is None or not self.plan.problem.private:
+        if not self.terms.shares_noise or self.joint is None or not self.plan.problem.private:
             return ()
         return trade(self.joint)
 
@@ -84,9 +84,10 @@ def preview_plan(world: World) -> PlanPreview:
     everyone, sigma = np.ones(world.nodes, dtype=bool), np.full(world.nodes, privacy.rho)
 
     def paired(one: PowerPlan) -> PowerPlan:
-        return planner.paired(one, everyone, channel.links, sigma)[0]
+        return planner.protect(one, everyone, channel.links, sigma).plan
 
-    plan, roster = planner.paired(plan, everyone, channel.links, sigma)
+    protection = planner.protect(plan, everyone, channel.links, sigma)
+    plan = protection.plan
     gamma = world.schedule.rate(1)
     parameters = world.learning.learner.size
     ratio = noise_to_update(plan, privacy.clip_norm, parameters)
@@ -112,7 +113,7 @@ def preview_plan(world: World) -> PlanPreview:
         forecast_own=promised if world.terms.promised == "own" else forecast(given, plan, "own"),
         terms=world.terms,
         privacy=privacy,
-        roster=roster,
+        protection=protection,
         joint=planner.joint,
         passes=pass_cost(world, plan.power_w),
         messages=messages,
@@ -122,7 +123,7 @@ def preview_plan(world: World) -> PlanPreview:
         if not world.terms.sends
         else (
             *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
-            *_cancelled(planner.joint, roster, noise_to_update(alone, privacy.clip_norm, parameters)),
+            *_cancelled(planner.joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
     )
 
@@ -174,7 +175,7 @@ def _verdict(
     paired: Callable[[PowerPlan], PowerPlan],
 ) -> Iterator[str]:
     """divisor: [K] what each client's sum of gradients is divided by. paired: a plan with the noise that pairs take."""
-    nodes, pairwise = len(plan.alpha), plan.own_share is not None
+    nodes, shared = len(plan.alpha), plan.own_share is not None
 
     def other_ratio(**changes: object) -> float | None:
         other = _try(allocator, plan, paired, **changes)
@@ -183,14 +184,14 @@ def _verdict(
     if not plan.problem.private:
         yield "no privacy noise: what limits training is the task and the air"
         return
-    size = f"noise{' that is left in the consensus' if pairwise else ''} is {ratio:.3g}x the update"
+    size = f"noise{' that is left in the consensus' if shared else ''} is {ratio:.3g}x the update"
     if ratio <= TRAINS:
         yield f"{size}: this trains"
     elif ratio <= STRUGGLES:
         yield f"{size}: this trains slowly and ends well below what it would without noise"
     else:
         yield f"{size}: this will not train"
-    if not pairwise and not _keeps(plan):
+    if not shared and not _keeps(plan):
         leak = plan.link_epsilon.max()
         yield f"the worst link leaks {leak:.4g} in a slot, above epsilon_max {privacy.epsilon_max:g}"
     if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > TRAINS:
@@ -202,7 +203,7 @@ def _verdict(
         other = other_ratio(balance="receiver")
         gain = "" if other is None else f", and the noise {other:.3g}x the update"
         yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}{gain}"
-    if not pairwise and plan.epsilon_own.max() > 10 * privacy.epsilon_max:
+    if not shared and plan.epsilon_own.max() > 10 * privacy.epsilon_max:
         node = int(np.argmax(plan.epsilon_own))
         leak = f"{plan.epsilon_own[node]:.3g}" if np.isfinite(plan.epsilon_own[node]) else "without bound"
         yield (
@@ -222,11 +223,11 @@ def _own_noise(plan: PowerPlan, allocator: PowerAllocator, epsilon_max: float) -
     return f'; {other}objective = "own-noise" would keep it within {epsilon_max:g}'
 
 
-def _cancelled(joint: JointPlan | None, roster: Roster | None, independent: float) -> Iterator[str]:
-    """What pairs gain and cost. independent: noise over update if nothing cancelled, with the same promise."""
-    if joint is None or roster is None or independent == 0.0:
+def _cancelled(joint: JointPlan | None, terms: Terms, independent: float) -> Iterator[str]:
+    """What shared noise gains and costs. independent: noise over update if nothing cancelled, with the same promise."""
+    if joint is None or not terms.shares_noise or independent == 0.0:
         return
-    if roster.terms.promised == "coalition":
+    if terms.promised == "coalition":
         yield f"independent noise would be {independent:.3g}x, and keep the promise against everyone else"
     else:
         yield "epsilon is promised against everyone, so pairs hide nothing that counts; leave privacy.against at auto"

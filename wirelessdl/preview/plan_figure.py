@@ -75,8 +75,8 @@ def _own(axis: Any, preview: PlanPreview) -> None:
     plan = preview.plan
     epsilon = np.where(np.isfinite(plan.epsilon_own), plan.epsilon_own, np.nan)
     node = np.arange(len(epsilon))
-    pairs = preview.roster
-    axis.set_title("One slot behind own noise alone" if pairs is None else "One slot, by who colludes")
+    coalition = preview.terms.coalition
+    axis.set_title("One slot behind own noise alone" if not coalition else "One slot, by who colludes")
     axis.set_ylabel("epsilon")
     if np.isnan(epsilon).all():
         axis.text(0.5, 0.5, "no noise: infinite", transform=axis.transAxes, ha="center", color=GREY)
@@ -84,8 +84,8 @@ def _own(axis: Any, preview: PlanPreview) -> None:
     if np.nanmax(epsilon) > 20 * np.nanmin(epsilon):
         axis.set_yscale("log")
     axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="everyone else")
-    if pairs is not None:
-        axis.plot(node, plan.epsilon_coalition, "s", color=ORANGE, markersize=4, label=_any(pairs.terms.coalition))
+    if coalition:
+        axis.plot(node, plan.epsilon_coalition, "s", color=ORANGE, markersize=4, label=_any(coalition))
         axis.legend(loc="center right")
     axis.axhline(plan.problem.epsilon_max, color=GREY, linestyle="--", linewidth=1)
     axis.annotate("epsilon_max", (node[-1], plan.problem.epsilon_max), (0, 5), textcoords="offset points", ha="right")

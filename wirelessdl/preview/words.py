@@ -2,14 +2,12 @@
 
 import math
 
-import numpy as np
-
 from wirelessdl.preview.cancelling import PassCost
 from wirelessdl.preview.messages import MessagePreview
 from wirelessdl.preview.plan import PlanPreview
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
-from wirelessdl.units import prefixed
+from wirelessdl.units import format_range, prefixed
 
 EVERYONE = "everyone else, all nodes colluding"
 
@@ -40,8 +38,9 @@ def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
     if private and (math.isfinite(found.privacy.epsilon_total) or not found.terms.counts_links):
         rows["one slot"] = _slot(found)
         rows["whole run"] = _whole(found)
-    if private and found.roster is not None:
-        rows["pairs"] = _pairs(found)
+    shared = found.protection.words(found.node_noise_std) if private else ""
+    if shared:
+        rows["pairs"] = shared
     if found.passes is not None:
         rows["passes"] = _passes(found.passes)
     if found.messages is not None:
@@ -66,14 +65,14 @@ def _slot(found: PlanPreview) -> str:
     plan, delta = found.plan, found.privacy.delta
     coalition = found.terms.promised == "coalition"
     promised = plan.epsilon_coalition if coalition else plan.epsilon_own
-    words = f"epsilon {_range(promised)} at delta {delta:g} against {found.terms.adversary}"
-    if found.roster is None:
+    words = f"epsilon {format_range(promised)} at delta {delta:g} against {found.terms.adversary}"
+    count = found.terms.coalition
+    if not count:
         return words
-    count = found.roster.terms.coalition
     other = (
-        f"{_range(plan.epsilon_own)} against {EVERYONE}"
+        f"{format_range(plan.epsilon_own)} against {EVERYONE}"
         if coalition
-        else f"{_range(plan.epsilon_coalition)} against any {count} of them"
+        else f"{format_range(plan.epsilon_coalition)} against any {count} of them"
     )
     return f"{words}; {other}"
 
@@ -91,22 +90,6 @@ def totals(forecast: dict[str, float]) -> str:
     return ", ".join(f"{value:.3g} ({name})" for name, value in sorted(forecast.items(), key=lambda t: t[1]))
 
 
-def _pairs(found: PlanPreview) -> str:
-    roster = found.roster
-    assert roster is not None
-    terms = roster.terms
-    who = {"all": "every two nodes on air", "neighbours": "nodes with a link"}.get(
-        str(terms.pairs), f"every two nodes of the same of {terms.pairs} groups"
-    )
-    given = "chosen for the least predicted error" if found.privacy.pair_ratio == "auto" else "as set"
-    sent, own = found.node_noise_std, found.node_noise_std * np.sqrt(roster.own_share)
-    return (
-        f"{who} share noise, {_range(roster.partners)} partners a node; pair ratio {terms.ratio:.3g} ({given}), "
-        f"coalition {terms.coalition}; a node sends noise of {_range(sent)} per coordinate in round 1, of which "
-        f"{_range(own)} its own"
-    )
-
-
 def _passes(cost: PassCost) -> str:
     closing = f"{cost.closing} more in the last round" if cost.passes else f"{cost.closing} in the last round"
     counts = [f"{cost.passes} after every payload"] if cost.passes else []
@@ -121,12 +104,7 @@ def _passes(cost: PassCost) -> str:
 
 def _messages(found: MessagePreview) -> str:
     return (
-        f"{found.bits:,} bits at {_range(found.rate_bps_hz)} bit/s/Hz; {found.attempts_mean:.3g} attempts and "
+        f"{found.bits:,} bits at {format_range(found.rate_bps_hz)} bit/s/Hz; {found.attempts_mean:.3g} attempts and "
         f"{1e3 * found.airtime_s:.3g} ms on air a round on average; {found.first_outage:.2g} of links lack the message "
         f"after the first attempt, {found.outage_rate:.2g} in the end"
     )
-
-
-def _range(values: np.ndarray) -> str:
-    least, most = f"{np.min(values):.3g}", f"{np.max(values):.3g}"
-    return least if least == most else f"{least} to {most}"

@@ -50,7 +50,7 @@ class Ledger:
         self.terms = terms
         self.nodes, self._q = len(q), q
         self.own = SenderTotals(terms, q)
-        self.coalition = SenderTotals(terms, q) if terms.pairwise else None
+        self.coalition = SenderTotals(terms, q) if terms.shares_noise else None
         # links may appear later: one becomes a stream when it is first heard
         self.link = LinkAccountant()
         self.link_number = np.zeros(0, dtype=np.int64)  # rx * K + tx of each stream

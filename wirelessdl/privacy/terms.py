@@ -33,7 +33,7 @@ class Terms:
     adjacency: Adjacency = "replace-one"
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
-    coalition: int = 0  # most nodes that collude, under noise that pairs share; 0: every node's noise is its own
+    coalition: int = 0  # most nodes that collude, under noise that nodes share; 0: every node's noise is its own
     promised: Proven = "own"
     passes: bool = False  # whether what was received is sent on, and averaged again
     sends: bool = True  # whether anything leaves a node at all
@@ -51,8 +51,8 @@ class Terms:
         return self.protocol == "hardened" and self.unit == "sample" and bool(self.epoch_rounds)
 
     @property
-    def pairwise(self) -> bool:
-        """Whether pairs of nodes share noise."""
+    def shares_noise(self) -> bool:
+        """Whether nodes share noise, so that there is a view against a coalition."""
         return self.coalition > 0
 
     @property
@@ -61,7 +61,7 @@ class Terms:
 
         It adds variances of independent noise, and knows nothing of what passes hand on.
         """
-        return not (self.pairwise or self.passes)
+        return not (self.shares_noise or self.passes)
 
     @property
     def adversary(self) -> str:
@@ -103,7 +103,7 @@ class Terms:
             "noise is Gaussian, and not the floating-point numbers that stand for it; rounding before it is charged, "
             f"{self.rounding:.2g} of the sensitivity at most",
         ]
-        if self.pairwise:
+        if self.shares_noise:
             kept += [
                 f"at most {self.coalition} nodes collude, counting all that are compromised before seeds are erased "
                 "(view coalition; view own: everyone)",

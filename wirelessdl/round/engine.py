@@ -185,27 +185,28 @@ class Engine:
         sigma = stages.releases.sigma(gamma)
         air = stages.gate.admit(round, channel, participation, sigma)
         self._silence(air.over_budget)
-        budget_w = stages.releases.budget_w(air.plan, sigma)
-        amplitude = np.sqrt(air.plan.alpha * budget_w)
+        plan = air.protection.plan
+        budget_w = stages.releases.budget_w(plan, sigma)
+        amplitude = np.sqrt(plan.alpha * budget_w)
         delivery = None
         if stages.delivering is None:
-            weights = stages.weigher.weigh(air.channel, air.plan, amplitude, participation.listening, turns.turn)
+            weights = stages.weigher.weigh(air.channel, plan, amplitude, participation.listening, turns.turn)
         else:
             delivery = stages.delivering.deliver(self._now_ns, air.channel, air.on_air, turns)
             weights = delivered_weights(air.channel, delivery.arrived, participation.listening)
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
-        multiplier = np.minimum(exchanged, air.plan.theta)
+        multiplier = np.minimum(exchanged, plan.theta)
 
         passes = stages.passing.decide(
             air.channel,
-            air.plan,
+            plan,
             weights,
-            stages.releases.pass_peak(air.plan, sigma, air.on_air),
+            stages.releases.pass_peak(plan, sigma, air.on_air),
             air.on_air,
             turns.turn,
         )
-        release = stages.releases.release(round, air.on_air, air.channel, air.plan, budget_w, sigma, gamma)
+        release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, terms.delta)
         own_bound, own_total = self._totals(round, stages.ledger.own)
@@ -221,10 +222,9 @@ class Engine:
             turn=turns.turn,
             participation=participation,
             channel=air.channel,
-            plan=air.plan,
+            protection=air.protection,
             release=release,
             weights=weights,
-            roster=air.roster,
             passes=passes,
             on_air=air.on_air,
             computes=stages.gate.computing(air.on_air, participation),
@@ -287,7 +287,7 @@ class Engine:
             ),
             evaluate=self._evaluated(decision.round),
             whole=decision.round == self.terms.rounds,
-            pairs=None if decision.roster is None else decision.roster.noise(noise_scale),
+            pairs=decision.protection.noise(noise_scale),
             passes=self._segments.passes(decision),
             messages=None if quantizer is None else MessageInput(quantizer, decision.on_air),
         )

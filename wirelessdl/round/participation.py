@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.power.problem import PowerPlan
+from wirelessdl.mechanism import Protection
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
-from wirelessdl.round.pairing import Roster
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.releases import Releases
 
@@ -18,13 +17,12 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class OnAir:
-    """Who sends, whose budget is spent from this round on, `[K]` each; what is heard of the senders, and the plan."""
+    """Who sends, whose budget is spent from this round on, `[K]` each; what is heard of the senders; their noise."""
 
     on_air: BoolArray
     over_budget: BoolArray
     channel: FrameChannel
-    plan: PowerPlan
-    roster: Roster | None = None  # of pairs that share noise
+    protection: Protection
 
 
 class BudgetGate:
@@ -67,15 +65,16 @@ class BudgetGate:
         on_air = wanting
         while True:
             heard = channel.among(on_air, participation.ready)
-            plan, roster = self._planner.paired(self._planner.plan(heard, sigma), on_air, heard.links, sigma)
+            protection = self._planner.protect(self._planner.plan(heard, sigma), on_air, heard.links, sigma)
             if not self.limited:
                 break
-            mu = np.where(on_air, self._releases.promised_mu(plan, sigma), 0.0)
+            mu = np.where(on_air, self._releases.promised_mu(protection.plan, sigma), 0.0)
             over = on_air & self._ledger.promised.exhausted(mu, self.budget)
             if not over.any():
                 break
             on_air = on_air & ~over
-        self._planner.say_unpaired(plan)
+        if protection.note:
+            self._planner.on_note(protection.note)
         over_budget = wanting & ~on_air
         self.silent_from = np.where(over_budget, round, self.silent_from)
-        return OnAir(on_air, over_budget, heard, plan, roster)
+        return OnAir(on_air, over_budget, heard, protection)

@@ -11,12 +11,11 @@ from wirelessdl.contract import guard_of
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
+from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
-from wirelessdl.power.joint import JointPlan
+from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose
 from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.round.cancelling import Cancelling
-from wirelessdl.round.pairing import UNPAIRED, PairTerms, Roster, fewest_with_room, require_room, roster_of, with_pairs
 from wirelessdl.scenario.protection import ALPHA_MIN
 from wirelessdl.units import to_db
 
@@ -86,6 +85,46 @@ class PlanSchedule:
     samples: int  # realisations that a robust plan must hold for
 
 
+@dataclass(frozen=True, eq=False)
+class JointChoice:
+    """What the first plan chooses for the least predicted error: the ratio of shared noise, and amplitudes.
+
+    exponent: of partial balancing; None where it is to be chosen. largest_rate: of all rounds. The other fields are
+    those of `JointProblem`.
+    """
+
+    exponent: float | None
+    promises_coalition: bool
+    passes: int
+    chebyshev: bool
+    thermal_w: float
+    rounds: int
+    full_power: bool
+    radius: float
+    largest_rate: float
+
+    def choose(self, mechanism: Mechanism, plan: PowerPlan, links: Links, gain: FloatArray) -> JointPlan:
+        """The choice for these mean gains, `[links]`, with everyone on air; a fixed value is the only one tried."""
+        partners, sigma = mechanism.partners(links), plan.problem.rho * self.largest_rate
+        problem = JointProblem(
+            links=links,
+            gain=gain,
+            power_w=plan.power_w,
+            hidden=float(np.max(plan.beta / plan.alpha)) * sigma**2,
+            sigma=sigma,
+            partners=partners,
+            coalition=mechanism.coalition if self.promises_coalition else partners,
+            passes=self.passes,
+            chebyshev=self.chebyshev,
+            thermal_w=self.thermal_w,
+            rounds=self.rounds,
+            full_power=self.full_power,
+            radius=self.radius,
+        )
+        ratios = RATIOS if mechanism.ratio is None else (mechanism.ratio,)
+        return choose(problem, ratios, EXPONENTS if self.exponent is None else (self.exponent,))
+
+
 @dataclass(frozen=True)
 class Arriving:
     """What models must be heard against. thermal_w: receiver noise, W; radius: most that a model holds per coordinate.
@@ -122,16 +161,17 @@ class Planner:
         allocator: PowerAllocator,
         schedule: PlanSchedule,
         *,
+        mechanism: Mechanism,
         samples: Samples,
         origin: str,
-        cancelling: Cancelling | None = None,
+        choice: JointChoice | None = None,
         arriving: Arriving | None = None,
     ):
         """samples: draws realisations of the gains (`FadingSamples.gains`); origin: the scenario's name in messages.
 
-        cancelling: what is left to choose of noise that cancels and of amplitudes; None where nothing is.
+        choice: what is left to choose of shared noise and of amplitudes; None where nothing is.
         """
-        self._cancelling, self._arriving = cancelling, arriving
+        self.mechanism, self._choice, self._arriving = mechanism, choice, arriving
         self.joint: JointPlan | None = None
         self._terms, self._allocator, self._schedule = terms, allocator, schedule
         self._samples, self._origin = samples, origin
@@ -140,27 +180,9 @@ class Planner:
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
 
-    @property
-    def pairs(self) -> PairTerms | None:
-        """Who shares noise, and how much, once the first plan is made; None where nobody does."""
-        cancelling, joint = self._cancelling, self.joint
-        if cancelling is None or cancelling.pairs is None or joint is None:
-            return None
-        return replace(cancelling.pairs, ratio=joint.best.ratio)
-
-    def paired(
-        self, plan: PowerPlan, on_air: BoolArray, links: Links, sigma: FloatArray
-    ) -> tuple[PowerPlan, Roster | None]:
-        """The plan with the noise that pairs of those on air, `[K]`, take, and the pairs. sigma: [K] of eta."""
-        if self.pairs is None:
-            return plan, None
-        return with_pairs(plan, roster_of(self.pairs, on_air, links), sigma)
-
-    def say_unpaired(self, plan: PowerPlan) -> None:
-        """Tell if pairs were not formed in the frame of this plan."""
-        for note in plan.notes:
-            if note.endswith(UNPAIRED):
-                self.on_note(note)
+    def protect(self, plan: PowerPlan, on_air: BoolArray, links: Links, sigma: FloatArray) -> Protection:
+        """The plan with the noise that the mechanism takes, for those on air, `[K]`. sigma: [K] of eta."""
+        return self.mechanism.protect(plan, on_air, links, sigma)
 
     @property
     def latest(self) -> PowerPlan:
@@ -183,39 +205,28 @@ class Planner:
                 channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
             )
             self._first = self._solve(problem, self._terms.theta)
-            if self._cancelling is not None:
-                self.joint = self._cancelling.choose(self._first, channel.links, channel.mean_gain)
+            if self._choice is not None:
+                self.joint = self._choice.choose(self.mechanism, self._first, channel.links, channel.mean_gain)
+                self.mechanism = self.mechanism.chosen(self.joint.best.ratio)
                 self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
-                self._first = self._with_room(self._first, channel.links)
+            self._first = self._with_room(self._first, channel.links)
             self._first = self._with_limit(self._first, channel)
         return self._first
 
     def _with_room(self, plan: PowerPlan, links: Links) -> PowerPlan:
-        """The plan, noting when pairs have no room; raises where they have none though everyone is on air."""
-        if self.pairs is None:
-            return plan
+        """The plan, noting when the mechanism has no room; raises where it has none though everyone is on air."""
         try:
-            require_room(plan, roster_of(self.pairs, np.ones(links.nodes, dtype=bool), links))
+            note = self.mechanism.room(plan, links)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
-        most = links.nodes if isinstance(self.pairs.pairs, str) else -(-links.nodes // self.pairs.pairs)
-        fewest = fewest_with_room(plan, self.pairs, most)
-        if not fewest or self.pairs.pairs == "neighbours":
-            return plan
-        of_group = "" if self.pairs.pairs == "all" else " of a group"
-        note = (
-            f"with fewer than {fewest} of {most} nodes{of_group} on air, pairs would leave models less than alpha_min: "
-            "own noise alone then"
-        )
-        return replace(plan, notes=(*plan.notes, note))
+        return replace(plan, notes=(*plan.notes, note)) if note else plan
 
     def _with_limit(self, plan: PowerPlan, channel: FrameChannel) -> PowerPlan:
         """The plan, with a note where models arrive below thermal noise."""
         if self._arriving is None:
             return plan
-        alpha = (
-            plan.alpha if self.pairs is None or self.joint is None else np.full_like(plan.alpha, self.joint.best.alpha)
-        )
+        shared = self.mechanism.coalition > 0 and self.joint is not None
+        alpha = np.full_like(plan.alpha, self.joint.best.alpha) if shared and self.joint is not None else plan.alpha
         note = self._arriving.note(alpha, plan, channel.links, channel.mean_gain)
         return plan if note is None else replace(plan, notes=(*plan.notes, note))
 

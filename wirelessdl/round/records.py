@@ -5,13 +5,13 @@ from typing import Literal
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.records import RoundResult
+from wirelessdl.mechanism import Protection
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.digital import Delivery
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
-from wirelessdl.round.pairing import Roster
 from wirelessdl.round.passing import PassWeights
 from wirelessdl.round.weights import FrameWeights
 
@@ -26,10 +26,9 @@ class FrameDecision:
     turn: IntArray  # in which each node sends
     participation: Participation
     channel: FrameChannel
-    plan: PowerPlan
+    protection: Protection
     release: FrameRelease
     weights: FrameWeights
-    roster: Roster | None  # of pairs that share noise
     passes: PassWeights | None  # mixing passes after the payload
     on_air: BoolArray
     computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
@@ -49,6 +48,11 @@ class FrameDecision:
     promised_total: float
     promised: Literal["own", "coalition"]
     delivery: Delivery | None = None  # of messages, under digital access
+
+    @property
+    def plan(self) -> PowerPlan:
+        """With the noise that the mechanism takes."""
+        return self.protection.plan
 
     @property
     def absent(self) -> BoolArray:

@@ -64,6 +64,7 @@ def build(
         buildings_m=network.buildings_m,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
+        mechanism=learning.mechanism,
         schedule=learning.schedule,
         data=learning.data,
         client_indices=learning.client_indices,

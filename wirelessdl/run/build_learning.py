@@ -18,6 +18,7 @@ from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
+from wirelessdl.mechanism import Mechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.schema import Scenario
@@ -37,6 +38,7 @@ class BuiltLearning:
     client_indices: list[IntArray]
     engine: LearningEngine
     schedule: Schedule
+    mechanism: Mechanism
 
 
 def build_learning(
@@ -44,7 +46,8 @@ def build_learning(
 ) -> BuiltLearning:
     """Learning rates, data, partition, learner, engine. links: that are heard in a slot."""
     scenario = builder.scenario
-    _check_seeds(builder)
+    mechanism: Mechanism = builder.part("privacy.noise", scenario.privacy.noise, privacy=scenario.privacy)
+    _check_seeds(builder, pairs=mechanism.draws_pairs)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if scenario.learning.learning_rate.is_user_class:
@@ -55,24 +58,19 @@ def build_learning(
         data, client_indices = plant(data, client_indices)
     learner = _learner(builder, data, streams)
     engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
-    return BuiltLearning(data, client_indices, engine, schedule)
+    return BuiltLearning(data, client_indices, engine, schedule, mechanism)
 
 
-def _check_seeds(builder: Builder) -> None:
+def _check_seeds(builder: Builder, *, pairs: bool) -> None:
     """Noise that repeats is no noise: every node and round needs a 32-bit seed of its own."""
     scenario = builder.scenario
     rounds, nodes = scenario.scenario.rounds, scenario.network.nodes
-    most = most_rounds(nodes, pairs=_draws_pairs(scenario), passes=_most_passes(scenario))
+    most = most_rounds(nodes, pairs=pairs, passes=_most_passes(scenario))
     if rounds > most:
         raise builder.fail(
             f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {most} rounds: lower it, or "
             "network.nodes"
         )
-
-
-def _draws_pairs(scenario: Scenario) -> bool:
-    """Whether what a pair shares is drawn for every pair: within groups one draw per node has the same law."""
-    return scenario.privacy.noise == "pairwise" and scenario.privacy.pairs == "neighbours"
 
 
 def _most_passes(scenario: Scenario) -> int:

@@ -9,6 +9,7 @@ from wirelessdl.channel import CHANNELS
 from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError
+from wirelessdl.families import classes
 from wirelessdl.learning.data import DATASETS
 from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
@@ -48,6 +49,7 @@ PARTS: dict[str, PartKind] = {
     "channel.models": PartKind(CHANNELS, "gain", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate"),
     "power.allocator": PartKind(ALLOCATORS, "allocate", ("objective",)),
+    "privacy.noise": PartKind(classes("mechanism"), "protect", ("privacy",)),
     "learning.dataset": PartKind(DATASETS, "load", ("folders",)),
     "learning.features": PartKind(FEATURES, "transform"),
     "learning.model": PartKind(MODELS, "gradient", ("features", "input_shape", "classes")),

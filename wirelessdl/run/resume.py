@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
-from wirelessdl.analysis.shares import share_problems
+from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
@@ -171,7 +170,7 @@ def require_charged(run: Run, kept: Checkpoint) -> None:
     then = run.up_to(kept.round)
     split = data_split(then)
     again, stored = recounted_ledger(then, split, least=True), stored_ledger(kept, split)
-    wrong = next(iter(share_problems(then, split.terms)), None)
+    wrong = next(iter(share_problems(then, split)), None)
     if wrong is not None:
         raise TraceError(f"{shown(run.path)}: {wrong}; it was changed: start the run anew")
     for (view, charged), (_, traced) in zip(stored.views(), again.views()):

@@ -346,10 +346,10 @@ class _Session:
             return 0.0
         if power.schedule == "adaptive" and (power.objective != "own-noise" or power.allocator.name != "lp"):
             return budget
-        plan = planner.latest  # without pairs: all its noise hides a sender in the promised view
-        if planner.pairs is not None and view == "own":
+        plan = planner.latest  # without what the mechanism adds: all its noise hides a sender in the promised view
+        if planner.mechanism.coalition and view == "own":
             nodes = self.scenario.network.nodes
-            plan = replace(plan, own_share=np.full(nodes, planner.pairs.least_own(nodes)))
+            plan = replace(plan, own_share=np.full(nodes, planner.mechanism.least_own(nodes)))
         return min(max(odometer, min(forecast(self._forecast_terms, plan, view).values())), budget)
 
     def _now(self) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.round.engine import Engine
-from wirelessdl.round.pairing import UNPAIRED
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_s
@@ -40,7 +39,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "promised": ledger.terms.promised,
         "adversary": ledger.terms.adversary,
         "coalition": ledger.terms.coalition or None,
-        "pair_ratio": None if engine.stages.planner.pairs is None else engine.stages.planner.pairs.ratio,
+        **engine.stages.planner.mechanism.figures(),
         "epsilon_own_total": total["own"],
         "epsilon_coalition_total": total.get("coalition"),
         "epsilon_link_total": total.get("link"),
@@ -52,20 +51,14 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         **{name: float(np.nanmean(rounds[name])) for name in messages if np.isfinite(rounds[name]).any()},
         "wall_s": wall_s,
         "connectivity": engine.stages.observer.connectivity.formatted(),
-        "warnings": [*warnings, *_unpaired(engine, run)],
+        "warnings": [*warnings, *_mechanism_warnings(engine, run)],
         "epsilon_own_conditions": ledger.terms.conditions,
     }
 
 
-def _unpaired(engine: Engine, run: Run) -> list[str]:
-    """A line where frames had own noise alone, though pairs were wanted."""
-    if engine.stages.planner.pairs is None:
+def _mechanism_warnings(engine: Engine, run: Run) -> list[str]:
+    """What the mechanism says of the notes of all frames."""
+    mechanism = engine.stages.planner.mechanism
+    if not mechanism.coalition:
         return []
-    count = sum(detail.endswith(UNPAIRED) for detail in run.table("events", ["detail"])["detail"].to_pylist())
-    if not count:
-        return []
-    return [
-        f"pairs of nodes shared no noise in {count} frames, where it would have left models less than power.alpha_min "
-        "of the power: own noise alone hid them, which does not cancel; lower power.alpha_min, privacy.pair_ratio or "
-        "privacy.coalition"
-    ]
+    return list(mechanism.warnings(run.table("events", ["detail"])["detail"].to_pylist()))

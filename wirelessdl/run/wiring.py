@@ -11,23 +11,20 @@ from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.access import Access
 from wirelessdl.radio.digital import Messages
-from wirelessdl.round.cancelling import Cancelling
 from wirelessdl.round.delivery import Delivering
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
-from wirelessdl.round.pairing import PairTerms
 from wirelessdl.round.participation import BudgetGate
 from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.planning import Arriving, Planner, PlanSchedule, PowerTerms
+from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule, PowerTerms
 from wirelessdl.round.releases import Releases, ReleaseTerms
 from wirelessdl.round.weights import Weigher
 from wirelessdl.run.build_time import coding_of
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
-from wirelessdl.scenario.protection import PairGroups
 from wirelessdl.trace.events import TraceEvents
 
 
@@ -120,9 +117,10 @@ def make_planner(world: World) -> Planner:
         terms,
         world.allocator,
         PlanSchedule(power.schedule, power.reference, power.samples),
+        mechanism=world.mechanism,
         samples=world.fading.gains,
         origin=world.scenario.origin,
-        cancelling=_cancelling(world),
+        choice=_joint_choice(world),
         arriving=Arriving(
             0.0 if world.scenario.radio.access == "digital" else world.thermal_w,
             world.scenario.learning.projection_radius,
@@ -146,26 +144,22 @@ def _silent_planner(world: World) -> Planner:
         theta=fixed_multiplier(world.scenario),
     )
     schedule = PlanSchedule("static", "mean", 1)
-    origin = world.scenario.origin
-    return Planner(terms, LinearProgram(), schedule, samples=world.fading.gains, origin=origin)
+    given: dict[str, Any] = {"samples": world.fading.gains, "origin": world.scenario.origin}
+    return Planner(terms, LinearProgram(), schedule, mechanism=world.mechanism, **given)
 
 
-def _cancelling(world: World) -> Cancelling | None:
+def _joint_choice(world: World) -> JointChoice | None:
     """What the first frame is to choose; None where noise is independent and amplitudes are not balanced by power."""
     scenario = world.scenario
-    power, privacy, pairs = scenario.power, scenario.privacy, None
-    if privacy.noise == "pairwise":
-        kind = privacy.pairs.groups if isinstance(privacy.pairs, PairGroups) else privacy.pairs
-        pairs = PairTerms(kind, 0.0, privacy.coalition, privacy.promised)
-    if pairs is None and power.balance != "partial":
+    power = scenario.power
+    if not world.mechanism.coalition and power.balance != "partial":
         return None
     exponent = power.balance_exponent if power.balance == "partial" else 0.0
-    return Cancelling(
-        pairs=pairs,
-        ratio=None if privacy.pair_ratio == "auto" else privacy.pair_ratio,
+    return JointChoice(
         exponent=None if exponent == "auto" else exponent,
+        promises_coalition=scenario.privacy.promised == "coalition",
         passes=scenario.radio.mixing_passes,
-        mixing=scenario.radio.mixing,
+        chebyshev=scenario.radio.mixing == "chebyshev",
         thermal_w=world.thermal_w,
         rounds=scenario.scenario.rounds,
         full_power=scenario.radio.use_full_power,

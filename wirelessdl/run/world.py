@@ -20,6 +20,7 @@ from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.links import Links
+from wirelessdl.mechanism import Mechanism
 from wirelessdl.network.mobility import Mobility
 from wirelessdl.network.reach import Reach
 from wirelessdl.network.topology import SnrDb, Topology
@@ -65,6 +66,7 @@ class World:
     buildings_m: FloatArray
     csi: Csi
     allocator: PowerAllocator
+    mechanism: Mechanism
     schedule: Schedule
     data: Dataset
     client_indices: list[IntArray]
@@ -121,7 +123,7 @@ class World:
             unit=privacy.unit,
             evaluated=self.learning.settings.evaluated,
             epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
-            coalition=privacy.coalition if privacy.noise == "pairwise" else 0,
+            coalition=self.mechanism.coalition,
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
             sends=not self.scenario.silent,
@@ -144,7 +146,7 @@ class World:
         predicted error is chosen for so many rounds.
         """
         scenario = self.scenario
-        chosen = (scenario.privacy.noise == "pairwise" and scenario.privacy.pair_ratio == "auto") or (
+        chosen = self.mechanism.ratio is None or (
             scenario.power.balance == "partial" and scenario.power.balance_exponent == "auto"
         )
         promised = math.isfinite(scenario.privacy.epsilon_total)

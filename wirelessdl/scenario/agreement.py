@@ -3,6 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
+from wirelessdl.families import Family, member
+
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
@@ -11,7 +13,7 @@ def require_agreement(scenario: "Scenario") -> None:
     """Raise a ValueError, with the keys and a remedy, for the first two that do not go together."""
     _require_target(scenario)
     _require_talk(scenario)
-    _require_pairs(scenario)
+    _require_members(scenario)
     _require_passes(scenario)
     if scenario.privacy.protocol == "paper" and scenario.privacy.clipping == "per-sample":
         raise ValueError(
@@ -85,7 +87,7 @@ def _require_target(scenario: "Scenario") -> None:
 
 
 def _require_talk(scenario: "Scenario") -> None:
-    """Who sends nothing shares no noise, and has nothing to pass on."""
+    """Who sends nothing has nothing to pass on."""
     if not scenario.silent:
         return
     alone = "network.nodes 1" if scenario.network.nodes == 1 else 'network.topology "none"'
@@ -95,47 +97,15 @@ def _require_talk(scenario: "Scenario") -> None:
     ):
         if count:
             raise ValueError(f"{key} is {count} with {alone}; nothing is sent, and nothing passed on: set it to 0")
-    if scenario.privacy.noise == "pairwise":
-        raise ValueError(
-            f'privacy.noise is "pairwise" with {alone}; nothing is sent, and nobody to share noise with: set noise = '
-            '"independent"'
-        )
 
 
-def _require_pairs(scenario: "Scenario") -> None:
-    """Noise that cancels is proven under the hardened protocol, for senders that nobody else's noise hides."""
-    privacy, nodes = scenario.privacy, scenario.network.nodes
-    if privacy.noise == "independent":
-        if privacy.against == "coalition":
-            raise ValueError(
-                'privacy.against is "coalition" with privacy.noise "independent"; a node\'s own noise protects against '
-                'everyone: leave it at "auto", or set noise = "pairwise"'
-            )
-        return
-    if privacy.protocol == "paper":
-        raise ValueError(
-            'privacy.noise is "pairwise" under privacy.protocol "paper"; what it hides is proven for the hardened '
-            'protocol only: set protocol = "hardened"'
-        )
-    if scenario.power.objective != "own-noise":
-        raise ValueError(
-            f'privacy.noise is "pairwise" under power.objective "{scenario.power.objective}"; a linear program counts '
-            'on noise of others that now cancels: set objective = "own-noise"'
-        )
-    if privacy.coalition < 1:
-        raise ValueError(
-            "privacy.coalition is 0 with pairwise noise; a curious receiver is a coalition of one, and knows its own "
-            "part of the noise: set at least 1"
-        )
-    if privacy.coalition > nodes - 1:
-        raise ValueError(
-            f"privacy.coalition is {privacy.coalition}; there are {nodes - 1} other nodes: lower it, or use noise = "
-            '"independent", which protects against all of them'
-        )
-    if privacy.credit_thermal:
-        raise ValueError(
-            "privacy.credit_thermal is true with pairwise noise; links are not accounted for there: set it to false"
-        )
+def _require_members(scenario: "Scenario") -> None:
+    """What the mechanism refuses."""
+    parts: tuple[tuple[Family, str], ...] = (("mechanism", scenario.privacy.noise.name),)
+    for family, name in parts:
+        module = member(family, name)
+        if module is not None:
+            module.refuse(scenario)
 
 
 def _require_passes(scenario: "Scenario") -> None:
@@ -173,10 +143,10 @@ def _require_aligned(scenario: "Scenario") -> None:
     """Aligned senders hide behind each other in one slot, and back off as alignment says."""
     if scenario.power.allocator.name != "aligned" or scenario.silent:
         return
-    passes = scenario.radio.mixing_passes or scenario.learning.closing_passes
+    passes, noise = scenario.radio.mixing_passes or scenario.learning.closing_passes, scenario.privacy.noise.name
     clashes = (
         (math.isfinite(scenario.privacy.epsilon_total), "privacy.epsilon_total", "use epsilon_max"),
-        (scenario.privacy.noise == "pairwise", 'privacy.noise "pairwise"', 'set noise = "independent"'),
+        (noise != "independent", f'privacy.noise "{noise}"', 'set noise = "independent"'),
         (bool(passes), "mixing or closing passes", "set them to 0"),
         (scenario.radio.orthogonal, f'radio.access "{scenario.radio.access}"', 'set access = "oac"'),
     )

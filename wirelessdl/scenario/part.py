@@ -80,6 +80,14 @@ class Model(Part):
     key: ClassVar[str] = "model"
 
 
+class FamilyMember(Part):
+    """A member of a family (`wirelessdl.families`): its keys stand beside it, so it is a bare name if built in."""
+
+    @model_serializer
+    def to_table(self) -> Any:
+        return {self.key: self.name, **self.parameters} if self.parameters else self.name
+
+
 @dataclass(frozen=True)
 class UserFile:
     """A file of the user's that a scenario loads. content: of one that exists nowhere else, made from an object."""

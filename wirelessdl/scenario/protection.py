@@ -1,11 +1,12 @@
 """The sections on power and privacy: how transmissions are protected, and what is promised."""
 
 import math
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, create_model
 
-from wirelessdl.scenario.part import Part
+from wirelessdl.families import member, modules
+from wirelessdl.scenario.part import FamilyMember, Part
 from wirelessdl.scenario.section import Fraction, Positive, Section, rule_text
 
 ALPHA_MIN = 1e-3  # of networks of up to _FEW nodes
@@ -74,13 +75,7 @@ class PowerSection(Section):
         return ALPHA_MIN * min(1.0, (_FEW / nodes) ** 2) if self.alpha_min == "auto" else self.alpha_min
 
 
-class PairGroups(Section):
-    """Pairs within groups: node k is in group k mod groups."""
-
-    groups: Annotated[int, Field(ge=1, le=10**9)]
-
-
-class PrivacySection(Section):
+class PrivacyKeys(Section):
     """Protocol, epsilon targets and clipping."""
 
     protocol: Literal["hardened", "paper"] = Field(
@@ -106,22 +101,10 @@ class PrivacySection(Section):
         json_schema_extra=rule_text("must be > 0, or inf where epsilon_max is given"),
         description="Promised epsilon of the whole run at delta_total; the noise of every round follows from it.",
     )
-    noise: Literal["independent", "pairwise"] = Field(
-        "independent",
-        description="independent: every node's noise is its own; pairwise: nodes also add noise that they share in "
-        "pairs and that cancels in the network.",
-    )
-    pairs: Literal["all", "neighbours"] | PairGroups = Field(
-        "all",
-        json_schema_extra=rule_text('must be "all", "neighbours" or { groups = number of groups }'),
-        description="Who shares noise, of the nodes on air. all: every two; neighbours: those with a link; "
-        "{ groups = g }: every two of the same of g groups.",
-    )
-    pair_ratio: Literal["auto"] | Annotated[FiniteFloat, Field(ge=0, le=100)] = Field(
-        "auto",
-        json_schema_extra=rule_text('must be "auto" or a number from 0 to 100'),
-        description="Deviation of the noise that a pair shares over that of a node's own; auto: with the least "
-        "predicted error.",
+    noise: FamilyMember = Field(
+        FamilyMember(kind="independent"),  # type: ignore[call-arg]
+        description="Mechanism. independent: every node's noise is its own; pairwise: nodes also add noise that they "
+        "share in pairs and that cancels in the network; or your class, file.py:Class (not proven).",
     )
     coalition: Annotated[int, Field(ge=0)] = Field(
         1,
@@ -159,5 +142,19 @@ class PrivacySection(Section):
     def promised(self) -> Literal["own", "coalition"]:
         """The view of the ledger that is promised."""
         if self.against == "auto":
-            return "coalition" if self.noise == "pairwise" else "own"
+            module = member("mechanism", self.noise.name)
+            return "coalition" if module is not None and module.COALITION else "own"
         return "own" if self.against == "everyone" else "coalition"
+
+
+if TYPE_CHECKING:
+
+    class PrivacySection(PrivacyKeys):
+        """With the keys of every mechanism, which that mechanism alone reads."""
+
+else:
+    PrivacySection = create_model(
+        "PrivacySection",
+        __base__=(PrivacyKeys, *(module.Keys for module in modules("mechanism"))),
+        __doc__=PrivacyKeys.__doc__,
+    )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.families import MEMBERS, member
 from wirelessdl.trace.files import open_regular, read_regular
 from wirelessdl.trace.lock import is_locked
 from wirelessdl.trace.parts import find_parts
@@ -136,7 +137,9 @@ def run_status(path: Path) -> RunStatus:
 
 def _coalition(privacy: Mapping[str, Any]) -> int | None:
     """Most nodes that collude, where that is what was promised."""
-    if privacy.get("noise") != "pairwise" or privacy.get("against") == "everyone":
+    noise = privacy.get("noise")
+    module = member("mechanism", noise) if isinstance(noise, str) and noise in MEMBERS["mechanism"] else None
+    if module is None or not module.COALITION or privacy.get("against") == "everyone":
         return None
     most = privacy.get("coalition")
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:

@@ -1,0 +1,46 @@
+"""Families whose members cross a round: ways across the air (`access`), ways to hide a sender (`mechanism`).
+
+A member is one module of its own. Beside its class, `Member`, it has
+
+    Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family
+    refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it
+
+and what the protocol of the family names (`wirelessdl/access/__init__.py`, `wirelessdl/mechanism/__init__.py`).
+Modules are imported by name, so nothing but this table knows one: to add a member, add a line here, a test and a
+section of its page. A member's imports at the top are light (no torch, no SciPy): scenarios are checked with it.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal, TypeAlias
+
+from wirelessdl.errors import nearest
+
+Family: TypeAlias = Literal["access", "mechanism"]
+
+MEMBERS: dict[Family, dict[str, str]] = {
+    "mechanism": {
+        "independent": "wirelessdl.mechanism.own",
+        "pairwise": "wirelessdl.mechanism.pairwise",
+    },
+}
+KEYS: dict[Family, str] = {"access": "radio.access", "mechanism": "privacy.noise"}
+
+
+def member(family: Family, name: str) -> ModuleType | None:
+    """The module of a built-in member; None for a class of the user's, `file.py:Class`."""
+    if ":" in name:
+        return None
+    if name not in MEMBERS[family]:
+        raise ValueError(f'{KEYS[family]} is "{name}"; no such {family}{nearest(name, MEMBERS[family])}')
+    return import_module(MEMBERS[family][name])
+
+
+def modules(family: Family) -> list[ModuleType]:
+    """All built-in members."""
+    return [import_module(path) for path in MEMBERS[family].values()]
+
+
+def classes(family: Family) -> dict[str, Any]:
+    """Classes of all built-in members, by name."""
+    return {name: import_module(path).Member for name, path in MEMBERS[family].items()}

@@ -1,0 +1,89 @@
+"""Mechanisms: what noise a sender adds, and from whom it hides the sender.
+
+A plan gives every sender the noise that would hide it if all of it were its own. A mechanism decides what is really
+sent in a frame, once it is known who is on air: `protect` returns the plan with the power that this takes, and from
+whom which share of the noise variance hides each sender. It is pure: the budget gate calls it until nobody else falls
+silent, and its answer depends on gains, learning rates and who is on air, on nothing that depends on data.
+
+To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`) and `COALITION`, whether
+epsilon is promised against a coalition by default; its docstring is its proof: what is sent, what the adversary sees
+and knows, the statement, its conditions. A line in `families.MEMBERS`, a test, a section of docs/noise.md. A class of
+the user's, `privacy.noise = "mine.py:Mine"`, is drawn and charged as it says, and its totals are "not proven".
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wirelessdl.arrays import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from wirelessdl.learning.records import PairInput
+    from wirelessdl.links import Links
+    from wirelessdl.power.problem import PowerPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Protection:
+    """How the senders of a frame are hidden.
+
+    plan: with the noise that this takes: alpha, and own_share and coalition_share, [K] shares of the noise variance
+    that hide a sender from everyone, and from a coalition; None: all of it. note: what was done otherwise than asked.
+    """
+
+    plan: "PowerPlan"
+    note: str = ""
+
+    def noise(self, deviation: FloatArray) -> "PairInput | None":  # noqa: ARG002
+        """What is drawn beside each node's own noise; None: nothing. deviation: [K] of all that each node sends."""
+        return None
+
+    def facts(self) -> dict[str, Any] | None:
+        """What `plan --json` says of it; None where there is nothing to say."""
+        return None
+
+    def words(self, deviation: FloatArray) -> str:  # noqa: ARG002
+        """The same in words; empty where there is nothing to say. deviation: [K] of all that each node sends."""
+        return ""
+
+
+class Mechanism(Protocol):
+    """A way to hide senders.
+
+    coalition: most nodes that collude, against whom the view `coalition` holds; 0 where there is no such view, since
+    all noise of a node is its own. ratio: deviation of shared noise over own, as the scenario fixes it; None: the first
+    plan chooses it, for the least predicted error (`power.joint`). draws_pairs: whether shared noise is drawn pair by
+    pair.
+    """
+
+    coalition: int
+    draws_pairs: bool
+    ratio: float | None
+
+    def chosen(self, ratio: float) -> "Mechanism":
+        """The mechanism with the ratio that the first plan chose."""
+        ...
+
+    def partners(self, links: "Links") -> int:
+        """With how many others each node shares noise, at least, when everyone is on air."""
+        ...
+
+    def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
+        """Of a frame in which these nodes send, `[K]`. sigma: [K] deviation of eta; links: of those on air."""
+        ...
+
+    def room(self, plan: "PowerPlan", links: "Links") -> str:
+        """When it will have to do otherwise, in words, or nothing; raises InfeasiblePowerError if it always has to."""
+        ...
+
+    def least_own(self, nodes: int) -> float:
+        """Own variance over the variance that must stay hidden, at least, whoever is on air of so many nodes."""
+        ...
+
+    def figures(self) -> dict[str, Any]:
+        """What summary.json holds of it."""
+        ...
+
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
+        """Lines for the summary. notes: those of all frames of the run."""
+        ...

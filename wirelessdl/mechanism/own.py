@@ -1,0 +1,91 @@
+"""Own noise: every node adds Gaussian noise of its own, and nothing is shared.
+
+    w_j = x_j + sqrt(beta_j / alpha_j) eta_j,   eta_j ~ N(0, sigma^2 I), fresh in every transmission
+
+**Adversary.** Hears every w_k of every round (any antennas, all thermal noise), knows everything inside all nodes but
+j.
+
+**Statement** (hardened protocol). Given the past, s_j is known, and w_j is one (subsampled) Gaussian release about x_j
+with noise multiplier nu_j = sqrt(beta_j / alpha_j) sigma / (sens gamma mult), gamma and mult of the gradient that it
+carries. Adaptive composition, and amplification by sampling, apply over rounds.
+
+**Proof.** x_j = Proj(s_j - gamma mult g(s_j)), and Proj is 1-Lipschitz: replacing one record moves x_j by at most
+sens gamma mult. s_j is a function of earlier transmissions and of receiver noise, none of which depends on the record
+but through releases that were charged.
+
+**Conditions**, each enforced or recorded: gains, plans, faults and compute times do not depend on data; the own term of
+s_j carries the noise that was sent; the only memory is x; batches are drawn afresh; noise is aligned with the learning
+rate of the gradient that is sent; x_1 comes from no data; what is shown is s_j.
+
+What it is not: noise of others that hides a sender from one receiver (the paper's Theorem 1): that is the link view.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.mechanism import Protection
+from wirelessdl.scenario.section import Section
+
+if TYPE_CHECKING:
+    from wirelessdl.links import Links
+    from wirelessdl.power.problem import PowerPlan
+    from wirelessdl.scenario.schema import Scenario
+    from wirelessdl.trace.run import Run
+
+COALITION = False
+
+
+class Keys(Section):
+    """Own noise has no keys of its own."""
+
+
+def refuse(scenario: "Scenario") -> None:
+    """Raise ValueError for what does not go together with noise of a node's own."""
+    if scenario.privacy.against == "coalition":
+        raise ValueError(
+            'privacy.against is "coalition" with privacy.noise "independent"; a node\'s own noise protects against '
+            'everyone: leave it at "auto", or set noise = "pairwise"'
+        )
+
+
+class Member:
+    """Noise of every node's own."""
+
+    coalition = 0
+    draws_pairs = False
+    ratio = 0.0
+
+    def chosen(self, ratio: float) -> "Member":  # noqa: ARG002
+        return self
+
+    def partners(self, links: "Links") -> int:  # noqa: ARG002
+        return 0
+
+    def protect(
+        self,
+        plan: "PowerPlan",
+        on_air: BoolArray,  # noqa: ARG002
+        links: "Links",  # noqa: ARG002
+        sigma: FloatArray,  # noqa: ARG002
+    ) -> Protection:
+        return Protection(plan)
+
+    def room(self, plan: "PowerPlan", links: "Links") -> str:  # noqa: ARG002
+        return ""
+
+    def least_own(self, nodes: int) -> float:  # noqa: ARG002
+        return 1.0
+
+    def figures(self) -> dict[str, Any]:
+        return {"pair_ratio": None}
+
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:  # noqa: ARG002
+        yield from ()
+
+
+def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator[str]:  # noqa: ARG001
+    """What is wrong with the shares of noise in a run's tables, one line each: all noise is a node's own."""
+    nodes = run.frame("nodes", ["own_share", "coalition_share"])
+    if (nodes != 1.0).to_numpy().any():
+        yield "nodes: own_share and coalition_share are not 1, and noise is independent"
