@@ -72,6 +72,7 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         unit=_stored(run, "privacy.unit", get_args(Unit)),
         epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
         coalition=coalition_of(run),
+        declared=mechanism_of(run) if ":" in mechanism_of(run) else "",
         promised=promised_view(run),
         passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
         sends=sends(run),
@@ -117,7 +118,8 @@ def promised_view(run: Run) -> Literal["own", "coalition"]:
 
 def adversary(run: Run) -> str:
     """Against whom the promised total of a run holds, in words."""
-    return adversary_of(promised_view(run), coalition_of(run)) if sends(run) else NOBODY_SENDS
+    declared = mechanism_of(run) if ":" in mechanism_of(run) else ""
+    return adversary_of(promised_view(run), coalition_of(run), declared) if sends(run) else NOBODY_SENDS
 
 
 def _count(run: Run, key: str) -> int:

@@ -12,10 +12,14 @@ the user's, `privacy.noise = "mine.py:Mine"`, is drawn and charged as it says, a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wirelessdl.arrays import BoolArray, FloatArray
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.contract import guarded
+from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
     from wirelessdl.learning.records import PairInput
@@ -87,3 +91,42 @@ class Mechanism(Protocol):
     def warnings(self, notes: Sequence[str]) -> Iterator[str]:
         """Lines for the summary. notes: those of all frames of the run."""
         ...
+
+
+class UserMechanism:
+    """A class of the user's with `protect`, held to its contract; totals under it are what it states, not proven."""
+
+    coalition, draws_pairs = 0, False
+    ratio: float | None = 0.0
+
+    def __init__(self, name: str, given: Any):
+        self.name, self._protect = name, guarded("privacy.noise", given, "protect")
+
+    def chosen(self, ratio: float) -> "UserMechanism":  # noqa: ARG002
+        return self
+
+    def partners(self, links: "Links") -> int:  # noqa: ARG002
+        return 0
+
+    def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
+        found = self._protect(plan, read_only(on_air), links, read_only(sigma))
+        where = f"privacy.noise: {self.name}.protect"
+        if not isinstance(found, Protection):
+            raise ContractError(f"{where} returned {type(found).__name__}, expected a wirelessdl.mechanism.Protection")
+        alpha, share = found.plan.alpha, found.plan.own_share
+        for name, values in (("alpha", alpha), ("own_share", alpha if share is None else share)):
+            if np.shape(values) != (len(on_air),) or not ((values > 0) & (values <= 1)).all():
+                raise ContractError(f"{where} returned a plan whose {name} is not {len(on_air)} shares > 0 and <= 1")
+        return replace(found, plan=replace(found.plan, coalition_share=None))
+
+    def room(self, plan: "PowerPlan", links: "Links") -> str:  # noqa: ARG002
+        return ""
+
+    def least_own(self, nodes: int) -> float:  # noqa: ARG002
+        return 0.0
+
+    def figures(self) -> dict[str, Any]:
+        return {"pair_ratio": None}
+
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:  # noqa: ARG002
+        yield f"totals are not proven: {self.name} states what its noise hides, and nothing checks that"

@@ -124,7 +124,7 @@ class Ledger:
         found = [
             Statement(
                 view=view,
-                status="proven",
+                status="unproven" if self.terms.declared else "proven",
                 accountant=name,
                 tx=np.arange(self.nodes),
                 rx=np.full(self.nodes, -1),

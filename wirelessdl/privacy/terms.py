@@ -12,8 +12,13 @@ View = Literal[Proven, "link"]
 NOBODY_SENDS = "everyone else: nothing is ever sent"  # the adversary of nodes that keep to themselves
 
 
-def adversary_of(view: Proven, coalition: int) -> str:
-    """Against whom a total of a proven view holds, in words. coalition: most nodes that collude."""
+def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
+    """Against whom a total of a proven view holds, in words. coalition: most nodes that collude.
+
+    declared: the user's mechanism, whose word is all there is.
+    """
+    if declared:
+        return f"everyone else as {declared} states it, which is not proven"
     if view == "own":
         return "everyone else, all nodes colluding"
     if coalition == 1:
@@ -35,6 +40,7 @@ class Terms:
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
     coalition: int = 0  # most nodes that collude, under noise that nodes share; 0: every node's noise is its own
     promised: Proven = "own"
+    declared: str = ""  # mechanism of the user's: what its noise hides is its own statement, and no total is proven
     passes: bool = False  # whether what was received is sent on, and averaged again
     sends: bool = True  # whether anything leaves a node at all
     rounding: float = 0.0  # largest share of a charged sensitivity that is rounding before the noise
@@ -61,7 +67,7 @@ class Terms:
 
         It adds variances of independent noise, and knows nothing of what passes hand on.
         """
-        return not (self.shares_noise or self.passes)
+        return not (self.shares_noise or self.passes or self.declared)
 
     @property
     def adversary(self) -> str:
@@ -70,7 +76,7 @@ class Terms:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        return adversary_of(view, self.coalition) if self.sends else NOBODY_SENDS
+        return adversary_of(view, self.coalition, self.declared) if self.sends else NOBODY_SENDS
 
     @property
     def protects(self) -> str:
@@ -86,7 +92,8 @@ class Terms:
                 "the figures of this run are read off models without noise: who publishes them, or a model, is not "
                 "covered",
             ]
-        kept = [
+        kept = [f"not proven: {self.declared} states what its noise hides"] if self.declared else []
+        kept += [
             "one sample of one node is protected: replaced by another, everything else the same"
             if self.unit == "sample"
             else "all data of one node are protected: replaced by as many others, everything else the same",

@@ -18,7 +18,7 @@ from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
-from wirelessdl.mechanism import Mechanism
+from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.schema import Scenario
@@ -46,7 +46,10 @@ def build_learning(
 ) -> BuiltLearning:
     """Learning rates, data, partition, learner, engine. links: that are heard in a slot."""
     scenario = builder.scenario
-    mechanism: Mechanism = builder.part("privacy.noise", scenario.privacy.noise, privacy=scenario.privacy)
+    noise = scenario.privacy.noise
+    mechanism: Mechanism = builder.part("privacy.noise", noise, privacy=scenario.privacy)
+    if noise.is_user_class:
+        mechanism = UserMechanism(noise.name, mechanism)
     _check_seeds(builder, pairs=mechanism.draws_pairs)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)

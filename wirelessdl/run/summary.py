@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.round.engine import Engine
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.run import Run
@@ -59,6 +60,6 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
 def _mechanism_warnings(engine: Engine, run: Run) -> list[str]:
     """What the mechanism says of the notes of all frames."""
     mechanism = engine.stages.planner.mechanism
-    if not mechanism.coalition:
+    if isinstance(mechanism, OwnNoise):
         return []
     return list(mechanism.warnings(run.table("events", ["detail"])["detail"].to_pylist()))

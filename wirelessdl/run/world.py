@@ -124,6 +124,7 @@ class World:
             evaluated=self.learning.settings.evaluated,
             epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
             coalition=self.mechanism.coalition,
+            declared=privacy.noise.name if privacy.noise.is_user_class else "",
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
             sends=not self.scenario.silent,
