@@ -15,8 +15,8 @@ from wirelessdl.audit.trials import Job, make_trial, run_trials, trial_streams
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.pair_noise import GroupNoise
 from wirelessdl.learning.wiretap import CanaryTrial
-from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.mechanism.pairwise import Roster
+from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.run.build import build
 
 SAMPLES = 64
