@@ -28,7 +28,7 @@ BASE = {
     "units",
 }
 ROOMS = {"learning", "power", "privacy", "channel", "radio", "network", "trace"}
-FAMILIES = {"mechanism"}  # their members are rooms' callers, and imported by name where one is asked for
+FAMILIES = {"access", "mechanism"}  # their members are rooms' callers, and imported by name where one is asked for
 # who may import whom, beyond itself and the base
 ALLOWED = {
     "scenario": set(),

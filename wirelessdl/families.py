@@ -19,6 +19,11 @@ from wirelessdl.errors import nearest
 Family: TypeAlias = Literal["access", "mechanism"]
 
 MEMBERS: dict[Family, dict[str, str]] = {
+    "access": {
+        "oac": "wirelessdl.access.oac",
+        "tdma": "wirelessdl.access.tdma",
+        "digital": "wirelessdl.access.digital",
+    },
     "mechanism": {
         "independent": "wirelessdl.mechanism.own",
         "pairwise": "wirelessdl.mechanism.pairwise",
@@ -39,6 +44,11 @@ def member(family: Family, name: str) -> ModuleType | None:
 def modules(family: Family) -> list[ModuleType]:
     """All built-in members."""
     return [import_module(path) for path in MEMBERS[family].values()]
+
+
+def columns(table: str) -> list[tuple[str, str, str, str]]:
+    """What members of access add to a table: name, type ("float", "int" or "bool"), unit and meaning."""
+    return [column for module in modules("access") for column in module.COLUMNS.get(table, ())]
 
 
 def classes(family: Family) -> dict[str, Any]:

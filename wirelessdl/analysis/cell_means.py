@@ -122,7 +122,7 @@ def _from_traces(run: Run) -> dict[str, float]:
     budget = run.clients.sort_values("node")["budget_w"].to_numpy(float)
     found["power_over_budget"] = float(np.max(radiated / budget))
     privacy, radio = run.scenario["privacy"], run.scenario["radio"]
-    if privacy["noise"] != "independent" or radio["access"] == "digital":  # how long messages take says no size
+    if privacy["noise"] != "independent" or nodes["attempts"].notna().any():  # how long messages take says no size
         return found
     links = links[links["neighbour"]]
     mixing = np.zeros((len(nodes), len(nodes)))

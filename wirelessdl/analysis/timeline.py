@@ -73,7 +73,7 @@ def timeline_of(run: Run) -> Timeline:
     # who sent has a gradient to compute; where nothing is ever sent, everyone has
     computes = turn >= 0 if sends(run) else table["present"].to_numpy(dtype=bool).reshape(shape)
     sent = _transmissions(frame, turn)
-    if run.scenario["radio"]["access"] == "digital":
+    if table["attempts"].notna().any():  # messages, each as long as its sender takes
         attempts = table["attempts"].fillna(0).to_numpy(dtype=np.int64).reshape(shape)
         sent = _messages(frame, turn, attempts, table["node_payload_s"].fillna(0.0).to_numpy(float).reshape(shape))
     parts = [_compute(run, frame, computes), _down(frame, up), *sent]

@@ -120,7 +120,7 @@ def audit_scenario(
             f"{scenario.origin}: learning.model remembers batch statistics beside its weights; the audit cannot know "
             "what a node would send: use a model without them"
         )
-    link = recording.worst_link(node) if terms.counts_links and not scenario.radio.orthogonal else None
+    link = recording.worst_link(node) if terms.counts_links and scenario.radio.access.name == "oac" else None
     view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
     clients = [len(client) for client in whole.client_indices]
     pairs = candidates(whole.data, whole.client_indices[node])

@@ -147,15 +147,10 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
         "pairs": found.protection.facts(),
         "passes": None if found.passes is None else asdict(found.passes),
-        "messages": _messages(found),
+        "messages": None if found.carry is None else dict(found.carry.facts),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
-
-
-def _messages(found: "PlanPreview") -> dict[str, Any] | None:
-    messages = found.messages
-    return None if messages is None else {**asdict(messages), "rate_bps_hz": messages.rate_bps_hz.tolist()}
 
 
 def _forecast(one: "Forecast") -> dict[str, float]:

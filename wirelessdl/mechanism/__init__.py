@@ -38,7 +38,7 @@ class Protection:
     plan: "PowerPlan"
     note: str = ""
 
-    def noise(self, deviation: FloatArray) -> "PairInput | None":  # noqa: ARG002
+    def noise(self, deviation: FloatArray) -> "PairInput | None":
         """What is drawn beside each node's own noise; None: nothing. deviation: [K] of all that each node sends."""
         return None
 
@@ -46,7 +46,7 @@ class Protection:
         """What `plan --json` says of it; None where there is nothing to say."""
         return None
 
-    def words(self, deviation: FloatArray) -> str:  # noqa: ARG002
+    def words(self, deviation: FloatArray) -> str:
         """The same in words; empty where there is nothing to say. deviation: [K] of all that each node sends."""
         return ""
 
@@ -102,10 +102,10 @@ class UserMechanism:
     def __init__(self, name: str, given: Any):
         self.name, self._protect = name, guarded("privacy.noise", given, "protect")
 
-    def chosen(self, ratio: float) -> "UserMechanism":  # noqa: ARG002
+    def chosen(self, ratio: float) -> "UserMechanism":
         return self
 
-    def partners(self, links: "Links") -> int:  # noqa: ARG002
+    def partners(self, links: "Links") -> int:
         return 0
 
     def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
@@ -119,14 +119,14 @@ class UserMechanism:
                 raise ContractError(f"{where} returned a plan whose {name} is not {len(on_air)} shares > 0 and <= 1")
         return replace(found, plan=replace(found.plan, coalition_share=None))
 
-    def room(self, plan: "PowerPlan", links: "Links") -> str:  # noqa: ARG002
+    def room(self, plan: "PowerPlan", links: "Links") -> str:
         return ""
 
-    def least_own(self, nodes: int) -> float:  # noqa: ARG002
+    def least_own(self, nodes: int) -> float:
         return 0.0
 
     def figures(self) -> dict[str, Any]:
         return {"pair_ratio": None}
 
-    def warnings(self, notes: Sequence[str]) -> Iterator[str]:  # noqa: ARG002
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
         yield f"totals are not proven: {self.name} states what its noise hides, and nothing checks that"

@@ -56,35 +56,35 @@ class Member:
     draws_pairs = False
     ratio = 0.0
 
-    def chosen(self, ratio: float) -> "Member":  # noqa: ARG002
+    def chosen(self, ratio: float) -> "Member":
         return self
 
-    def partners(self, links: "Links") -> int:  # noqa: ARG002
+    def partners(self, links: "Links") -> int:
         return 0
 
     def protect(
         self,
         plan: "PowerPlan",
-        on_air: BoolArray,  # noqa: ARG002
-        links: "Links",  # noqa: ARG002
-        sigma: FloatArray,  # noqa: ARG002
+        on_air: BoolArray,
+        links: "Links",
+        sigma: FloatArray,
     ) -> Protection:
         return Protection(plan)
 
-    def room(self, plan: "PowerPlan", links: "Links") -> str:  # noqa: ARG002
+    def room(self, plan: "PowerPlan", links: "Links") -> str:
         return ""
 
-    def least_own(self, nodes: int) -> float:  # noqa: ARG002
+    def least_own(self, nodes: int) -> float:
         return 1.0
 
     def figures(self) -> dict[str, Any]:
         return {"pair_ratio": None}
 
-    def warnings(self, notes: Sequence[str]) -> Iterator[str]:  # noqa: ARG002
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
         yield from ()
 
 
-def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator[str]:  # noqa: ARG001
+def recount(run: "Run", _coalition: int, **_promised: bool) -> Iterator[str]:
     """What is wrong with the shares of noise in a run's tables, one line each: all noise is a node's own."""
     nodes = run.frame("nodes", ["own_share", "coalition_share"])
     if (nodes != 1.0).to_numpy().any():

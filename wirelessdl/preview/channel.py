@@ -17,7 +17,7 @@ from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.observe import Observer
-from wirelessdl.run.wiring import make_access, make_observer
+from wirelessdl.run.wiring import make_observer
 from wirelessdl.run.world import World
 from wirelessdl.units import from_db, to_db, to_s
 
@@ -173,9 +173,9 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
 def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
     """SINR of every link in every frame's first slot, everyone at full power."""
     noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w
-    rows, access = [], make_access(world)
+    rows, access = [], world.access
     for round, frame in enumerate(found.frames, start=1):
-        turn = access.turns(round, frame.links).turn
+        turn = access.schedule(round, frame.links).turn
         disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
         heard = sinr_db(
             frame.heard, frame.is_neighbour, frame.heard_gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn

@@ -146,13 +146,7 @@ def _passes(world: World) -> str:
 
 
 def _turns(world: World) -> str:
-    radio, frame = world.scenario.radio, world.frame
-    if world.scenario.silent:
-        return ""
-    if radio.orthogonal:
-        shortest = " at the highest rate, without repetitions" if radio.access == "digital" else ""
-        return f", one sender after another in {frame.turns} turns{shortest}"
-    return ", half duplex in two turns" if radio.duplex == "half" else ""
+    return "" if world.scenario.silent else world.access.words(world.frame.turns)
 
 
 def _time(world: World) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wirelessdl.access import CarryPreview
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import WirelessdlError
@@ -23,18 +24,18 @@ from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
-from wirelessdl.preview.messages import MessagePreview, preview_messages
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.run.forecast import forecast, forecast_terms
-from wirelessdl.run.wiring import make_access, make_observer, make_planner
+from wirelessdl.run.wiring import make_carrier, make_observer, make_planner
 from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PrivacySection
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
 TRAINS, STRUGGLES = 4.0, 20.0
+_CARRIED = 101  # realisations that frames of a preview draw from
 _FRESH = 200  # realisations, none of them planned for, that a violation rate is counted on
 
 
@@ -56,7 +57,7 @@ class PlanPreview:
     protection: Protection  # with everyone on air
     joint: JointPlan | None  # pair ratio and amplitudes, with what they were chosen from
     passes: PassCost | None
-    messages: MessagePreview | None  # of digital access
+    carry: CarryPreview | None  # what the access says of itself
     first_frame_only: bool  # whether later frames will have other plans
     violation_rate: float | None  # of links in frames the plan has not seen; None where there are none
     verdict: tuple[str, ...]
@@ -95,7 +96,7 @@ def preview_plan(world: World) -> PlanPreview:
     if not adaptive and plan.problem.private:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
-    messages = preview_messages(world, channel, offset=power.samples + _FRESH)
+    carry = _carry(world, channel, offset=power.samples + _FRESH)
     divisor = world.learning.sampler.divisor
     given = forecast_terms(world)
     promised = forecast(given, plan)
@@ -106,7 +107,7 @@ def preview_plan(world: World) -> PlanPreview:
         sinr_db=_sinr_db(world, channel, plan),
         # what is decoded has no receiver noise in it
         thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2)))
-        if messages is None
+        if not world.access.coded
         else 0.0,
         noise_to_update=ratio,
         forecast=promised,
@@ -116,7 +117,7 @@ def preview_plan(world: World) -> PlanPreview:
         protection=protection,
         joint=planner.joint,
         passes=pass_cost(world, plan.power_w),
-        messages=messages,
+        carry=carry,
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
         verdict=(_alone(world.nodes),)
@@ -135,9 +136,8 @@ def _alone(nodes: int) -> str:
 
 def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:
     jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
-    access = make_access(world)
-    turns = access.turns(1, channel.links)
-    channel = access.audible(channel, turns)
+    turns = world.access.schedule(1, channel.links)
+    channel = world.access.audible(channel, turns)
     found = sinr_db(
         channel.heard,
         channel.is_neighbour,
@@ -147,6 +147,16 @@ def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray
         turn=turns.turn,
     )
     return found[channel.is_neighbour]
+
+
+def _carry(world: World, channel: FrameChannel, offset: int) -> CarryPreview | None:
+    """What the access says of frames like the first. offset: realisations of the fading that were used before."""
+    if world.scenario.silent:
+        return None
+    schedule = world.access.schedule(1, channel.links)
+    channel = world.access.audible(channel, schedule)
+    pool = world.fading.gains(channel.heard, channel.mean, _CARRIED, offset=offset)
+    return make_carrier(world).preview(channel, schedule, pool)
 
 
 def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:

@@ -3,7 +3,6 @@
 import math
 
 from wirelessdl.preview.cancelling import PassCost
-from wirelessdl.preview.messages import MessagePreview
 from wirelessdl.preview.plan import PlanPreview
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
@@ -43,8 +42,8 @@ def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
         rows["pairs"] = shared
     if found.passes is not None:
         rows["passes"] = _passes(found.passes)
-    if found.messages is not None:
-        rows["messages"] = _messages(found.messages)
+    if found.carry is not None:
+        rows["messages"] = found.carry.words
     if power.balance == "partial" and found.joint is not None:
         given = "chosen for the least predicted error" if power.balance_exponent == "auto" else "as set"
         rows["amplitudes"] = (
@@ -99,12 +98,4 @@ def _passes(cost: PassCost) -> str:
         f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
         f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {prefixed(cost.energy_passes_j, 'J')} of "
         f"{prefixed(cost.energy_j, 'J')} in the whole run; they cost no epsilon"
-    )
-
-
-def _messages(found: MessagePreview) -> str:
-    return (
-        f"{found.bits:,} bits at {format_range(found.rate_bps_hz)} bit/s/Hz; {found.attempts_mean:.3g} attempts and "
-        f"{1e3 * found.airtime_s:.3g} ms on air a round on average; {found.first_outage:.2g} of links lack the message "
-        f"after the first attempt, {found.outage_rate:.2g} in the end"
     )

@@ -23,9 +23,9 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.radio.access import Turns
 from wirelessdl.radio.frame import Frame, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.participation import Turns
 from wirelessdl.units import to_s
 
 _STILL = 0.1  # of the bandwidth, up to which a phase holds over a symbol: it turns by 0.6 rad, and 0.14 dB are lost

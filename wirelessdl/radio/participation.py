@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,14 @@ class Participation:
         """A frame in which nothing is wrong."""
         yes, no = np.ones(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
         return Participation(yes, yes, no, no, no, np.zeros(nodes), np.full(nodes, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """The turn in which each node sends, `[K]`, and how many turns a slot takes."""
+
+    turn: IntArray
+    count: int
 
 
 @dataclass(frozen=True, eq=False)

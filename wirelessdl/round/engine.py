@@ -23,26 +23,25 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl.access import Access, Carrier
+from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import guarded
 from wirelessdl.errors import ContractError
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.quantizer import Quantizer
-from wirelessdl.learning.records import MessageInput, RoundInput
+from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.senders import SenderTotals
-from wirelessdl.radio.access import Access, Turns
 from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.round.delivery import Delivering
 from wirelessdl.round.kept_state import part_of, unsound_arrays
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
@@ -54,7 +53,6 @@ from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.round.releases import Releases
 from wirelessdl.round.segments import Segments
 from wirelessdl.round.trace_events import fire_frame
-from wirelessdl.round.weights import FrameWeights, Weigher, delivered_weights
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -69,14 +67,13 @@ class Stages:
     access: Access
     planner: Planner
     gate: BudgetGate
-    weigher: Weigher
+    carrier: Carrier
     passing: Passing
     multiplier: Multiplier
     releases: Releases
     ledger: Ledger
     pending: PendingGradients
     learning: LearningEngine
-    delivering: Delivering | None = None  # of messages, under digital access
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ class RoundTerms:
 
     thermal_w: receiver noise in W; self_interference: share of its own emission that a node hears; blocked_heard:
     whether blocked links are still heard as strangers; z_over_air: whether z goes through the channel's own mixing.
-    offsets: of carriers and timing, None without any. quantizer: of messages, None where models are sent as they are.
+    offsets: of carriers and timing, None without any.
     """
 
     rounds: int
@@ -100,7 +97,6 @@ class RoundTerms:
     z_over_air: bool
     control: ControlLosses
     offsets: Offsets | None = None
-    quantizer: Quantizer | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ class Engine:
         self._decision: FrameDecision | None = None
         size = stages.learning.learner.size
         given = (terms.frame, size, terms.thermal_w, terms.self_interference, terms.offsets)
-        self._segments = Segments(*given, coded=stages.delivering is not None)
+        self._segments = Segments(*given, coded=stages.access.coded)
         self._gap: tuple[Mixing, float] | None = None
         self._replay: Replay | None = None
         self._partition = crc32(np.concatenate(stages.learning.client_indices).tobytes())
@@ -153,7 +149,7 @@ class Engine:
         self._crashes = crc32(np.packbits(states).tobytes(), self._crashes)
         self.net_state("frame", f"round {round}")
         channel = stages.observer.observe(round, to_s(now_ns))
-        turns = stages.access.turns(round, channel.links)
+        turns = stages.access.schedule(round, channel.links)
         if round == 1:  # the first plan fixes theta, and a static plan is the first
             first = stages.planner.first(channel)
             self.net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
@@ -163,10 +159,8 @@ class Engine:
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
         if self._replay is not None:
             on_air = stages.gate.wanting(round, participation)
-            computes, uneven_ns = stages.gate.computing(on_air, participation), None
-            if stages.delivering is not None:
-                among = channel.among(on_air, participation.ready)
-                uneven_ns = stages.delivering.deliver(now_ns, among, on_air, turns).payloads_ns
+            computes = stages.gate.computing(on_air, participation)
+            uneven_ns = stages.carrier.lasting(now_ns, channel.among(on_air, participation.ready), on_air, turns)
             return Transmissions(on_air, computes, turns.count, uneven_ns)
         if self.terms.offsets is not None:
             channel = self.terms.offsets.aligned(channel, turns)
@@ -177,7 +171,9 @@ class Engine:
         decided = self._decision
         return Transmissions(decided.on_air, decided.computes, turns.count, decided.frame.uneven_ns)
 
-    def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
+    def _decide(
+        self, round: int, channel: FrameChannel, participation: Participation, turns: Turns
+    ) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
         stages, terms = self.stages, self.terms
         gamma = self._rate(round)
@@ -188,12 +184,10 @@ class Engine:
         plan = air.protection.plan
         budget_w = stages.releases.budget_w(plan, sigma)
         amplitude = np.sqrt(plan.alpha * budget_w)
-        delivery = None
-        if stages.delivering is None:
-            weights = stages.weigher.weigh(air.channel, plan, amplitude, participation.listening, turns.turn)
-        else:
-            delivery = stages.delivering.deliver(self._now_ns, air.channel, air.on_air, turns)
-            weights = delivered_weights(air.channel, delivery.arrived, participation.listening)
+        carried = stages.carrier.carry(
+            self._now_ns, air.channel, plan, amplitude, air.on_air, participation.listening, turns
+        )
+        weights = carried.weights
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         multiplier = np.minimum(exchanged, plan.theta)
@@ -216,15 +210,12 @@ class Engine:
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
-            frame=terms.frame.in_round(round, terms.rounds).taking(
-                turns.count, None if delivery is None else delivery.payloads_ns
-            ),
+            frame=terms.frame.in_round(round, terms.rounds).taking(turns.count, carried.uneven_ns),
             turn=turns.turn,
             participation=participation,
             channel=air.channel,
             protection=air.protection,
             release=release,
-            weights=weights,
             passes=passes,
             on_air=air.on_air,
             computes=stages.gate.computing(air.on_air, participation),
@@ -243,7 +234,7 @@ class Engine:
             promised_bound=promised_bound,
             promised_total=promised_total,
             promised=stages.ledger.terms.promised,
-            delivery=delivery,
+            carried=carried,
         )
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
@@ -273,7 +264,7 @@ class Engine:
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
-        plan, quantizer = decision.plan, self.terms.quantizer
+        plan = decision.plan
         noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
@@ -289,7 +280,7 @@ class Engine:
             whole=decision.round == self.terms.rounds,
             pairs=decision.protection.noise(noise_scale),
             passes=self._segments.passes(decision),
-            messages=None if quantizer is None else MessageInput(quantizer, decision.on_air),
+            messages=self.stages.carrier.messages(decision.on_air),
         )
 
     def _silence(self, over_budget: BoolArray) -> None:

@@ -15,12 +15,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl.access import Carrier
+from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.chebyshev import Passes, fitted, plain
 from wirelessdl.mixing import Mixing, expected_spectrum
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.round.weights import FrameWeights, Weigher
 
 _EVERY_FRAME = 64  # nodes up to which the spectrum of every frame is worth computing
 
@@ -44,8 +45,8 @@ class PassWeights:
 class Passing:
     """Decides on passes; keeps the spectrum of large networks."""
 
-    def __init__(self, kind: Literal["chebyshev", "plain"], weigher: Weigher):
-        self._kind, self._weigher = kind, weigher
+    def __init__(self, kind: Literal["chebyshev", "plain"], carrier: Carrier):
+        self._kind, self._carrier = kind, carrier
         self._expected: NDArray[Any] | None = None
         self._kept: dict[int, Passes] = {}
 
@@ -56,7 +57,7 @@ class Passing:
             return
         mean = replace(channel, slots=(SlotChannel(channel.mean, channel.mean),), passes=(), subbands=1)
         amplitude = np.sqrt(plan.alpha * plan.power_w)
-        weights = self._weigher.weigh(mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
+        weights = self._carrier.weigh(mean, plan, amplitude, np.zeros(nodes, dtype=bool), turn)
         self._expected = expected_spectrum(weights.known)
 
     def decide(
@@ -75,7 +76,7 @@ class Passing:
         nobody = np.zeros(len(on_air), dtype=bool)
         power_w = plan.power_w / peak
         amplitude = np.sqrt(power_w)
-        weights = tuple(self._weigher.weigh(one, plan, amplitude, nobody, turn) for one in channels)
+        weights = tuple(self._carrier.weigh(one, plan, amplitude, nobody, turn) for one in channels)
         passes = self._coefficients(1 + len(channels), payload.known, on_air)
         heard, kept, before = (
             np.where(on_air, value[:, None], plainly)

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from wirelessdl.access import Carried
+from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.records import RoundResult
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.radio.digital import Delivery
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
 from wirelessdl.round.passing import PassWeights
-from wirelessdl.round.weights import FrameWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class FrameDecision:
     channel: FrameChannel
     protection: Protection
     release: FrameRelease
-    weights: FrameWeights
+    carried: Carried
     passes: PassWeights | None  # mixing passes after the payload
     on_air: BoolArray
     computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
@@ -47,12 +47,16 @@ class FrameDecision:
     promised_bound: FloatArray  # the same in the view that is promised
     promised_total: float
     promised: Literal["own", "coalition"]
-    delivery: Delivery | None = None  # of messages, under digital access
 
     @property
     def plan(self) -> PowerPlan:
         """With the noise that the mechanism takes."""
         return self.protection.plan
+
+    @property
+    def weights(self) -> FrameWeights:
+        """Of the payload."""
+        return self.carried.weights
 
     @property
     def absent(self) -> BoolArray:

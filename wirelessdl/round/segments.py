@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.records import PassInput
 from wirelessdl.learning.superposition import Segment
@@ -10,7 +11,6 @@ from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.round.records import FrameDecision
-from wirelessdl.round.weights import FrameWeights, SlotWeights
 
 
 class Segments:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wirelessdl.access import Access, UserAccess
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import own_settings
@@ -22,7 +23,7 @@ from wirelessdl.run.registry import Builder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
-from wirelessdl.scenario.schema import RadioSection, Scenario
+from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 from wirelessdl.units import from_db, thermal_noise_w
 
@@ -47,7 +48,8 @@ def build(
     network = build_network(builder, streams)
     learning = build_learning(builder, streams, device, network.heard_links, plant)
     csi = builder.part("radio.csi", radio.csi)
-    simulation, coherence_s = build_time(builder, network, learning.engine, capability(csi, "symbols"), streams)
+    access = _access(builder, streams)
+    simulation, coherence_s = build_time(builder, network, learning.engine, access, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
     world = World(
         scenario=scenario,
@@ -64,6 +66,7 @@ def build(
         buildings_m=network.buildings_m,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
+        access=access,
         mechanism=learning.mechanism,
         schedule=learning.schedule,
         data=learning.data,
@@ -82,8 +85,9 @@ def build(
         power_w=network.power_w,
         thermal_w=noise_w if radio.thermal_noise else 0.0,
         noise_w=noise_w,
-        self_interference=_self_interference(radio),
-        offsets=_offsets(builder, streams, simulation.frame),
+        # of its own emission a node hears nothing where it does not send while it listens
+        self_interference=from_db(-radio.cancellation_db) if access.hears_itself else 0.0,
+        offsets=None if access.coded else _offsets(builder, streams, simulation.frame),
         listeners=tuple(user_listeners(builder.catalog, scenario.trace.connect)),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
@@ -109,7 +113,7 @@ def _with_target(builder: Builder, world: World) -> World:
 def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:
     """Carrier and timing offsets of the nodes, drawn with the world."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
-    if builder.scenario.silent or radio.access == "digital":  # a decoder locks on to one sender at a time
+    if builder.scenario.silent:
         return None
 
     def found() -> Offsets | None:
@@ -122,11 +126,16 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None
     return offsets
 
 
-def _self_interference(radio: RadioSection) -> float:
-    """Share of its own emission that a node hears; none where it does not send while it listens."""
-    if radio.orthogonal or radio.duplex == "half":
-        return 0.0
-    return from_db(-radio.cancellation_db)
+def _access(builder: Builder, streams: Streams) -> Access:
+    """The way across the air, built in or the user's."""
+    scenario = builder.scenario
+    part, radio = scenario.radio.access, scenario.radio
+    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams, "silent": scenario.silent}
+    built: Access = builder.construct("radio.access", part, **given)
+    if not part.is_user_class:
+        return built
+    builder.require("radio.access", part, built, "mix")
+    return UserAccess(part.name, built)
 
 
 def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:

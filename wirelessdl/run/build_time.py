@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.access import Access
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.replay import shorter
@@ -13,10 +14,8 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.links import Links
-from wirelessdl.radio.access import coloring
 from wirelessdl.radio.coherence import coherence_s, payload_slots
 from wirelessdl.radio.control import ControlLosses, ControlTimes
-from wirelessdl.radio.digital import Coding
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame import Frame
 from wirelessdl.round.multiplier import rule_for
@@ -33,7 +32,12 @@ _FEW = 20  # rounds from which the length of a run is estimated
 
 
 def build_time(
-    builder: Builder, network: BuiltNetwork, learning: LearningEngine, pilots: int, streams: Streams
+    builder: Builder,
+    network: BuiltNetwork,
+    learning: LearningEngine,
+    access: Access,
+    pilots: int,
+    streams: Streams,
 ) -> tuple[EventSimulation, float | None]:
     """Everything that decides when things happen, checked against each other, and the channel's coherence time in s.
 
@@ -41,14 +45,14 @@ def build_time(
     with a frame of one slot. pilots: pilot symbols of each sender.
     """
     parameters, links = learning.learner.size, network.links
-    frame = _frame(builder, parameters, pilots, links, None)
+    frame = _frame(builder, access, parameters, pilots, links, None)
     simulation = _simulation(builder, frame, streams, learning, network)
     if builder.scenario.silent:  # no payload, so nothing to cut into slots and no recording to outlast
         _check_battery(builder, simulation)
         return simulation, None
     coherence = _coherence_s(builder, network, simulation)
     if coherence is not None:
-        simulation = replace(simulation, frame=_frame(builder, parameters, pilots, links, coherence))
+        simulation = replace(simulation, frame=_frame(builder, access, parameters, pilots, links, coherence))
     _check_period(builder, simulation.policy, simulation.frame)
     _check_battery(builder, simulation)
     _check_balance(builder, simulation)
@@ -87,27 +91,23 @@ def _simulation(
     )
 
 
-def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coherence: float | None) -> Frame:
+def _frame(
+    builder: Builder, access: Access, parameters: int, pilots: int, links: Links, coherence: float | None
+) -> Frame:
     """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
     radio, nodes = scenario.radio, scenario.network.nodes
     if scenario.silent:
         return Frame.silent(parameters)
     extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
-    # in messages, the shortest that a sender may choose: no slot is observed after it is over
-    coding = coding_of(radio)
-    message = math.ceil(coding.message_bits(parameters) / coding.fastest_bps_hz) if coding is not None else None
+    message = access.message_symbols(parameters)
     payload_s = (math.ceil((parameters + extra) / 2) if message is None else message) / radio.bandwidth_hz
     try:
         slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
     except ValueError as error:
         raise builder.fail(f"radio.{error}") from error
     number_s = _number_s(radio)
-    turns, senders = 1, nodes
-    if radio.duplex == "half":
-        turns, senders = 2, (nodes + 1) // 2
-    if radio.orthogonal:
-        turns, senders = int(coloring(links).max()) + 1, 1
+    turns, senders = access.planned_turns(links)
     frame = Frame.of(
         parameters=parameters,
         nodes=nodes,
@@ -134,23 +134,6 @@ def _frame(builder: Builder, parameters: int, pilots: int, links: Links, coheren
             "lower it, or payload_slots"
         )
     return frame
-
-
-def coding_of(radio: RadioSection) -> Coding | None:
-    """How messages are coded; None where access is not digital."""
-    if radio.access != "digital":
-        return None
-    return Coding(
-        bits=radio.quantizer_bits,
-        block=radio.quantizer_block,
-        rate_bps_hz=None if radio.rate_bps_hz == "auto" else radio.rate_bps_hz,
-        rate_min_bps_hz=radio.rate_min_bps_hz,
-        rate_max_bps_hz=radio.rate_max_bps_hz,
-        gap_db=radio.gap_db,
-        margin_db=radio.fade_margin_db,
-        attempts=radio.attempts,
-        combining=radio.combining,
-    )
 
 
 def _exchanges_z(scenario: Scenario) -> bool:

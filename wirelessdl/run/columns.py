@@ -5,19 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import FloatArray
+from wirelessdl.families import columns
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import fetch
-from wirelessdl.radio.digital import Delivery
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.schema import TABLES
-from wirelessdl.units import NS, to_db, to_s
+from wirelessdl.units import to_db, to_s
 
 Columns = dict[str, Any]
+_KINDS = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
 def node_columns(
@@ -34,7 +35,7 @@ def node_columns(
     alpha, budget_w, on_air = flat(lambda d: d.plan.alpha), flat(lambda d: d.budget_w), flat(lambda d: d.on_air)
     sigma = flat(lambda d: d.sigma)
     power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
-    if decisions[0].delivery is not None:  # symbols of a code, whatever they stand for
+    if decisions[0].carried.full_power:  # symbols of a code, whatever they stand for
         power_w = on_air * flat(lambda d: d.plan.power_w)
     pass_power_w = np.concatenate([_pass_power_w(record) for record in records])
     spent = [
@@ -46,7 +47,7 @@ def node_columns(
             hears=decision.participation.ready,
             missed=decision.participation.missed,
             compute_s=decision.computes * decision.participation.compute_s,
-            airtime=None if decision.delivery is None else decision.delivery.airtime,
+            airtime=decision.carried.airtime,
         )
         for decision, power, again in zip(
             decisions, power_w.reshape(len(decisions), -1), pass_power_w.reshape(len(decisions), -1)
@@ -66,7 +67,7 @@ def node_columns(
         "report_lost": flat(lambda d: d.participation.missed),
         "z_lost": flat(lambda d: d.z_lost),
         "turn": np.ma.masked_array(flat(lambda d: d.turn), ~on_air),
-        **_message_columns(decisions, on_air),
+        **{name: _nodes_of_access(decisions, name, kind) for name, kind, *_ in columns("nodes")},
         "accuracy": _accuracy(records, count),
         "loss": np.ma.masked_array(loss.ravel(), ~stepped),
         "grad_norm": np.ma.masked_array(fetch([record.result.grad_norm for record in records]).ravel(), ~stepped),
@@ -130,40 +131,36 @@ def link_columns(
         "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
         "sinr_db": np.ma.array(sinr, mask=np.isposinf(sinr)),
         "epsilon": _known(flat(lambda d: d.link_epsilon)),
-        **_decoded_columns(decisions, traced),
+        **{name: _links_of_access(decisions, traced, name, kind) for name, kind, *_ in columns("links")},
     }
 
 
-def _message_columns(decisions: Sequence[FrameDecision], on_air: BoolArray) -> Columns:
-    """Of each sender's messages; null unless access is digital."""
-    deliveries = [decision.delivery for decision in decisions]
-
-    def flat(get: Callable[[Delivery], Any], blank: Any) -> Any:
-        values = [np.full(len(d.on_air), blank) if d.delivery is None else get(d.delivery) for d in decisions]
-        return np.ma.masked_array(np.concatenate(values), ~on_air | (deliveries[0] is None))
-
-    return {
-        "rate_bps_hz": flat(lambda d: d.rate_bps_hz, 0.0),
-        "attempts": flat(lambda d: d.attempts, 0),
-        "node_payload_s": flat(lambda d: d.part_ns / NS, 0.0),
-    }
+def _nodes_of_access(decisions: Sequence[FrameDecision], name: str, kind: str) -> Any:
+    """A column of nodes that an access adds; null under others."""
+    blank = _blank(len(decisions[0].on_air), kind)
+    return _joined([decision.carried.nodes.get(name, blank) for decision in decisions])
 
 
-def _decoded_columns(decisions: Sequence[FrameDecision], traced: Sequence[Any]) -> Columns:
-    """Of messages on links; null on those of strangers, and unless access is digital."""
-    found, known = [], []
+def _links_of_access(decisions: Sequence[FrameDecision], traced: Sequence[Any], name: str, kind: str) -> Any:
+    """A column of links that an access adds; null on those of strangers, and under others."""
+    found = []
     for decision, keep in zip(decisions, traced):
         neighbour = decision.channel.is_neighbour
-        attempt = np.zeros(len(neighbour), dtype=np.int64)
-        if decision.delivery is not None:
-            attempt[neighbour] = decision.delivery.decoded_in
-        found.append(attempt[keep])
-        known.append((neighbour & (decision.delivery is not None))[keep])
-    attempt, of_messages = np.concatenate(found), np.concatenate(known)
-    return {
-        "decoded_in": np.ma.masked_array(attempt, attempt == 0),
-        "outage": np.ma.masked_array(attempt == 0, ~of_messages),
-    }
+        values = _blank(len(neighbour), kind)
+        if name in decision.carried.links:
+            values[neighbour] = decision.carried.links[name]
+        found.append(values[keep])
+    return _joined(found)
+
+
+def _blank(count: int, kind: str) -> Any:
+    """A column of nulls."""
+    return np.ma.array(np.zeros(count, dtype=_KINDS[kind]), mask=True)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    mask = np.concatenate([np.ma.getmaskarray(part) for part in parts])
+    return np.ma.array(np.concatenate([np.ma.getdata(part) for part in parts]), mask=mask)
 
 
 def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSample) -> Columns:
@@ -296,21 +293,11 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, sinr_db: Seque
         "exchange_s": each(lambda d: to_s(d.frame.exchange_ns)),
         "airtime_s": each(lambda d: to_s(d.frame.airtime_ns)),
         "energy_j": nodes["energy_j"].reshape(count, -1).sum(axis=1),
-        "attempts_mean": np.ma.masked_invalid(each(lambda d: _attempts_mean(d))),
-        "outage_rate": np.ma.masked_invalid(each(lambda d: _outage_rate(d))),
+        **{
+            name: np.ma.masked_invalid([decision.carried.rounds.get(name, np.nan) for decision in decisions])
+            for name, *_ in columns("rounds")
+        },
     }
-
-
-def _attempts_mean(decision: FrameDecision) -> float:
-    """Of the messages of a frame; NaN where there are none."""
-    sent = 0 if decision.delivery is None else int(decision.on_air.sum())
-    return float(decision.delivery.attempts.sum() / sent) if decision.delivery is not None and sent else float("nan")
-
-
-def _outage_rate(decision: FrameDecision) -> float:
-    """Share of the graph's links in outage; NaN where there are none, or no messages."""
-    delivery = decision.delivery
-    return float(np.mean(~delivery.arrived)) if delivery is not None and len(delivery.arrived) else float("nan")
 
 
 def _known(values: FloatArray) -> Any:

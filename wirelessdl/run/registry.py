@@ -48,6 +48,7 @@ PARTS: dict[str, PartKind] = {
     "network.topology": PartKind(TOPOLOGIES, "links", ("find_file",)),
     "channel.models": PartKind(CHANNELS, "gain", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate"),
+    "radio.access": PartKind(classes("access"), "carrier", ("radio", "nodes", "streams", "silent")),
     "power.allocator": PartKind(ALLOCATORS, "allocate", ("objective",)),
     "privacy.noise": PartKind(classes("mechanism"), "protect", ("privacy",)),
     "learning.dataset": PartKind(DATASETS, "load", ("folders",)),

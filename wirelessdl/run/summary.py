@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.families import columns as access_columns
 from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.round.engine import Engine
 from wirelessdl.scenario.schema import Scenario
@@ -15,8 +16,8 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
     """Final figures of a run."""
     # through lists: frames, and even Arrow's own arrays, would import pandas, which nothing else here needs
     columns = ["round", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_link_max", "airtime_s", "energy_j"]
-    messages = ["attempts_mean", "outage_rate"] if engine.stages.delivering is not None else []
-    columns += messages
+    of_access = [name for name, *_ in access_columns("rounds")]
+    columns += of_access
     rounds = {name: np.array(values, float) for name, values in run.table("rounds", columns).to_pydict().items()}
     ledger = engine.stages.ledger
     section, privacy = scenario.scenario, scenario.privacy
@@ -49,7 +50,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "time_s": to_s(engine.time_ns),
         "airtime_s": float(rounds["airtime_s"].sum()),
         "energy_j": float(rounds["energy_j"].sum()),
-        **{name: float(np.nanmean(rounds[name])) for name in messages if np.isfinite(rounds[name]).any()},
+        **{name: float(np.nanmean(rounds[name])) for name in of_access if np.isfinite(rounds[name]).any()},
         "wall_s": wall_s,
         "connectivity": engine.stages.observer.connectivity.formatted(),
         "warnings": [*warnings, *_mechanism_warnings(engine, run)],

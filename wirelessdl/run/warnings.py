@@ -84,7 +84,7 @@ def _plans(world: World) -> Iterator[str]:
             f"a payload goes in {what}, each with gains of its own, and the plan does not follow them: "
             f'{what.split()[1]} may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
         )
-    if masked and world.offsets is not None and world.offsets.late is not None and world.scenario.radio.access == "oac":
+    if masked and world.offsets is not None and world.offsets.late is not None and not world.access.orthogonal:
         yield (
             "radio.timing_offset_s weakens what a sender's noise hides of others, and the plan does not count on it: "
             'links may exceed epsilon_max; use objective = "own-noise"'

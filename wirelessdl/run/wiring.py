@@ -1,17 +1,17 @@
 """From a built world to the stages of a round: each is handed its inputs, nothing more."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from wirelessdl.access import AirSettings, Carrier
+from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability
-from wirelessdl.learning.quantizer import Quantizer
 from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.radio.access import Access
-from wirelessdl.radio.digital import Messages
-from wirelessdl.round.delivery import Delivering
+from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
@@ -20,12 +20,11 @@ from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule, PowerTerms
 from wirelessdl.round.releases import Releases, ReleaseTerms
-from wirelessdl.round.weights import Weigher
-from wirelessdl.run.build_time import coding_of
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
 from wirelessdl.trace.events import TraceEvents
+from wirelessdl.units import to_s
 
 
 def make_observer(world: World) -> Observer:
@@ -50,7 +49,7 @@ def make_observer(world: World) -> Observer:
         power_w=world.power_w,
         thermal_w=world.thermal_w,
         noise_w=world.noise_w,
-        phase_error_rad=0.0 if scenario.radio.access == "digital" else scenario.radio.phase_error_rad,
+        phase_error_rad=0.0 if world.access.coded else scenario.radio.phase_error_rad,
         physical=scenario.radio.interference == "physical" and not scenario.silent,
         reach_m=None if world.reach is None else world.reach.radius_m,
     )
@@ -65,32 +64,25 @@ def make_observer(world: World) -> Observer:
     )
 
 
-def make_access(world: World) -> Access:
-    """Who sends in which turn."""
-    radio = world.scenario.radio
-    half, orthogonal = radio.duplex == "half" and not world.scenario.silent, radio.orthogonal
-    return Access(world.nodes, world.streams, half_duplex=half, orthogonal=orthogonal)
+def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
+    """What takes models across the air. observer: None in previews, where time does not go on."""
 
+    def later(channel: FrameChannel, times_ns: Sequence[int]) -> Sequence[FloatArray]:
+        assert observer is not None
+        return observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])
 
-def make_messages(world: World) -> Messages | None:
-    """What delivers messages; None where models are not sent in any."""
-    radio = world.scenario.radio
-    coding = coding_of(radio)
-    if coding is None or world.scenario.silent:
-        return None
-    return Messages(
-        coding,
-        world.frame,
-        coordinates=world.learning.learner.size,
-        bandwidth_hz=radio.bandwidth_hz,
-        power_w=world.power_w,
-        thermal_w=world.thermal_w,
+    return world.access.carrier(
+        AirSettings(
+            frame=world.frame,
+            coordinates=world.learning.learner.size,
+            bandwidth_hz=world.scenario.radio.bandwidth_hz,
+            power_w=world.power_w,
+            thermal_w=world.thermal_w,
+            balance_from=world.scenario.power.balance_from,
+            offsets=world.offsets,
+            later=later,
+        )
     )
-
-
-def _delivering(world: World, observer: Observer) -> Delivering | None:
-    messages = make_messages(world)
-    return None if messages is None else Delivering(messages, observer)
 
 
 def make_planner(world: World) -> Planner:
@@ -109,7 +101,7 @@ def make_planner(world: World) -> Planner:
         alpha_min=power.least_alpha(world.nodes),
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
-        orthogonal=world.scenario.radio.orthogonal,
+        orthogonal=world.access.orthogonal,
         theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
@@ -122,7 +114,7 @@ def make_planner(world: World) -> Planner:
         origin=world.scenario.origin,
         choice=_joint_choice(world),
         arriving=Arriving(
-            0.0 if world.scenario.radio.access == "digital" else world.thermal_w,
+            0.0 if world.access.coded else world.thermal_w,
             world.scenario.learning.projection_radius,
         ),
     )
@@ -200,33 +192,31 @@ def make_recorder(world: World) -> Recorder:
 def _stages(world: World, planner: Planner) -> Stages:
     scenario, nodes = world.scenario, world.nodes
     radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
-    orthogonal = radio.orthogonal
     pending = PendingGradients(nodes)
     terms = ReleaseTerms(
         protocol=privacy.protocol,
         rho=0.0 if scenario.silent else privacy.rho,
         sensitivity=world.exposure.sensitivity,
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
-        orthogonal=orthogonal,
+        orthogonal=world.access.orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
         offsets=world.offsets,
         promised=privacy.promised,
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,
-        coded=radio.access == "digital",
+        coded=world.access.coded,
         least_step=world.learning.settings.least_step,
     )
     releases = Releases(terms, pending)
-    weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     observer = make_observer(world)
     return Stages(
         observer=observer,
-        access=make_access(world),
+        access=world.access,
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
-        weigher=Weigher(scenario.power.balance_from, **weighing),
-        passing=Passing(radio.mixing, Weigher(scenario.power.balance_from, **weighing)),
+        carrier=make_carrier(world, observer),
+        passing=Passing(radio.mixing, make_carrier(world, observer)),
         multiplier=make_multiplier(
             rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
         ),
@@ -234,7 +224,6 @@ def _stages(world: World, planner: Planner) -> Stages:
         ledger=ledger,
         pending=pending,
         learning=world.learning,
-        delivering=_delivering(world, observer),
     )
 
 
@@ -253,11 +242,4 @@ def _round_terms(world: World) -> RoundTerms:
         z_over_air=scenario.radio.z_exchange == "air",
         control=world.simulation.control,
         offsets=world.offsets,
-        quantizer=_quantizer(world),
     )
-
-
-def _quantizer(world: World) -> Quantizer | None:
-    radio = world.scenario.radio
-    digital = radio.access == "digital" and not world.scenario.silent
-    return Quantizer(radio.quantizer_bits, radio.quantizer_block) if digital else None

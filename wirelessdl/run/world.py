@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wirelessdl.access import Access
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.fading_samples import FadingSamples
@@ -66,6 +67,7 @@ class World:
     buildings_m: FloatArray
     csi: Csi
     allocator: PowerAllocator
+    access: Access
     mechanism: Mechanism
     schedule: Schedule
     data: Dataset

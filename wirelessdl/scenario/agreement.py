@@ -47,7 +47,6 @@ def require_agreement(scenario: "Scenario") -> None:
             '"none"; there are no strangers to neglect: set interference = "physical", or leave it at inf'
         )
     _require_condition(scenario)
-    _require_access(scenario)
     _require_aligned(scenario)
     if scenario.power.multiplier == "balanced" and not scenario.power.balance:
         raise ValueError(
@@ -100,8 +99,11 @@ def _require_talk(scenario: "Scenario") -> None:
 
 
 def _require_members(scenario: "Scenario") -> None:
-    """What the mechanism refuses."""
-    parts: tuple[tuple[Family, str], ...] = (("mechanism", scenario.privacy.noise.name),)
+    """What mechanism and access refuse."""
+    parts: tuple[tuple[Family, str], ...] = (
+        ("mechanism", scenario.privacy.noise.name),
+        ("access", scenario.radio.access.name),
+    )
     for family, name in parts:
         module = member(family, name)
         if module is not None:
@@ -143,12 +145,13 @@ def _require_aligned(scenario: "Scenario") -> None:
     """Aligned senders hide behind each other in one slot, and back off as alignment says."""
     if scenario.power.allocator.name != "aligned" or scenario.silent:
         return
-    passes, noise = scenario.radio.mixing_passes or scenario.learning.closing_passes, scenario.privacy.noise.name
+    passes = scenario.radio.mixing_passes or scenario.learning.closing_passes
+    noise, access = scenario.privacy.noise.name, scenario.radio.access.name
     clashes = (
         (math.isfinite(scenario.privacy.epsilon_total), "privacy.epsilon_total", "use epsilon_max"),
         (noise != "independent", f'privacy.noise "{noise}"', 'set noise = "independent"'),
         (bool(passes), "mixing or closing passes", "set them to 0"),
-        (scenario.radio.orthogonal, f'radio.access "{scenario.radio.access}"', 'set access = "oac"'),
+        (access != "oac", f'radio.access "{access}"', 'set access = "oac"'),
     )
     for there, what, remedy in clashes:
         if there:
@@ -175,67 +178,4 @@ def _require_condition(scenario: "Scenario") -> None:
         raise ValueError(
             'channel.condition is "nlosv"; only sidelink models know vehicles in the way: use "nlos", or '
             'model = "sidelink-urban"'
-        )
-
-
-def _require_access(scenario: "Scenario") -> None:
-    """Senders that are heard alone hide behind their own noise, and Metropolis weights need no balancing."""
-    access = scenario.radio.access
-    if access == "oac":
-        return
-    if scenario.power.objective != "own-noise":
-        raise ValueError(
-            f'power.objective is "{scenario.power.objective}" under radio.access "{access}"; a sender that is heard '
-            'alone hides behind its own noise only: set objective = "own-noise"'
-        )
-    if scenario.power.balance != "receiver":
-        raise ValueError(
-            f'power.balance is {scenario.power.balance!r} under radio.access "{access}"; Metropolis weights are doubly '
-            'stochastic as they are: leave it at "receiver"'.replace("False", "false")
-        )
-    if scenario.radio.duplex == "half":
-        raise ValueError(
-            f'radio.duplex is "half" under radio.access "{access}"; turns are made such that no node sends while it '
-            "listens: leave it at its default"
-        )
-    if access == "digital":
-        _require_digital(scenario)
-
-
-def _require_digital(scenario: "Scenario") -> None:
-    """Messages arrive whole or not at all, and how long they take is known when they have arrived."""
-    if scenario.radio.subbands > 1:
-        raise ValueError(
-            f'radio.subbands is {scenario.radio.subbands} under radio.access "digital"; a message is coded over '
-            "the whole band: set subbands = 1"
-        )
-    radio = scenario.radio
-    if radio.rate_min_bps_hz > radio.rate_max_bps_hz:
-        raise ValueError(
-            f"radio.rate_min_bps_hz is {radio.rate_min_bps_hz:g}; must be at most radio.rate_max_bps_hz, "
-            f"{radio.rate_max_bps_hz:g}: lower it"
-        )
-    for key, count in (
-        ("radio.mixing_passes", radio.mixing_passes),
-        ("learning.closing_passes", scenario.learning.closing_passes),
-    ):
-        if count:
-            raise ValueError(
-                f'{key} is {count} under radio.access "digital"; messages are sent once a round: set it to 0'
-            )
-    if radio.z_exchange == "air":
-        raise ValueError(
-            'radio.z_exchange is "air" under radio.access "digital"; what is decoded is not what the air made of it: '
-            'set z_exchange = "control"'
-        )
-    if scenario.privacy.credit_thermal:
-        raise ValueError(
-            'privacy.credit_thermal is true under radio.access "digital"; a decoded message has no receiver noise in '
-            "it: set it to false"
-        )
-    battery_j = scenario.energy.battery_j
-    if any(math.isfinite(one) for one in (battery_j if isinstance(battery_j, list) else [battery_j])):
-        raise ValueError(
-            'energy.battery_j is finite under radio.access "digital"; what a round costs is known only after its '
-            "repetitions: set it to inf"
         )

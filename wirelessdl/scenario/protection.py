@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, FiniteFloat, create_model
 
-from wirelessdl.families import member, modules
+from wirelessdl.families import Family, member, modules
 from wirelessdl.scenario.part import FamilyMember, Part
 from wirelessdl.scenario.section import Fraction, Positive, Section, rule_text
 
@@ -147,14 +147,16 @@ class PrivacyKeys(Section):
         return "own" if self.against == "everyone" else "coalition"
 
 
+def with_keys(section: type[Section], name: str, family: Family) -> type[Section]:
+    """A section with the keys of all members of a family."""
+    bases = (section, *(module.Keys for module in modules(family)))
+    return create_model(name, __base__=bases, __doc__=section.__doc__)
+
+
 if TYPE_CHECKING:
 
     class PrivacySection(PrivacyKeys):
         """With the keys of every mechanism, which that mechanism alone reads."""
 
 else:
-    PrivacySection = create_model(
-        "PrivacySection",
-        __base__=(PrivacyKeys, *(module.Keys for module in modules("mechanism"))),
-        __doc__=PrivacyKeys.__doc__,
-    )
+    PrivacySection = with_keys(PrivacyKeys, "PrivacySection", "mechanism")

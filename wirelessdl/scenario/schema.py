@@ -6,15 +6,15 @@ is checked when the world is built.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.objects import Given
-from wirelessdl.scenario.part import Model, Part
+from wirelessdl.scenario.part import FamilyMember, Model, Part
 from wirelessdl.scenario.per_node import RULE, PerNode
-from wirelessdl.scenario.protection import PowerSection, PrivacySection
+from wirelessdl.scenario.protection import PowerSection, PrivacySection, with_keys
 from wirelessdl.scenario.section import Battery, Count, Positive, Section, rule_text
 
 
@@ -72,7 +72,7 @@ class ChannelSection(Section):
     frequency_hz: Positive = Field(3.5e9, description="Carrier frequency.")
 
 
-class RadioSection(Section):
+class RadioKeys(Section):
     """Transmitter, receiver and frame."""
 
     power_dbm: PerNode = Field(
@@ -91,43 +91,12 @@ class RadioSection(Section):
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: false).")
-    access: Literal["oac", "tdma", "digital"] = Field(
-        "oac",
+    access: FamilyMember = Field(
+        FamilyMember(kind="oac"),  # type: ignore[call-arg]
         description="oac: over-the-air computation, all neighbours send at once and the channel adds them; tdma: a "
         "receiver hears one neighbour per turn (distance-2 graph coloring) and mixes with Metropolis "
-        "weights; digital: the same turns with quantised, coded messages that are repeated until they arrive.",
-    )
-    quantizer_bits: Annotated[int, Field(ge=1, le=32)] = Field(
-        8, description="Digital access: bits per coordinate, by stochastic rounding."
-    )
-    quantizer_block: Count = Field(
-        256, description="Digital access: coordinates that share a scale; a scale takes 32 bits."
-    )
-    rate_bps_hz: Literal["auto"] | Annotated[FiniteFloat, Field(ge=0.01, le=32)] = Field(
-        "auto",
-        json_schema_extra=rule_text('must be "auto", or a number from 0.01 to 32'),
-        description="Digital access: bits per complex symbol. auto: what the weakest neighbour of a sender can decode "
-        "by mean gains, gap_db and fade_margin_db.",
-    )
-    rate_min_bps_hz: Annotated[FiniteFloat, Field(ge=0.01, le=32)] = Field(
-        0.15, description="Lowest rate that auto chooses; neighbours that need a lower one are not planned for."
-    )
-    rate_max_bps_hz: Annotated[FiniteFloat, Field(ge=0.01, le=32)] = Field(
-        7.4, description="Highest rate that auto chooses (256-QAM at code rate 0.93)."
-    )
-    gap_db: Annotated[FiniteFloat, Field(ge=0, le=60)] = Field(
-        3.0, description="Digital access: SINR that code and modulation need above capacity."
-    )
-    fade_margin_db: Annotated[FiniteFloat, Field(ge=0, le=60)] = Field(
-        10.0, description="SINR that a rate of auto keeps in reserve for fading."
-    )
-    attempts: Annotated[int, Field(ge=1, le=64)] = Field(
-        4, description="Digital access: transmissions of a message at most, the first and its repetitions."
-    )
-    combining: bool = Field(
-        True,
-        description="Digital access: whether a receiver decodes from all attempts together (incremental redundancy), "
-        "or from each alone.",
+        "weights; digital: the same turns with quantised, coded messages that are repeated until they arrive; or your "
+        "class, file.py:Class.",
     )
     duplex: Literal["full", "half"] = Field(
         "full",
@@ -205,10 +174,14 @@ class RadioSection(Section):
         description="Scale all transmissions by one known factor so that the radiated power may reach the budget.",
     )
 
-    @property
-    def orthogonal(self) -> bool:
-        """Whether a receiver hears one neighbour at a time."""
-        return self.access != "oac"
+
+if TYPE_CHECKING:
+
+    class RadioSection(RadioKeys):
+        """With the keys of every access, which that access alone reads."""
+
+else:
+    RadioSection = with_keys(RadioKeys, "RadioSection", "access")
 
 
 class LearningSection(Section):

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from wirelessdl.families import columns
+
 VERSION = 5
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
@@ -27,6 +29,12 @@ def covered_rounds(schema: pa.Schema) -> tuple[int, int]:
     """First and last round that a part covers."""
     first, _, last = schema.metadata[_ROUNDS].decode().partition("-")
     return int(first), int(last)
+
+
+def _of_access(table: str) -> list[_Column]:
+    """Columns that members of access add: null under the others."""
+    kinds = {"float": _F, "int": _I, "bool": _B}
+    return [(name, kinds[kind], unit, text) for name, kind, unit, text in columns(table)]
 
 
 TABLES: dict[str, pa.Schema] = {
@@ -136,13 +144,7 @@ TABLES: dict[str, pa.Schema] = {
             ("exchange_s", _F, "s", "duration of the exchange of z, once per frame, after the last guard interval"),
             ("airtime_s", _F, "s", "duration of the frame: pilots, payloads, guard intervals, feedback and exchange"),
             ("energy_j", _F, "J", "energy that all nodes used in this round"),
-            ("attempts_mean", _F, "", "transmissions of a message, mean over senders; null unless access is digital"),
-            (
-                "outage_rate",
-                _F,
-                "",
-                "share of the graph's links whose receiver did not get the message; null unless access is digital",
-            ),
+            *_of_access("rounds"),
         ]
     ),
     "nodes": _schema(
@@ -164,14 +166,7 @@ TABLES: dict[str, pa.Schema] = {
             ("report_lost", _B, "", "whether its report of gains was lost, so that it got no plan and took no part"),
             ("z_lost", _B, "", "whether its broadcast of z was lost"),
             ("turn", _I, "", "turn in which it transmitted, the same in every slot, from 0; null if it did not"),
-            (
-                "rate_bps_hz",
-                _F,
-                "bit/s/Hz",
-                "rate of its message, bits per complex symbol; null if it did not send, or unless access is digital",
-            ),
-            ("attempts", _I, "", "transmissions of its message, the first and repetitions; null likewise"),
-            ("node_payload_s", _F, "s", "duration of its payload in one turn; null likewise"),
+            *_of_access("nodes"),
             ("accuracy", _F, "", "test accuracy; null without evaluation"),
             ("loss", _F, "nat", "mini-batch loss at the point of the gradient; null without a gradient"),
             ("grad_norm", _F, "", "norm of the clipped gradient; null without a gradient"),
@@ -265,19 +260,7 @@ TABLES: dict[str, pa.Schema] = {
                 "one-slot epsilon of tx towards rx (Theorem 1); largest over the blocks of the payload; null where "
                 "pairs share noise or passes send on what was received",
             ),
-            (
-                "decoded_in",
-                _I,
-                "",
-                "attempt in which rx decoded the message, from 1; null in outage, or unless access is digital",
-            ),
-            (
-                "outage",
-                _B,
-                "",
-                "whether rx did not get the message within radio.attempts; null for strangers, or unless access is "
-                "digital",
-            ),
+            *_of_access("links"),
         ]
     ),
     "blocks": _schema(

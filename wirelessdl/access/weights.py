@@ -1,5 +1,6 @@
 """Step 4 of a round: mixing weights, as receivers believe them to be and as the channel makes them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl.access import Carried, CarryPreview
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.errors import ContractError
+from wirelessdl.learning.records import MessageInput
 from wirelessdl.links import Links
 from wirelessdl.mixing import (
     Mixing,
@@ -21,6 +25,10 @@ from wirelessdl.mixing import (
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.offsets import Offsets
+from wirelessdl.radio.participation import Turns
+
+# weight [links], own [K] and noise [K] for links, estimated gains, amplitudes and who is on air
+Asked = Callable[[Links, FloatArray, FloatArray, BoolArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,21 +87,16 @@ def _mean(mixings: list[Mixing]) -> Mixing:
 
 
 class Weigher:
-    """Works weights out, once for as long as nothing they rest on changes."""
+    """Works weights out, once for as long as nothing they rest on changes. Nothing is rounded, and turns are even."""
 
-    def __init__(self, balance_from: str, *, orthogonal: bool = False, offsets: Offsets | None = None):
-        self._from_block, self._offsets = balance_from == "block", offsets
-        self._orthogonal = orthogonal  # each neighbour is heard in a turn of its own
+    def __init__(self, offsets: Offsets | None = None):
+        self._offsets = offsets
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
     def weigh(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray, turn: IntArray
     ) -> FrameWeights:
-        """Weights of a frame from its gains, normalised by the receivers' estimates.
-
-        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear; turn:
-        [K] in which each node sends.
-        """
+        """Weights of a frame from its gains, normalised by the receivers' estimates; see `Carrier.weigh`."""
         basis = (
             channel.links.rx,
             channel.links.tx,
@@ -111,13 +114,77 @@ class Weigher:
         self._last = (basis, weights)
         return weights
 
+    def carry(
+        self,
+        now_ns: int,
+        channel: FrameChannel,
+        plan: PowerPlan,
+        amplitude: FloatArray,
+        on_air: BoolArray,
+        listening: BoolArray,
+        schedule: Turns,
+    ) -> Carried:
+        return Carried(self.weigh(channel, plan, amplitude, listening, schedule.turn))
+
+    def lasting(
+        self,
+        now_ns: int,
+        channel: FrameChannel,
+        on_air: BoolArray,
+        schedule: Turns,
+    ) -> tuple[int, ...] | None:
+        return None
+
+    def messages(self, on_air: BoolArray) -> MessageInput | None:
+        return None
+
+    def preview(
+        self,
+        channel: FrameChannel,
+        schedule: Turns,
+        pool: FloatArray,
+    ) -> CarryPreview | None:
+        return None
+
     def _known(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
     ) -> tuple[Mixing, ...]:
         """Weights of every slot as receivers know them, on the graph's links."""
+        raise NotImplementedError
+
+    def _reaching(
+        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
+    ) -> FloatArray:
+        """Weight of all that arrives, `[heard]`, by the gains as they are."""
+        raise NotImplementedError
+
+    def _slot(
+        self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
+    ) -> SlotWeights:
+        links, heard = channel.links, channel.heard
+        if slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None:
+            return SlotWeights(known, known, None)
+        reaching = self._reaching(channel, slot, known, amplitude, turn)
+        if self._offsets is not None:
+            return _under_offsets(known, heard, reaching, slot.phase_rad, self._offsets)
+        if slot.phase_rad is None:
+            return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
+        actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
+        turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
+        return SlotWeights(known, actual, turned)
+
+
+class AllAtOnce(Weigher):
+    """The channel adds all senders up; a receiver weighs "air" against its own model."""
+
+    def __init__(self, balance_from: str, offsets: Offsets | None = None):
+        super().__init__(offsets)
+        self._from_block = balance_from == "block"
+
+    def _known(
+        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
+    ) -> tuple[Mixing, ...]:
         links, slots = channel.links, channel.slots
-        if self._orthogonal:
-            return tuple(metropolis(links, channel.of_links(s.gain_est), amplitude, listening) for s in slots)
         gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
         if plan.balance != "receiver":
             air = uniform_air(links)
@@ -128,24 +195,70 @@ class Weigher:
         air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
         return mix_slots(links, gain_est, amplitude, air=air)
 
-    def _slot(
+    def _reaching(
+        self,
+        channel: FrameChannel,
+        slot: SlotChannel,
+        known: Mixing,
+        amplitude: FloatArray,
+        turn: IntArray,
+    ) -> FloatArray:
+        heard = channel.heard
+        return np.asarray(known.scale[heard.rx] * slot.gain * amplitude[heard.tx])
+
+
+class OneByOne(Weigher):
+    """Each neighbour is heard in a turn of its own, divided by its gain, and weighed as Metropolis does."""
+
+    def _known(
+        self,
+        channel: FrameChannel,
+        plan: PowerPlan,
+        amplitude: FloatArray,
+        listening: BoolArray,
+    ) -> tuple[Mixing, ...]:
+        links = channel.links
+        return tuple(metropolis(links, channel.of_links(slot.gain_est), amplitude, listening) for slot in channel.slots)
+
+    def _reaching(
         self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray
-    ) -> SlotWeights:
-        links, heard = channel.links, channel.heard
-        if slot.gain is slot.gain_est and slot.phase_rad is None and heard is links and self._offsets is None:
-            return SlotWeights(known, known, None)
-        if self._orthogonal:
-            gain_est = channel.of_links(slot.gain_est)
-            reaching = _one_at_a_time(known, gain_est, amplitude, turn, heard, slot.gain)
-        else:
-            reaching = known.scale[heard.rx] * slot.gain * amplitude[heard.tx]
-        if self._offsets is not None:
-            return _under_offsets(known, heard, reaching, slot.phase_rad, self._offsets)
-        if slot.phase_rad is None:
-            return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
-        actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
-        turned = Mixing(heard, reaching * np.sin(slot.phase_rad), np.zeros_like(known.own), known.scale)
-        return SlotWeights(known, actual, turned)
+    ) -> FloatArray:
+        gain_est = channel.of_links(slot.gain_est)
+        return _one_at_a_time(known, gain_est, amplitude, turn, channel.heard, slot.gain)
+
+
+class UserWeigher(Weigher):
+    """Weights that a class of the user's gives for estimated gains; what arrives has the gains as they are."""
+
+    def __init__(self, name: str, ask: Asked, offsets: Offsets | None = None):
+        super().__init__(offsets)
+        self._name, self._ask = name, ask
+
+    def _known(
+        self,
+        channel: FrameChannel,
+        plan: PowerPlan,
+        amplitude: FloatArray,
+        listening: BoolArray,
+    ) -> tuple[Mixing, ...]:
+        links, found = channel.links, []
+        on_air = np.bincount(links.tx, minlength=links.nodes) > 0
+        for slot in channel.slots:
+            weight, own, noise = self._ask(links, channel.of_links(slot.gain_est), amplitude, on_air)
+            found.append(Mixing(links, weight, own, noise))
+        return tuple(found)
+
+    def _reaching(
+        self,
+        channel: FrameChannel,
+        slot: SlotChannel,
+        known: Mixing,
+        amplitude: FloatArray,
+        turn: IntArray,
+    ) -> FloatArray:
+        if channel.heard is not channel.links:
+            raise ContractError(f'radio.access: {self._name} with radio.interference "physical": use "none"')
+        return np.asarray(known.link * slot.gain / np.where(slot.gain_est > 0, slot.gain_est, 1.0))
 
 
 def delivered_weights(channel: FrameChannel, arrived: BoolArray, listening: BoolArray) -> FrameWeights:

@@ -1,0 +1,220 @@
+"""Access: how models get across the air, and what every node holds then.
+
+    s = A w + receiver noise      w: what is sent, once a round, with its noise; A and the noise are the access's
+
+An access decides who sends in which turn, how long that takes, and which weights receivers apply; nothing that it does
+depends on data. What is sent is w, charged before; afterwards nodes send on only what they hold. So the own and the
+coalition total hold under every access, whatever its weights (post-processing).
+
+To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`) and `COLUMNS`, what it adds to
+the tables; a line in `families.MEMBERS`, a test, a page. A class of the user's, `radio.access = "mine.py:Mine"`, has a
+method `mix` (see `UserAccess`); totals are proven under it by construction.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept, read_only
+from wirelessdl.contract import guarded
+from wirelessdl.errors import ContractError
+
+if TYPE_CHECKING:
+    from wirelessdl.access.weights import FrameWeights
+    from wirelessdl.learning.records import MessageInput
+    from wirelessdl.links import Links
+    from wirelessdl.power.problem import PowerPlan
+    from wirelessdl.radio.frame import AirTime, Frame
+    from wirelessdl.radio.frame_channel import FrameChannel
+    from wirelessdl.radio.offsets import Offsets
+    from wirelessdl.radio.participation import Turns
+
+# |h| of all that is heard, slot by slot, at later instants of the frame, ns from its opening
+Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class AirSettings:
+    """What a run gives to its access. power_w: [K] budgets; thermal_w: receiver noise, W; coordinates: of a model.
+
+    balance_from: whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and
+    timing, None without any. later: asks for gains of the open frame as time goes on; None in previews.
+    """
+
+    frame: "Frame"
+    coordinates: int
+    bandwidth_hz: float
+    power_w: FloatArray
+    thermal_w: float
+    balance_from: str
+    offsets: "Offsets | None"
+    later: Later | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What became of a frame's payload.
+
+    weights: of what every receiver takes. uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
+    each node, likewise. full_power: symbols are sent at the budget, whatever they stand for. nodes, links, rounds:
+    values of the columns that this access adds, `[K]`, [links] of the graph, and numbers.
+    """
+
+    weights: "FrameWeights"
+    uneven_ns: tuple[int, ...] | None = None
+    airtime: "AirTime | None" = None
+    full_power: bool = False
+    nodes: Mapping[str, Any] = field(default_factory=dict)
+    links: Mapping[str, Any] = field(default_factory=dict)
+    rounds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class CarryPreview:
+    """What to expect of an access, before a run: as `plan --json` says it, and in words."""
+
+    facts: Mapping[str, Any]
+    words: str
+
+
+class Carrier(Protocol):
+    """An access at work in a run."""
+
+    def weigh(
+        self, channel: "FrameChannel", plan: "PowerPlan", amplitude: FloatArray, listening: BoolArray, turn: IntArray
+    ) -> "FrameWeights":
+        """Weights of a payload or pass that the air adds up.
+
+        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear; turn:
+        [K] in which each node sends.
+        """
+        ...
+
+    def carry(
+        self,
+        now_ns: int,
+        channel: "FrameChannel",
+        plan: "PowerPlan",
+        amplitude: FloatArray,
+        on_air: BoolArray,
+        listening: BoolArray,
+        schedule: "Turns",
+    ) -> Carried:
+        """The payload of the frame that opens now. channel: among who sends and who listens."""
+        ...
+
+    def lasting(
+        self, now_ns: int, channel: "FrameChannel", on_air: BoolArray, schedule: "Turns"
+    ) -> tuple[int, ...] | None:
+        """Payloads of all turns, where turns differ: all that a run which replays time needs to know."""
+        ...
+
+    def messages(self, on_air: BoolArray) -> "MessageInput | None":
+        """How what is sent is rounded; None where it is sent as it is."""
+        ...
+
+    def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
+        """What fading will make of it; None without anything to say. pool: [N, heard] |h| that no run will see."""
+        ...
+
+
+class Access(Protocol):
+    """An access as a scenario sets it.
+
+    orthogonal: a receiver hears one sender at a time, so nobody else's noise hides it. coded: what is sent arrives
+    whole or not at all, without receiver noise or phases. hears_itself: nodes send while they receive.
+    """
+
+    orthogonal: bool
+    coded: bool
+    hears_itself: bool
+
+    def schedule(self, round: int, links: "Links") -> "Turns":
+        """Who sends in which turn of a frame with these links."""
+        ...
+
+    def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
+        """What a receiver can hear at all: nobody who sends when it does, where it cannot do both."""
+        ...
+
+    def planned_turns(self, links: "Links") -> tuple[int, int]:
+        """Turns of a slot, and how many nodes may send pilots in one."""
+        ...
+
+    def message_symbols(self, parameters: int) -> int | None:
+        """Complex symbols of the shortest payload that a sender may choose; None: two coordinates a symbol."""
+        ...
+
+    def words(self, turns: int) -> str:
+        """What `check` says after the number of slots."""
+        ...
+
+    def carrier(self, given: AirSettings) -> Carrier:
+        """The access at work."""
+        ...
+
+
+class UserAccess:
+    """A class of the user's, held to its contract. What it needs:
+
+        def mix(self, links, gain, amplitude, on_air):
+            return weight, own, noise
+
+    links: of the graph, receiver-major; gain: [links] estimated |h|; amplitude: [K] sqrt(alpha P); on_air: [K]. weight:
+    [links] of what is sent, own: [K] of a node's own w, noise: [K] by which a receiver multiplies its noise:
+    s_i = own_i w_i + sum_j weight_ij w_j + noise_i sqrt(thermal_w) n_i. It may have `turns(round, links)`: [K] the turn
+    in which each node sends, from 0; without it all send at once.
+    """
+
+    orthogonal, coded, hears_itself = False, False, False
+
+    def __init__(self, name: str, given: Any):
+        self.name, self._mix = name, guarded("radio.access", given, "mix")
+        self._turns = guarded("radio.access", given, "turns") if hasattr(given, "turns") else None
+
+    def schedule(self, round: int, links: "Links") -> "Turns":
+        from wirelessdl.radio.participation import Turns
+
+        if self._turns is None:
+            return Turns(np.zeros(links.nodes, dtype=np.int64), 1)
+        turn = kept(self._turns(round, links), np.int64)
+        if turn.shape != (links.nodes,) or (turn < 0).any() or (turn >= links.nodes).any():
+            raise ContractError(f"radio.access: {self.name}.turns returned {turn.shape}, expected {links.nodes} turns")
+        return Turns(turn, int(turn.max()) + 1)
+
+    def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
+        turn = schedule.turn
+        return channel if schedule.count == 1 else channel.only(turn[channel.heard.tx] != turn[channel.heard.rx])
+
+    def planned_turns(self, links: "Links") -> tuple[int, int]:
+        return self.schedule(1, links).count, links.nodes
+
+    def message_symbols(self, parameters: int) -> int | None:
+        return None
+
+    def words(self, turns: int) -> str:
+        return f", by {self.name} in {turns} turns"
+
+    def carrier(self, given: AirSettings) -> Carrier:
+        from wirelessdl.access.weights import UserWeigher
+
+        return UserWeigher(self.name, self._asked, given.offsets)
+
+    def _asked(
+        self, links: "Links", gain: FloatArray, amplitude: FloatArray, on_air: BoolArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        found = self._mix(links, read_only(gain), read_only(amplitude), read_only(on_air))
+        try:
+            weight, own, noise = (kept(values) for values in found)
+        except (TypeError, ValueError):
+            raise ContractError(f"radio.access: {self.name}.mix must return weight, own and noise") from None
+        shapes = (("weight", weight, len(links)), ("own", own, links.nodes), ("noise", noise, links.nodes))
+        for name, values, count in shapes:
+            if values.shape != (count,) or not np.isfinite(values).all():
+                raise ContractError(
+                    f"radio.access: {self.name}.mix returned {name} of shape {values.shape}, expected {count} finite "
+                    "numbers"
+                )
+        return weight, own, noise
