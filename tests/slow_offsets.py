@@ -18,7 +18,7 @@ class SlowOffsets:
             list(value) if isinstance(value, list) else [value] * self.K
             for value in (radio.cfo_hz, radio.timing_offset_s)
         )
-        self.one_at_a_time = radio.access == "tdma"
+        self.one_at_a_time = radio.access.name == "tdma"
 
     def received(self, i, j, w, phase, slot, classes):
         """w: what j sends in this slot, coordinate by coordinate; likewise what i gets of it, without gain."""

@@ -68,12 +68,12 @@ class SlowTwin:
         eta = self._normal(t, "noise")
         w = [self.x[j] + sends[j] * math.sqrt((1 - alpha[j]) / alpha[j]) * sigma[j] * eta[j] for j in range(K)]
 
-        orthogonal = self.scenario.radio.access == "tdma"
+        orthogonal = self.scenario.radio.access.name == "tdma"
         thermal = self._normal(t, "thermal")
         share_heard = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
         epsilon = np.full((K, K), -math.inf)
-        if self.scenario.radio.access == "digital":
+        if self.scenario.radio.access.name == "digital":
             links = [neighbours, heard, classes]
             decoded, self.attempts, self.lasted_ns = self.digital.deliver(frame, round(time_s * 1e9), sends, *links)
             coded = self.digital.rounded(t, w)
@@ -85,7 +85,7 @@ class SlowTwin:
             part = self._coordinates(n, len(frame.slots))
             gain, est, phase = slot.gain, slot.est, slot.phase
             weight = self._air_weight(est, neighbours, sends)
-            for i in range(K) if self.scenario.radio.access != "digital" else ():
+            for i in range(K) if self.scenario.radio.access.name != "digital" else ():
                 d = len(neighbours[i])
                 if d == 0:
                     s[i][part] = w[i][part]
@@ -212,7 +212,7 @@ class SlowTwin:
                     apart = abs(self.offsets.d[k] - self.offsets.d[i]) / self.offsets.period_s
                     least = 1.0 if k == j else max(0.0, 1 - 2 * apart)
                     masking += least**2 * gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2
-                if self.scenario.radio.access != "oac":
+                if self.scenario.radio.access.name != "oac":
                     masking = gain[i][j] ** 2 * (1 - alpha[j]) * P[j] * sigma[j] ** 2
                 step = gamma * self.theta
                 if privacy.protocol == "hardened":

@@ -47,15 +47,14 @@ def test_sinr_before_a_run_counts_those_who_send_in_the_same_turn(radio):
     world = build(stranded(**radio), device="cpu")
     found = preview_channel(world)
     facts = link_facts(world, found)
-    from wirelessdl.run.wiring import make_access
 
-    access = make_access(world)
+    access = world.access
     power_w = 10 ** (np.array([10.0, 10, 10, 23, 10, 10, 10]) / 10 - 3)
     residual_w = power_w * 1e-9 if not radio else np.zeros(7)
     ring = {(i, j) for i in range(7) for j in ((i + 1) % 7, (i - 1) % 7)}
     expected, carried = {link: [] for link in ring}, {link: [] for link in ring}
     for number, frame in enumerate(found.frames, start=1):
-        turn = access.turns(number, frame.links).turn
+        turn = access.schedule(number, frame.links).turn
         received = frame.heard.matrix(frame.slots[0].gain) ** 2 * power_w
         for i, j in ring:
             strange_w = sum(received[i, k] for k in range(7) if k != i and (i, k) not in ring and turn[k] == turn[j])

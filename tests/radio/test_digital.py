@@ -9,6 +9,9 @@ from conftest import tiny, tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.access import AirSettings
+from wirelessdl.access.digital import Coding, Messages
+from wirelessdl.access.tdma import coloring
 from wirelessdl.audit.audit import AuditOptions, audit_scenario
 from wirelessdl.cli.plan import facts
 from wirelessdl.errors import ScenarioError
@@ -16,10 +19,9 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis, metropolis_delivered
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.preview.words import cancelling
-from wirelessdl.radio.access import Turns, coloring
-from wirelessdl.radio.digital import Coding, Messages
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.participation import Turns
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.files import plain
@@ -69,14 +71,7 @@ def delivered(gain, later=(), mean=None, turn=None, nodes=3, thermal_w=1e-3, slo
     channel = FrameChannel(
         links, links, None, gain[0] if mean is None else mean, tuple(SlotChannel(row, row) for row in gain)
     )
-    messages = Messages(
-        coding(**changes),
-        frame,
-        coordinates=1000,
-        bandwidth_hz=1e6,
-        power_w=np.ones(nodes),
-        thermal_w=thermal_w,
-    )
+    messages = Messages(coding(**changes), AirSettings(frame, 1000, 1e6, np.ones(nodes), thermal_w, "block", None))
     rows, asked = iter(later), []
 
     def again(times_ns):
@@ -181,8 +176,8 @@ def test_a_jammer_and_strangers_in_the_same_turn_cost_links_but_only_strangers_a
     frame = Frame(0, 0, 0, 0, turns=2)
     turns = Turns(np.array([0, 1, 0, 1]), 2)
     channel = FrameChannel(heard.where(neighbour), heard, neighbour, gain, (SlotChannel(gain, gain),))
-    given = {"coordinates": 100, "bandwidth_hz": 1e6, "power_w": np.ones(4), "thermal_w": 1e-3}
-    messages = Messages(coding(margin_db=0.0, attempts=1), frame, **given)
+    given = AirSettings(frame, 100, 1e6, np.ones(4), 1e-3, "block", None)
+    messages = Messages(coding(margin_db=0.0, attempts=1), given)
     everyone = np.ones(4, bool)
     found = messages.deliver(channel, everyone, turns, lambda _: [])
     # of the two that send in a turn, one is a stranger to each receiver
@@ -296,8 +291,8 @@ def test_a_scripted_channel_takes_the_attempts_it_was_written_for(tmp_path):
     )
     watched = Watched(table, folder=str(tmp_path)).run()
     first, second = watched.decisions
-    assert first.delivery.attempts.tolist() == [1, 3, 1]
-    assert second.delivery.attempts.tolist() == [1, 1, 1]
+    assert first.carried.nodes["attempts"].tolist() == [1, 3, 1]
+    assert second.carried.nodes["attempts"].tolist() == [1, 1, 1]
     symbols = math.ceil((8 * M + 32 * 31) / 5)
     assert first.frame.airtime_ns == 5 * (symbols * US + 1_000 + 20_000)  # five turns: pilot, guard, payload, guard
     assert second.frame.airtime_ns == 3 * (symbols * US + 1_000 + 20_000)
@@ -331,8 +326,8 @@ def test_proven_totals_are_those_of_the_same_noise_over_tdma():
     radio = {"power_dbm": -5, "thermal_noise": True, "fade_margin_db": 3.0, "quantizer_bits": 3}
     digital = Watched(tiny_table(**SECTIONS, radio={**radio, "access": "digital"})).run()
     tdma = Watched(tiny_table(**SECTIONS, radio={"power_dbm": -5, "thermal_noise": True, "access": "tdma"})).run()
-    assert any((one.delivery.attempts > 1).any() for one in digital.decisions)
-    assert any((one.delivery.decoded_in == 0).any() for one in digital.decisions)
+    assert any((one.carried.nodes["attempts"] > 1).any() for one in digital.decisions)
+    assert any(one.carried.links["outage"].any() for one in digital.decisions)
     for one, other in zip(digital.decisions, tdma.decisions):
         assert np.array_equal(one.release.own_mu, other.release.own_mu)
     ours, theirs = (watched.engine.stages.ledger.own.total() for watched in (digital, tdma))

@@ -16,7 +16,7 @@ from wirelessdl.radio.frame import Frame, subband_offset_hz
 from wirelessdl.round.engine import Hooks
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
-from wirelessdl.run.wiring import make_access, make_engine, make_observer, run_rounds
+from wirelessdl.run.wiring import make_engine, make_observer, run_rounds
 
 SELECTIVE = {"models": [{"model": "log-distance"}, {"model": "tdl", "delay_spread_s": 3e-7}]}
 SMALL = {"dataset": {"kind": "synthetic", "features": 30, "samples": 200, "classes": 3}, "batch_size": 6}
@@ -75,7 +75,7 @@ def test_clocks_turn_subbands_by_their_distance_from_the_carrier():
     def first(subbands):
         world = build(tiny(channel=SELECTIVE, radio={"timing_offset_s": late_s, "subbands": subbands}, learning=SMALL))
         channel = make_observer(world).observe(1, 0.0)
-        return world.offsets.aligned(channel, make_access(world).turns(1, channel.links))
+        return world.offsets.aligned(channel, world.access.schedule(1, channel.links))
 
     assert all(block.phase_rad is None for block in first(1).slots)
     channel = first(5)

@@ -41,14 +41,14 @@ def test_what_the_baselines_are():
     assert central.silent
     assert central.network.nodes == 1
     assert central.learning.partition.name == "iid"
-    assert (d_psgd.radio.access, d_psgd.power.multiplier, d_psgd.radio.thermal_noise) == ("tdma", "none", False)
+    assert (d_psgd.radio.access.name, d_psgd.power.multiplier, d_psgd.radio.thermal_noise) == ("tdma", "none", False)
     assert d_psgd.radio.mixing_passes == d_psgd.learning.closing_passes == 0
     for scenario in (d_psgd, no_privacy):
         assert scenario.privacy.epsilon_max == scenario.privacy.epsilon_total == float("inf")
-    assert (no_privacy.radio.access, no_privacy.radio.mixing_passes) == ("oac", 10)
+    assert (no_privacy.radio.access.name, no_privacy.radio.mixing_passes) == ("oac", 10)
     assert (own.privacy.noise.name, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
-    assert (tdma.radio.access, tdma.privacy.noise.name, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
-    assert (digital.radio.access, digital.privacy.noise.name, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
+    assert (tdma.radio.access.name, tdma.privacy.noise.name, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
+    assert (digital.radio.access.name, digital.privacy.noise.name, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
 
 
 def test_the_linear_program_becomes_own_noise():

@@ -5,10 +5,10 @@ import pytest
 from conftest import tiny_table
 from watching import Watched
 
+from wirelessdl.access.tdma import coloring
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis
-from wirelessdl.radio.access import coloring
 from wirelessdl.radio.frame import Frame
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario

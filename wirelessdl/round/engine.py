@@ -41,7 +41,7 @@ from wirelessdl.radio.control import ControlLosses
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
-from wirelessdl.radio.participation import Participation, Transmissions
+from wirelessdl.radio.participation import Participation, Transmissions, Turns
 from wirelessdl.round.kept_state import part_of, unsound_arrays
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
@@ -171,9 +171,7 @@ class Engine:
         decided = self._decision
         return Transmissions(decided.on_air, decided.computes, turns.count, decided.frame.uneven_ns)
 
-    def _decide(
-        self, round: int, channel: FrameChannel, participation: Participation, turns: Turns
-    ) -> FrameDecision:
+    def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
         stages, terms = self.stages, self.terms
         gamma = self._rate(round)
