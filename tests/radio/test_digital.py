@@ -413,13 +413,13 @@ def test_what_messages_cannot_do_is_refused_in_one_line(sections, words):
 def test_a_plan_says_what_messages_will_do():
     radio = {"access": "digital", "power_dbm": -5, "thermal_noise": True, "fade_margin_db": 3.0}
     found = preview_plan(build(parse_scenario(tiny_table(**SECTIONS, radio=radio)), device="cpu"))
-    messages = found.messages
-    assert messages.bits == 8 * M + 32 * 31
-    assert 1 < messages.attempts_mean < 4
-    assert 0 <= messages.outage_rate < messages.first_outage < 1
-    assert f"{messages.bits:,} bits at" in cancelling(found, parse_scenario(tiny_table()).power)["messages"]
+    messages = found.carry.facts
+    assert messages["bits"] == 8 * M + 32 * 31
+    assert 1 < messages["attempts_mean"] < 4
+    assert 0 <= messages["outage_rate"] < messages["first_outage"] < 1
+    assert f"{messages['bits']:,} bits at" in cancelling(found, parse_scenario(tiny_table()).power)["messages"]
     assert found.thermal_std == 0
-    assert json.loads(json.dumps(plain(facts(found))))["messages"]["bits"] == messages.bits
+    assert json.loads(json.dumps(plain(facts(found))))["messages"]["bits"] == messages["bits"]
 
 
 @pytest.mark.slow
