@@ -1,5 +1,6 @@
 """Studies of objects: varied parameters, varied objects, workers, resuming, bands."""
 
+import functools
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,12 @@ def test_objects_themselves_are_varied_also_those_that_only_this_session_knows()
     assert study.index["status"].tolist() == ["finished"] * 3
 
 
+def test_a_class_and_an_object_of_it_are_varied():
+    """One name in the scenario for both; the class has its default exponent."""
+    study = wirelessdl.sweep(base(), vary={"channel": [Corridor, Corridor(2.5)]}, local=False, out="study")
+    assert [run.scenario["channel"]["models"][0]["exponent"] for run in study.runs()] == [1.8, 2.5]
+
+
 def test_a_study_of_an_object_is_resumed_from_its_directory_alone():
     study = wirelessdl.sweep(base(), channel=Corridor(2.0), seeds=2, local=False, out="study")
     before = study.runs()[1].rounds
@@ -103,6 +110,16 @@ def test_an_object_that_the_study_cannot_make_again_is_asked_for():
         wirelessdl.sweep(resume="study")
     again = wirelessdl.sweep(resume="study", channel=Table(gains))
     assert again.runs()[1].rounds.equals(before)
+
+
+def test_runs_of_a_study_of_this_session_have_their_model_still():
+    namespace = {"__name__": "__main__"}
+    exec("import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n", namespace)
+    learning = {"learning.strategy": "threads"}
+    model = functools.partial(namespace["Net"], 6, 3)
+    study = wirelessdl.sweep(base(), model=model, overrides=learning, local=False, out="study")
+    (run,) = study.runs()
+    assert run.learner().accuracy(run.final_models()).shape == (4,)
 
 
 def test_an_object_that_cannot_leave_the_process_is_refused_before_anything_runs(here):

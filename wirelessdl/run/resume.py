@@ -14,7 +14,7 @@ from wirelessdl.analysis.shares import share_problems
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, part_overrides
+from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
@@ -310,8 +310,8 @@ def refuse_changes(
     rounds, so that with another it would have been another from the first round on.
     """
     # both through JSON's eyes: infinities are texts there
-    kept = {**dict(leaves(plain(dict(scenario)))), **dict(leaves(_circumstances(origin)))}
-    wanted = {**dict(leaves(plain(resolved.to_table()))), **dict(leaves(_circumstances(now)))}
+    kept = {**_leaves(dict(scenario)), **dict(leaves(_circumstances(origin)))}
+    wanted = {**_leaves(resolved.to_table()), **dict(leaves(_circumstances(now)))}
     free = () if spans_run else _FREE
     changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
     serious = [key for key in changed if not key.startswith(_HARMLESS)]
@@ -320,6 +320,12 @@ def refuse_changes(
     shown = "; ".join(f"{key} was {_show(kept.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
     remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
     raise TraceError(f"{folder}: cannot go on as it was: {shown}; {remedy}")
+
+
+def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by key; an object that was handed in again is judged by what it gives, not by its number."""
+    found = dict(leaves(plain(scenario)))
+    return {key: unnumbered(value) if isinstance(value, str) else value for key, value in found.items()}
 
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
