@@ -271,6 +271,29 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return self.inner(torch.tanh(x))
 """
+RATE = "class Rate:\n    def rate(self, round):\n        return 0.1 / round\n"
+DOUBLE = "class Double:\n    def transform(self, samples):\n        return 2 * samples\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "edit"),
+    [
+        ("model", NET, ("tanh", "relu")),
+        ("learning_rate", RATE, ("0.1", "0.09")),
+        ("features", DOUBLE, ("2 *", "3 *")),
+    ],
+    ids=["model", "learning_rate", "features"],
+)
+def test_a_part_of_learning_that_was_edited_in_a_notebook_is_refused(key, text, edit, tmp_path):
+    name = text.split("class ")[1].partition("(")[0].partition(":")[0]
+    base, stop = scenario(scenario={"rounds": 30}, trace={"checkpoint_every": 20}), StopAt(22)
+    base = base.replace(THREADS, model=Net) if key == "model" else base  # the strategy of modules
+    hooks = {"on_round": stop.on_round, "should_stop": stop.should_stop}
+    cut = wirelessdl.simulate(base, out=tmp_path, **{key: notebook_class(text, name)}, **hooks)
+    with pytest.raises(ContractError, match=f"learning.{key} gave other values than before the interruption"):
+        wirelessdl.resume(cut.path, **{key: notebook_class(text.replace(*edit), name)})
+    done = wirelessdl.resume(cut.path, **{key: notebook_class(text, name)})
+    assert done.state == "done"
 
 
 def test_a_learner_of_an_opened_run_takes_the_model_that_its_directory_cannot_make():

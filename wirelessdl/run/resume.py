@@ -12,7 +12,7 @@ from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger, stored_ledger, traced_links
 from wirelessdl.analysis.shares import share_problems
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
@@ -148,6 +148,8 @@ def require_as_it_was(
         require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
     refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
+    if kept is not None:
+        require_same_values(origin, now)
 
 
 def require_whole(run: Run, done: int) -> None:
@@ -263,6 +265,20 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
         f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
         f"checkpoint {shown(_show(true.get(key)))}; it was edited: restore it"
     )
+
+
+def require_same_values(kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise where a part of learning that was handed in again gives other values; the replay asks all other parts."""
+    before = dict(leaves(kept))
+    for key, said in now.get("objects", {}).items():
+        values, today = before.get(f"objects.{key}.values"), said.get("values", [])
+        if isinstance(values, list) and today:
+            number = min(len(values), len(today))  # more learning rates in a run that is extended
+            if not np.allclose(np.array(values[:number], float), today[:number], rtol=1e-4, equal_nan=True):
+                raise ContractError(
+                    f"{key} gave other values than before the interruption, so the run cannot go on: hand in what the "
+                    "run was started with"
+                )
 
 
 def settle_finished(run: Run) -> None:

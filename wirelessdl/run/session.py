@@ -18,6 +18,7 @@ from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
 from wirelessdl.run.forecast import forecast, forecast_terms
+from wirelessdl.run.learner import values_given
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
 from wirelessdl.run.resume import (
@@ -175,6 +176,8 @@ class _Session:
         )
         said, self._sources = handed_in(world.objects, callbacks.connect or {})
         self.origin |= said
+        for key, values in values_given(world).items():
+            self.origin["objects"][key]["values"] = values
         self.recorder = make_recorder(world)
         self.engine = make_engine(world, self.recorder, Hooks(self._start, self._recorded))
         self._simulation = world.simulation
