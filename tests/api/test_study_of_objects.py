@@ -1,6 +1,7 @@
 """Studies of objects: varied parameters, varied objects, workers, resuming, bands."""
 
 import functools
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from in_process import in_process, quick_table
 import wirelessdl
 from wirelessdl import StudyError
 from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.study.cells import StudySpec
+from wirelessdl.study.plan import make_plan
 
 
 class Corridor:
@@ -129,6 +132,18 @@ def test_an_object_that_cannot_leave_the_process_is_refused_before_anything_runs
     ):
         wirelessdl.sweep(base(), channel=Locked(np.ones((4, 4))), out="study")
     assert not (here / "study").exists()
+
+
+def test_a_part_of_a_file_reaches_workers_that_cannot_import_it(here, monkeypatch):
+    (here / "only_here.py").write_text("class Only:\n    def gain(self, links, time_s, rng):\n        return 0.5\n")
+    with monkeypatch.context() as session:
+        session.syspath_prepend(here)
+        from only_here import Only
+    (parcel,) = make_plan(StudySpec(base().replace(channel=Only()))).parcels
+    monkeypatch.delitem(sys.modules, "only_here")
+    with pytest.raises(ModuleNotFoundError):
+        import only_here  # noqa: F401
+    assert pickle.loads(parcel).instance.gain(None, 0.0, None) == 0.5
 
 
 def test_overrides_by_key_in_a_study_are_texts_in_its_manifest():
