@@ -1,10 +1,12 @@
-"""Parts handed in as objects: every kind of part, stored by source, resumed from the directory alone."""
+"""Parts handed in as objects: every kind of part, stored as files, resumed from the directory or handed in again."""
 
 import functools
-import json
+import hashlib
+import inspect
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,10 @@ class Corridor:
     def gain(self, links, time_s, rng):
         del time_s
         return amplitude(40 + 10 * self.exponent * np.log10(links.distance_m)) * rng.rayleigh(0.7, len(links))
+
+
+# the same as a file, or a cell of a notebook
+CORRIDOR = "import numpy as np\n\n\nTWENTY = 20.0\n\n\n" + "\n\n".join(map(inspect.getsource, (amplitude, Corridor)))
 
 
 class Table:
@@ -181,13 +187,15 @@ def test_objects_stand_wherever_a_scenario_takes_a_part():
     ]
     assert run.nodes.groupby("node")["x_m"].nunique().min() == 2  # they move
     assert all(said["resumes"] for said in run.provenance["objects"].values())
-    assert len(list((run.path / "models").iterdir())) == 9
+    (file,) = (run.path / "models").iterdir()  # one file, of which nine classes were taken
+    assert file.read_bytes() == Path(__file__).read_bytes()
+    assert list(run.provenance["user_files"].values()) == [hashlib.sha256(file.read_bytes()).hexdigest()]
     assert not [text for text in run.summary["warnings"] if "handed in" in text]
 
 
 def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):
     whole, _ = long_run
-    (tmp_path / "commented_street.py").write_text(f"{stored_source(whole)}        # and no more\n")
+    (tmp_path / "commented_street.py").write_text(f"{CORRIDOR}        # and no more\n")
     monkeypatch.syspath_prepend(tmp_path)
     from commented_street import Corridor as Commented
 
@@ -195,15 +203,6 @@ def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):
     run = wirelessdl.simulate(base, out=None, channel=Commented(2.5))
     assert run.scenario["channel"]["models"][0]["exponent"] == 2.5
     assert_same_tables(run.path, whole.path)
-
-
-def test_the_stored_source_holds_what_the_class_needs_and_no_more(long_run):
-    text = stored_source(long_run[0])
-    assert "def amplitude" in text
-    assert "TWENTY = 20.0" in text
-    assert "import numpy as np" in text
-    assert "class Table" not in text
-    assert "import wirelessdl" not in text
 
 
 def test_a_run_with_an_object_resumes_from_its_directory_alone(long_run, tmp_path):
@@ -214,22 +213,97 @@ def test_a_run_with_an_object_resumes_from_its_directory_alone(long_run, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_run_with_an_object_resumes_in_another_process(long_run, tmp_path):
-    whole, cut = long_run
-    copy = cut.save(tmp_path / "copy")
-    code = f"import wirelessdl; print(wirelessdl.resume({str(copy.path)!r}).state)"
+def test_a_run_with_an_object_of_a_file_resumes_in_another_process(long_run, tmp_path, monkeypatch):
+    """The file is not there any more, and nothing of the first process but the run directory."""
+    whole, _ = long_run
+    (tmp_path / "its_corridor.py").write_text(CORRIDOR)
+    monkeypatch.syspath_prepend(tmp_path)
+    from its_corridor import Corridor as Its
+
+    stop, base = StopAt(27), scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
+    hooks = {"on_round": stop.on_round, "should_stop": stop.should_stop}
+    cut = wirelessdl.simulate(base, out=tmp_path, channel=Its(2.5), **hooks)
+    (tmp_path / "its_corridor.py").unlink()
+    code = f"import wirelessdl; print(wirelessdl.resume({str(cut.path)!r}).state)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "done"
-    assert_same_tables(copy.path, whole.path)
+    assert_same_tables(cut.path, whole.path)
 
 
-def test_resuming_with_an_edited_class_is_refused(long_run, tmp_path):
+def test_resuming_with_another_class_or_other_arguments_is_refused(long_run, tmp_path):
     _, cut = long_run
     copy = cut.save(tmp_path / "copy")
-    with pytest.raises(wirelessdl.TraceError, match=r"channel.models.0.model was Corridor-\w+.py.*start a new run"):
+    with pytest.raises(wirelessdl.TraceError, match=r"channel.models.0.model was test_parts.*start a new run"):
         wirelessdl.resume(copy.path, channel=Table(np.ones((4, 4))))
     with pytest.raises(wirelessdl.TraceError, match=r"exponent was 2.5, is 3.0"):
         wirelessdl.resume(copy.path, channel=Corridor(3.0))
+
+
+def notebook_class(text, name):
+    """A class of a notebook: of no module that can be imported."""
+    namespace = {"__name__": "__main__", "np": np, "torch": torch}
+    exec(text, namespace)
+    return namespace[name]
+
+
+def test_a_class_of_a_notebook_is_handed_in_again_and_judged_by_its_values(tmp_path):
+    """Another session defines it anew: with a comment it is what it was, with another factor it is not."""
+    base, stop = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(27)
+    base = base.replace(channel=notebook_class(CORRIDOR, "Corridor")(2.5))
+    base = base.replace(channel=notebook_class(CORRIDOR, "Corridor")(2.5))  # its cell was run twice
+    whole = wirelessdl.simulate(base, out=tmp_path / "whole")
+    cut = wirelessdl.simulate(base, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
+    with pytest.raises(ScenarioError, match=r"an object that no file can make again; hand it in: channel=\.\.\. of"):
+        wirelessdl.resume(cut.path)
+    other = notebook_class(CORRIDOR.replace("10 * self", "11 * self"), "Corridor")
+    with pytest.raises(ContractError, match="Corridor gave other values than before the interruption"):
+        wirelessdl.resume(cut.path, channel=other(2.5))
+    same = notebook_class(f"{CORRIDOR}        # and no more\n", "Corridor")
+    assert_same_tables(wirelessdl.resume(cut.path, channel=same(2.5)).path, whole.path)
+
+
+NET = """
+class Net(torch.nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.inner = torch.nn.Linear(features, classes)
+
+    def forward(self, x):
+        return self.inner(torch.tanh(x))
+"""
+RATE = "class Rate:\n    def rate(self, round):\n        return 0.1 / round\n"
+DOUBLE = "class Double:\n    def transform(self, samples):\n        return 2 * samples\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "edit"),
+    [
+        ("model", NET, ("tanh", "relu")),
+        ("learning_rate", RATE, ("0.1", "0.09")),
+        ("features", DOUBLE, ("2 *", "3 *")),
+    ],
+    ids=["model", "learning_rate", "features"],
+)
+def test_a_part_of_learning_that_was_edited_in_a_notebook_is_refused(key, text, edit, tmp_path):
+    name = text.split("class ")[1].partition("(")[0].partition(":")[0]
+    base, stop = scenario(scenario={"rounds": 30}, trace={"checkpoint_every": 20}), StopAt(22)
+    base = base.replace(THREADS, model=Net) if key == "model" else base  # the strategy of modules
+    hooks = {"on_round": stop.on_round, "should_stop": stop.should_stop}
+    cut = wirelessdl.simulate(base, out=tmp_path, **{key: notebook_class(text, name)}, **hooks)
+    with pytest.raises(ContractError, match=f"learning.{key} gave other values than before the interruption"):
+        wirelessdl.resume(cut.path, **{key: notebook_class(text.replace(*edit), name)})
+    done = wirelessdl.resume(cut.path, **{key: notebook_class(text, name)})
+    assert done.state == "done"
+
+
+def test_a_learner_of_an_opened_run_takes_the_model_that_its_directory_cannot_make():
+    net = notebook_class(NET, "Net")
+    run = wirelessdl.simulate(scenario().replace(THREADS), out=None, model=net)
+    opened = wirelessdl.open_run(run.path)
+    with pytest.raises(ScenarioError, match=r"hand it in: model=\.\.\. of simulate, resume, sweep and learner"):
+        opened.learner()
+    expected = run.learner().accuracy(run.final_models())
+    np.testing.assert_array_equal(opened.learner(model=net).accuracy(run.final_models()), expected)
 
 
 def test_an_object_that_its_directory_cannot_make_again_is_said_and_asked_for(tmp_path):
@@ -299,17 +373,18 @@ def test_a_parameter_of_an_object_can_be_overridden():
         )
 
 
-def test_callbacks_are_stored_by_source_too():
+def test_lines_of_callbacks_are_stored_to_be_read():
     heard = []
 
-    def hear(event):  # closes over a list: no source of its own
+    def hear(event):
         heard.append(event.round)
 
-    run = wirelessdl.simulate(scenario(), out=None, connect={"learning.update": hear, "phy.rx": ignore})
+    connect = {"learning.update": hear, "phy.rx": ignore, "net.state": heard.count}
+    run = wirelessdl.simulate(scenario(), out=None, connect=connect)
     said = run.provenance["callbacks"]
     assert heard == [1, 2]
-    assert said["learning.update"]["source"] is None
-    assert "heard, a variable of the function around it" in said["learning.update"]["why"]
+    assert (run.path / "models" / said["learning.update"]["source"]).read_text().startswith("def hear(event):")
+    assert said["net.state"] == {"function": "list.count", "source": None}
     assert "def ignore(event):" in (run.path / "models" / said["phy.rx"]["source"]).read_text()
     assert not verify(run.path).problems
 
@@ -345,7 +420,7 @@ def test_what_is_no_part_is_refused_in_one_line(parts, said, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_class_of_main_is_stored_by_source(tmp_path):
+def test_a_class_of_a_script_is_stored_to_be_read(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import numpy as np\nimport wirelessdl\n\nclass Mine:\n    def gain(self, links, time_s, rng):\n"
@@ -353,7 +428,11 @@ def test_a_class_of_main_is_stored_by_source(tmp_path):
         "run = wirelessdl.simulate('quickstart', overrides={'scenario.rounds': 2}, channel=Mine())\nprint(run.path)\n"
     )
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    run = tmp_path / done.stdout.strip()
-    assert json.loads((run / "provenance.json").read_text())["objects"]["channel.models[0]"]["resumes"]
-    (stored,) = (run / "models").iterdir()
-    assert "simulate" not in stored.read_text()  # the class, not the script that would run again
+    run = wirelessdl.open_run(tmp_path / done.stdout.strip())
+    said = run.provenance["objects"]["channel.models[0]"]
+    assert (said["class"], said["resumes"]) == ("Mine", False)
+    assert run.provenance["user_files"] == {}
+    stored = (run.path / "models" / said["source"]).read_text()
+    assert stored.startswith("class Mine:")
+    assert "simulate" not in stored  # the class, not the script that would run again
+    assert not verify(run.path).problems

@@ -1,5 +1,7 @@
 """Studies of objects: varied parameters, varied objects, workers, resuming, bands."""
 
+import functools
+import pickle
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from in_process import in_process, quick_table
 import wirelessdl
 from wirelessdl import StudyError
 from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.study.cells import StudySpec
+from wirelessdl.study.plan import make_plan
 
 
 class Corridor:
@@ -80,6 +84,12 @@ def test_objects_themselves_are_varied_also_those_that_only_this_session_knows()
     assert study.index["status"].tolist() == ["finished"] * 3
 
 
+def test_a_class_and_an_object_of_it_are_varied():
+    """One name in the scenario for both; the class has its default exponent."""
+    study = wirelessdl.sweep(base(), vary={"channel": [Corridor, Corridor(2.5)]}, local=False, out="study")
+    assert [run.scenario["channel"]["models"][0]["exponent"] for run in study.runs()] == [1.8, 2.5]
+
+
 def test_a_study_of_an_object_is_resumed_from_its_directory_alone():
     study = wirelessdl.sweep(base(), channel=Corridor(2.0), seeds=2, local=False, out="study")
     before = study.runs()[1].rounds
@@ -105,6 +115,16 @@ def test_an_object_that_the_study_cannot_make_again_is_asked_for():
     assert again.runs()[1].rounds.equals(before)
 
 
+def test_runs_of_a_study_of_this_session_have_their_model_still():
+    namespace = {"__name__": "__main__"}
+    exec("import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n", namespace)
+    learning = {"learning.strategy": "threads"}
+    model = functools.partial(namespace["Net"], 6, 3)
+    study = wirelessdl.sweep(base(), model=model, overrides=learning, local=False, out="study")
+    (run,) = study.runs()
+    assert run.learner().accuracy(run.final_models()).shape == (4,)
+
+
 def test_an_object_that_cannot_leave_the_process_is_refused_before_anything_runs(here):
     with (
         mock.patch("wirelessdl.study.sweep.open_cluster", side_effect=AssertionError("no workers yet")),
@@ -112,6 +132,18 @@ def test_an_object_that_cannot_leave_the_process_is_refused_before_anything_runs
     ):
         wirelessdl.sweep(base(), channel=Locked(np.ones((4, 4))), out="study")
     assert not (here / "study").exists()
+
+
+def test_a_part_of_a_file_reaches_workers_that_cannot_import_it(here, monkeypatch):
+    (here / "only_here.py").write_text("class Only:\n    def gain(self, links, time_s, rng):\n        return 0.5\n")
+    with monkeypatch.context() as session:
+        session.syspath_prepend(here)
+        from only_here import Only
+    (parcel,) = make_plan(StudySpec(base().replace(channel=Only()))).parcels
+    monkeypatch.delitem(sys.modules, "only_here")
+    with pytest.raises(ModuleNotFoundError):
+        import only_here  # noqa: F401
+    assert pickle.loads(parcel).instance.gain(None, 0.0, None) == 0.5
 
 
 def test_overrides_by_key_in_a_study_are_texts_in_its_manifest():

@@ -44,13 +44,13 @@ def test_the_notebook_on_analysis_draws_three_figures(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_notebook_on_first_runs_shows_runs_and_stores_its_channel(tmp_path):
+def test_the_notebook_on_first_runs_shows_runs_and_says_that_its_channel_is_handed_in_again(tmp_path):
     outputs = executed("first_run", tmp_path)
     shown = [output["data"]["text/html"] for output in outputs if "<svg" in output.get("data", {}).get("text/html", "")]
     assert len(shown) == 2
     assert all("quickstart" in page and "done, round 60 of 60" in page for page in shown)
     assert len(figures_in(outputs)) == 1
-    assert "'resumes': True" in text_of(outputs)
+    assert "'resumes': False" in text_of(outputs)
     assert "'weight': (10, 784)" in text_of(outputs)
     assert list(tmp_path.iterdir()) == []  # runs in memory leave nothing
 

@@ -59,6 +59,10 @@ def test_the_page_for_users_of_ns3_runs():
 
 def test_the_page_for_users_of_pytorch_runs():
     done = run_page("from_pytorch")
-    assert done["run"].provenance["objects"]["learning.model"]["resumes"]
-    assert done["run"].provenance["objects"]["learning.dataset"]["resumes"]
+    said = done["run"].provenance["objects"]
+    assert {key: words["class"] for key, words in said.items()} == {
+        "learning.model": "Net",
+        "learning.dataset": "Moons",
+    }
+    assert not any(words["resumes"] for words in said.values())  # classes of a notebook
     assert done["accuracy"] > 0.7

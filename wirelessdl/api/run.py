@@ -18,7 +18,7 @@ import numpy as np
 
 from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.errors import TraceError, nearest, shown
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import Given, named_objects
 from wirelessdl.trace.catalog import State, state_of
 from wirelessdl.trace.checkpoint import load_checkpoints
 from wirelessdl.trace.files import require_outside
@@ -141,14 +141,16 @@ class Run(TracedRun):
         rounds = sorted(checkpoint.round for checkpoint in load_checkpoints(self.path))
         return ", ".join(map(str, rounds)) or "none"
 
-    def learner(self, device: str = "auto") -> "RunLearner":
+    def learner(self, device: str = "auto", **parts: Any) -> "RunLearner":
         """Model and data set of the run, to evaluate its models: `run.learner().accuracy(run.final_models())`.
 
-        Executes the files of the user's own that the scenario names, as `resume` does: only for runs that you trust.
+        parts: model, data set or features that its directory cannot make again, `model=Net`; a run of this session has
+        them still. Executes the files of the user's own that the scenario names, as `resume` does: only for runs that
+        you trust.
         """
         from wirelessdl.run.learner import learner_of
 
-        return learner_of(self, self._objects, device)
+        return learner_of(self, {**self._objects, **named_objects(parts)}, device)
 
     def plot(
         self,

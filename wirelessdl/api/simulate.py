@@ -35,7 +35,7 @@ def simulate(
     scenario: a loaded one, a file, or the name of a bundled one. out: None for a run in memory, which is gone with the
     object that is returned. overrides: as in `load_scenario`.
     parts: objects, classes or names in place of the scenario's parts: `channel=Street()`, `model=Net`; see
-    `Scenario.replace`. An object is copied for the run, and its class stored by source where that can be found.
+    `Scenario.replace`. An object is copied for the run; a class that can be imported is stored as its file.
 
     on_round hears the number of every finished round, on_evaluation where the run stands. When should_stop says so,
     the run stops after the round and is returned with its state kept: `run.state` is "interrupted", `resume(run)` goes

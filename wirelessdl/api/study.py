@@ -8,6 +8,7 @@ import numpy as np
 
 from wirelessdl.api.run import Run, open_run
 from wirelessdl.arrays import USUAL_ERRORS
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.study import Study as IndexedStudy
@@ -16,7 +17,9 @@ from wirelessdl.trace.study import open_study as open_index
 
 
 class Study(IndexedStudy):
-    """One study: `index`, `mean`, its runs, and figures with bands."""
+    """One study: `index`, `mean`, its runs, and figures with bands. A study of this session has its objects still."""
+
+    _objects: Mapping[str, Given] = {}
 
     def _repr_html_(self) -> str:
         from wirelessdl.analysis.notebook import study_html
@@ -29,7 +32,9 @@ class Study(IndexedStudy):
 
     def run(self, path: str) -> Run:
         """The run at a path of the index."""
-        return open_run(inside(self.path, path))
+        run = open_run(inside(self.path, path))
+        run._objects.update(self._objects)
+        return run
 
     @np.errstate(**USUAL_ERRORS)
     def plot(
@@ -101,7 +106,7 @@ def sweep(
     """
     from wirelessdl.study.sweep import sweep as run_study
 
-    found = run_study(
+    path, objects = run_study(
         scenario,
         vary=vary,
         seeds=seeds,
@@ -118,4 +123,6 @@ def sweep(
         force=force,
         parts=parts,
     )
-    return open_study(found.path)
+    study = open_study(path)
+    study._objects = objects
+    return study

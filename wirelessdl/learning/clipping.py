@@ -80,6 +80,14 @@ def step_rounding(radius: float, size: int) -> float:
     return 2.0 * _UNIT * (math.sqrt(size) + 8.0) * radius
 
 
+def charged_share(share: float) -> float:
+    """A share of rounding as it is charged: a power of ten from 1e-6 on, so that more rounds seldom change it.
+
+    The least step is that of the last round. A run that is extended must have had the sensitivity of the longer one.
+    """
+    return 0.0 if share == 0.0 else 10.0 ** max(-6, math.ceil(math.log10(share)))
+
+
 def wide(device: torch.device) -> torch.dtype:
     """The widest numbers that a device has."""
     return torch.float32 if device.type == "mps" else torch.float64

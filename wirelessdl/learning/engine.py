@@ -25,7 +25,7 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_autocast, refuse_mixing
-from wirelessdl.learning.clipping import sensitivity, step_rounding, sum_rounding, wide
+from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, choose
@@ -178,7 +178,8 @@ class LearningEngine:
             dtype=self.dtype,
             device=self.device,
         )
-        return summed + step_rounding(self.radius, self.learner.size) / settings.least_step
+        share = step_rounding(self.radius, self.learner.size) / settings.least_step / self.sensitivity.min()
+        return summed + self.sensitivity.min() * charged_share(share)
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""

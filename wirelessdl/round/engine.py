@@ -360,7 +360,7 @@ class Engine:
                 shown = name.removeprefix("channel.").rpartition(".")[0] if name.startswith("channel.") else name
                 raise ContractError(
                     f"{shown} gave other values than before the interruption, so the run cannot go on: "
-                    "a model must draw only from the rng it is handed"
+                    "a model must draw only from the rng it is handed, and one that is handed in again be what it was"
                 )
         stages, arrays = self.stages, replay.arrays
         stages.learning.restore(arrays)

@@ -11,9 +11,9 @@ import numpy as np
 from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, part_overrides
+from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
@@ -147,6 +147,8 @@ def require_as_it_was(
         require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
     refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
+    if kept is not None:
+        require_same_values(origin, now)
 
 
 def require_whole(run: Run, done: int) -> None:
@@ -264,6 +266,20 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
     )
 
 
+def require_same_values(kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise where a part of learning that was handed in again gives other values; the replay asks all other parts."""
+    before = dict(leaves(kept))
+    for key, said in now.get("objects", {}).items():
+        values, today = before.get(f"objects.{key}.values"), said.get("values", [])
+        if isinstance(values, list) and today:
+            number = min(len(values), len(today))  # more learning rates in a run that is extended
+            if not np.allclose(np.array(values[:number], float), today[:number], rtol=1e-4, equal_nan=True):
+                raise ContractError(
+                    f"{key} gave other values than before the interruption, so the run cannot go on: hand in what the "
+                    "run was started with"
+                )
+
+
 def settle_finished(run: Run) -> None:
     """A process may be killed between its last figures and its last word, or before it listed one of them: do so.
 
@@ -309,8 +325,8 @@ def refuse_changes(
     rounds, so that with another it would have been another from the first round on.
     """
     # both through JSON's eyes: infinities are texts there
-    kept = {**dict(leaves(plain(dict(scenario)))), **dict(leaves(_circumstances(origin)))}
-    wanted = {**dict(leaves(plain(resolved.to_table()))), **dict(leaves(_circumstances(now)))}
+    kept = {**_leaves(dict(scenario)), **dict(leaves(_circumstances(origin)))}
+    wanted = {**_leaves(resolved.to_table()), **dict(leaves(_circumstances(now)))}
     free = () if spans_run else _FREE
     changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
     serious = [key for key in changed if not key.startswith(_HARMLESS)]
@@ -319,6 +335,12 @@ def refuse_changes(
     shown = "; ".join(f"{key} was {_show(kept.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
     remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
     raise TraceError(f"{folder}: cannot go on as it was: {shown}; {remedy}")
+
+
+def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by key; an object that was handed in again is judged by what it gives, not by its number."""
+    found = dict(leaves(plain(scenario)))
+    return {key: unnumbered(value) if isinstance(value, str) else value for key, value in found.items()}
 
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import build
 from wirelessdl.run.forecast import forecast, forecast_terms
-from wirelessdl.run.handed_in import note_handed_in
+from wirelessdl.run.learner import values_given
 from wirelessdl.run.log import connect_log, parse_log
 from wirelessdl.run.recorder import progress
 from wirelessdl.run.resume import (
@@ -45,7 +45,7 @@ from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_ch
 from wirelessdl.trace.events import Listener
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.place import Place
-from wirelessdl.trace.provenance import now, provenance
+from wirelessdl.trace.provenance import handed_in, now, provenance
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter, create_run_folder
 
@@ -174,7 +174,10 @@ class _Session:
             user_files={file.name: file.sha256 for file in world.user_files},
             folder=str(home) if world.scenario.folder else "",
         )
-        self._callback_files = note_handed_in(self.origin, world.objects, callbacks.connect or {})
+        said, self._sources = handed_in(world.objects, callbacks.connect or {})
+        self.origin |= said
+        for key, values in values_given(world).items():
+            self.origin["objects"][key]["values"] = values
         self.recorder = make_recorder(world)
         self.engine = make_engine(world, self.recorder, Hooks(self._start, self._recorded))
         self._simulation = world.simulation
@@ -247,7 +250,7 @@ class _Session:
         writer.provenance({**self.origin, "state": "running"})
         writer.scenario(self._resolved.to_table())
         writer.snapshot("clients", self.clients)
-        for file in (*self._user_files, *self._callback_files):
+        for file in (*self._user_files, *self._sources):
             writer.user_file(file)
         if rested:  # it had come to rest when it was killed
             self._rest(self._saved_round)

@@ -4,21 +4,29 @@
     scenario.replace(model=Net)                          # a class: built when the run is, as one from a file
     scenario.replace(model=partial(Net, width=32))       # the same with parameters
 
-A scenario only holds names and numbers. An object enters it as `Street-3f2a9c0d.py:Street` with the arguments of its
-constructor beside it, and the scenario keeps the object under that name. The file is made from the source of the class
-and stored in the run, so that the run can be resumed like one that names a file. Arguments are read from attributes of
-the same name; whether they make the same object is tried. Where they do not, or where there is no source, the name is
-`Street-3f2a9c0d.object:Street`: resuming needs the object again, all that only reads the run needs nothing.
+A scenario only holds names and numbers. A part enters it under a name that stands for it, with the arguments of its
+constructor beside it, read from attributes of the same name; whether they make the same object is tried.
+
+    street@3f2a9c0d.py:Street         its class can be imported: the run keeps a copy of the file, and resumes like a
+                                      run that names a file
+    Street-3f2a9c0d.object:Street     any other, as a class of a notebook: resuming needs it again, and is refused where
+                                      it gives other values; all that only reads the run needs nothing
+
+To worker processes either goes by cloudpickle. Nothing that a run directory holds is ever unpickled.
 """
 
+import ast
 import builtins
 import copy
 import functools
 import hashlib
 import inspect
+import linecache
 import math
 import numbers
 import re
+import sys
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +35,6 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.errors import ScenarioError, nearest, shown
-from wirelessdl.scenario.source import SourceNotFound, load_source, source_of
 
 # how a part is called where Python hands it in, and its key in a scenario
 PART_KEYS = {
@@ -54,7 +61,6 @@ _LIST = "channel.models"  # the one key that holds several parts
 _NAMES = ("kind", "model")
 _OBJECT = ".object"
 _DATA = ("numpy", "pandas")  # libraries whose classes are no parts
-_DEEPEST = 8  # objects within each other that are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +68,10 @@ class Given:
     """A part that was handed in.
 
     name: as the scenario writes it. target: what constructs it, a class or a partial of one. instance: the object, if
-    one was given. parameters: what its constructor is called with, as far as that is known. source: a file that
-    defines the class, if there is one. why: what keeps it from being made again by that file and the parameters; empty
-    where nothing does. repeatable: whether the parameters are all that its constructor was called with.
+    one was given. parameters: what its constructor is called with, as far as that is known. source: the file that
+    defines the class; of a class that cannot be imported its lines, to be read, if they are found. why: what keeps file
+    and parameters from making it again; empty where nothing does. repeatable: whether the parameters are all that its
+    constructor was called with.
     """
 
     name: str
@@ -82,11 +89,11 @@ class Given:
     @property
     def file_name(self) -> str:
         """What its source is called in a run."""
-        return self.name.rpartition(":")[0].partition(_OBJECT)[0].removesuffix(".py") + ".py"
+        return f"{self.class_name}.py" if self.why else self.name.rpartition(":")[0]
 
     def unchanged(self, parameters: Mapping[str, Any]) -> bool:
         """Whether a scenario asks for the object as it was given."""
-        return all(key in self.parameters and self.parameters[key] == value for key, value in parameters.items())
+        return dict(parameters) == dict(self.parameters)
 
     def fresh(self) -> tuple[Any, str]:
         """A copy of the object for one run, and why it could not be copied; then it is the object itself."""
@@ -107,9 +114,15 @@ def is_lost_object(name: str) -> bool:
 
 
 def stream_name(name: str) -> str:
-    """The key of a part's random numbers: its name; of an object its class, so that a comment in it changes no draw."""
+    """The key of a part's random numbers: its name; of one handed in its class, so that a comment changes no draw."""
     file, _, class_name = name.rpartition(":")
-    return class_name if re.fullmatch(rf"{re.escape(class_name)}-[0-9a-f]{{8}}(\.py|\.object(-\d+)?)", file) else name
+    handed_in = rf"[^/]+@[0-9a-f]{{8}}\.py|{re.escape(class_name)}-[0-9a-f]{{8}}\.object(-\d+)?"
+    return class_name if re.fullmatch(handed_in, file) else name
+
+
+def unnumbered(name: str) -> str:
+    """A name without what tells objects of one class apart, which depends on what else a session handed in."""
+    return re.sub(rf"{re.escape(_OBJECT)}-\d+:", f"{_OBJECT}:", name)
 
 
 def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +136,14 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
     if _LIST in found and not isinstance(found[_LIST], list | tuple):
         found[_LIST] = [found[_LIST]]
     return found
+
+
+def named_objects(parts: Mapping[str, Any]) -> dict[str, Given]:
+    """Parts by the words that Python uses as objects by the names that stand for them."""
+    objects: dict[str, Given] = {}
+    for key, value in part_overrides(parts).items():
+        plain_value(key, value, objects)
+    return objects
 
 
 def plain_value(where: str, value: Any, objects: dict[str, Given]) -> Any:
@@ -153,13 +174,17 @@ def _table(given: Given) -> dict[str, Any]:
 def handed_in(where: str, value: Any, objects: dict[str, Given]) -> Given:
     """An object, class or partial, named and kept."""
     given = _given(where, value)
-    if given.why:  # two objects of one class are told apart by a number, the same one is itself again
-        stem, number = given.name.rpartition(":")[0], 1
-        while (other := objects.get(given.name)) is not None and other.instance is not given.instance:
-            number += 1
-            given = replace(given, name=f"{stem}-{number}:{given.class_name}")
+    stem, number = given.name.rpartition(":")[0], 1
+    while given.why and (other := objects.get(given.name)) is not None and not _stands_for(other, given):
+        number += 1
+        given = replace(given, name=f"{stem}-{number}:{given.class_name}")
     objects[given.name] = given
     return given
+
+
+def _stands_for(one: Given, other: Given) -> bool:
+    """Whether one name does for two parts: of one class, and told apart by their parameters if at all."""
+    return one.target is other.target and (one.instance is other.instance or (one.repeatable and other.repeatable))
 
 
 def _given(where: str, value: Any) -> Given:
@@ -171,15 +196,10 @@ def _given(where: str, value: Any) -> Given:
             f"{where} is the {kind} {shown(what, 60)}; must be an object with the part's method, its class, a "
             "functools.partial of the class, or the name of a model"
         )
-    title = target.__name__
+    cls, title = target, target.__name__
     if not title.isidentifier():
         raise ScenarioError(f"{where} is of the class {shown(title, 60)}; a class needs a name")
-    source, why = None, ""
-    try:
-        source = source_of(target)
-    except SourceNotFound as error:
-        why = f"no source: {error}"
-    digest = hashlib.sha256((source or f"{target.__module__}.{target.__qualname__}").encode()).hexdigest()[:8]
+    source, why = _source(target)
     if isinstance(value, functools.partial):
         parameters, unknown = _bound(value)
         target, instance = (value, None) if unknown else (target, None)
@@ -189,12 +209,50 @@ def _given(where: str, value: Any) -> Given:
     else:
         instance = value
         try:
-            parameters, unknown = _arguments(value, source)
+            parameters, unknown = _arguments(value)
         except Exception as error:  # attributes may raise anything
             parameters, unknown = {}, f"reading its attributes raised {type(error).__name__}"
-    why = shown(why or unknown, 200)
-    name = f"{title}-{digest}{_OBJECT if why else '.py'}:{title}"
-    return Given(name, target, instance, parameters, source, why, repeatable=not unknown)
+    if why or unknown:
+        digest, why = _digest(f"{cls.__module__}.{cls.__qualname__}"), shown(unknown or why, 200)
+        return Given(f"{title}-{digest}{_OBJECT}:{title}", target, instance, parameters, source, why, not unknown)
+    stem = Path(inspect.getfile(cls)).stem
+    return Given(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _source(target: type) -> tuple[str | None, str]:
+    """The file of a class, or its lines where no copy of the file can be imported; and why it cannot be."""
+    module = sys.modules.get(target.__module__)
+    if target.__module__ == "__main__":
+        return source_text(target), "its class is of a notebook or script, which cannot be imported"
+    if module is None or vars(module).get(target.__name__) is not target:
+        return source_text(target), f"{target.__module__} has no {target.__name__} that can be imported"
+    try:
+        text = Path(inspect.getfile(module)).read_bytes().decode()
+        tree = ast.parse(text)
+    except (OSError, TypeError, ValueError, SyntaxError):  # compiled, or edited since
+        return None, f"{target.__module__} is no file that can be read"
+    if any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree)):
+        return text, f"{target.__module__} imports from the package around it"
+    return text, ""
+
+
+def source_text(value: Any) -> str | None:
+    """The lines of a class or function, as a file or a notebook keeps them; to be read, never to be run."""
+    try:
+        parts = vars(value).values() if inspect.isclass(value) else ()
+        code = next((part.__code__ for part in parts if inspect.isfunction(part)), None)
+        if code is None:
+            return textwrap.dedent(inspect.getsource(value))
+        text = "".join(linecache.getlines(code.co_filename))  # inspect finds no class of a notebook before Python 3.13
+        found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+        around = [node for node in found if node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)]
+        return ast.get_source_segment(text, next(node for node in around if node.name == value.__name__))
+    except Exception:  # a prompt keeps no lines; a file may be anything by now
+        return None
 
 
 def _is_data(target: type) -> bool:
@@ -214,7 +272,7 @@ def _bound(value: "functools.partial[Any]") -> tuple[dict[str, Any], str]:
     return {name: item for name, item in found.items() if item is not None}, why
 
 
-def _arguments(instance: Any, source: str | None) -> tuple[dict[str, Any], str]:
+def _arguments(instance: Any) -> tuple[dict[str, Any], str]:
     """What the constructor of an object was called with, by attributes of the same name; and what is unknown."""
     target, found = type(instance), {}
     if callable(getattr(instance, "state_dict", None)):
@@ -239,10 +297,8 @@ def _arguments(instance: Any, source: str | None) -> tuple[dict[str, Any], str]:
         if simple is None:
             return {}, f"its argument {name} is {_an(value)}"
         found[name] = simple
-    if source is None:
-        return found, ""
     try:
-        again = load_source(source, target.__name__, "wirelessdl_excerpt")(**found)
+        again = target(**found)
     except Exception as error:  # of the user's code
         return {}, f"{target.__name__}(...) raised {type(error).__name__} when it was made again"
     different = _difference(instance, again)
@@ -279,41 +335,21 @@ def _holdable(value: Any) -> Any:
 
 
 def _difference(one: Any, other: Any) -> str:
-    """The first attribute in which two objects differ; empty where none does."""
+    """The first attribute in which two objects differ, or that cannot be compared; empty where none does."""
+    from cloudpickle import dumps  # type: ignore[import-untyped]
+
     mine, theirs = _state(one), _state(other)
-    for name in [*mine, *(name for name in theirs if name not in mine)]:
-        if name not in mine or name not in theirs or not _alike(mine[name], theirs[name], 0):
+    for name in {**mine, **theirs}:
+        try:
+            if name not in mine or name not in theirs or dumps(mine[name]) != dumps(theirs[name]):
+                return str(name)
+        except Exception:  # a lock, an open file: whatever an attribute may raise
             return str(name)
     return ""
 
 
 def _state(value: Any) -> dict[str, Any]:
+    """Attributes by name; numbers of NumPy as those of Python, which a scenario holds."""
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]
-    return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if name != "__dict__"}}
-
-
-def _alike(one: Any, other: Any, depth: int) -> bool:
-    """Whether two values are equal, by content; objects of equally named classes by their attributes."""
-    if one is other:
-        return True
-    if isinstance(one, numbers.Number | np.generic) and isinstance(other, numbers.Number | np.generic):
-        return bool(one == other)  # a float of NumPy comes back as a float
-    if depth > _DEEPEST or type(one).__qualname__ != type(other).__qualname__:
-        return False
-    if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(_alike(a, b, depth + 1) for a, b in zip(one, other))
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key], depth + 1) for key in one)
-    if isinstance(one, np.random.Generator):
-        return _alike(one.bit_generator.state, other.bit_generator.state, depth + 1)
-    if callable(one):
-        return False
-    try:
-        if bool(one == other):
-            return True
-    except Exception:  # of the user's __eq__, or of an array of another kind
-        return False
-    mine, theirs = _state(one), _state(other)
-    return bool(mine) and mine.keys() == theirs.keys() and all(_alike(mine[k], theirs[k], depth + 1) for k in mine)
+    found = {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if name != "__dict__"}}
+    return {name: item.item() if isinstance(item, np.generic) else item for name, item in found.items()}

@@ -30,7 +30,7 @@ from pydantic.json_schema import JsonSchemaValue
 from wirelessdl.contract import RAISED, Guard, said
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
 from wirelessdl.scenario.messages import explain
-from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of
+from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of, unnumbered
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
@@ -90,7 +90,7 @@ class FamilyMember(Part):
 
 @dataclass(frozen=True)
 class UserFile:
-    """A file of the user's that a scenario loads. content: of one that exists nowhere else, made from an object."""
+    """A file of the user's that a scenario loads. content: of one that Python handed in."""
 
     name: str
     path: Path
@@ -99,7 +99,7 @@ class UserFile:
 
     @classmethod
     def made(cls, name: str, text: str) -> "UserFile":
-        """The source of an object's class."""
+        """The source of a part that Python handed in."""
         content = text.encode()
         return cls(name, Path(name), hashlib.sha256(content).hexdigest(), content)
 
@@ -142,12 +142,14 @@ class Catalog:
 
         known: built-in classes by name. given: what the simulator supplies where the class asks for it.
         """
-        handed = self.objects.get(part.name)
+        handed = self._handed(part.name)
         if handed is not None:
-            self._remember(where, handed)
+            self.handed[where] = handed
+            if handed.source is not None and not handed.why:
+                self.files[handed.file_name] = UserFile.made(handed.file_name, handed.source)
             if handed.instance is not None and handed.unchanged(part.parameters):
                 return self._copied(where, part, handed)
-            part = self._changed(where, part, handed)
+            self._require_repeatable(where, part, handed)
         target = self.find(where, part, known)
         if not inspect.isclass(target) and handed is None:
             raise ScenarioError(f'{self.origin}: {where}.{part.key} is "{part.name}"; must name a class')
@@ -184,10 +186,12 @@ class Catalog:
                 )
         return built, type(part)(**{part.key: part.name, **kept})
 
-    def _remember(self, where: str, handed: Given) -> None:
-        self.handed[where] = handed
-        if handed.source is not None:
-            self.files[handed.file_name] = UserFile.made(handed.file_name, handed.source)
+    def _handed(self, name: str) -> Given | None:
+        """The object that a name stands for; where a session has only one of its class, that one."""
+        if name in self.objects or not is_lost_object(name):
+            return self.objects.get(name)
+        alike = [given for other, given in self.objects.items() if unnumbered(other) == unnumbered(name)]
+        return alike[0] if len(alike) == 1 else None
 
     def _copied(self, where: str, part: Part, handed: Given) -> tuple[Any, Part]:
         """The object as it was given: a copy, so that what it remembers ends with the run."""
@@ -199,10 +203,10 @@ class Catalog:
             )
         return built, type(part)(**{part.key: part.name, **handed.parameters})
 
-    def _changed(self, where: str, part: Part, handed: Given) -> Part:
-        """An object whose parameters the scenario changes is made anew by its class."""
+    def _require_repeatable(self, where: str, part: Part, handed: Given) -> None:
+        """Raise where an object whose parameters the scenario changes cannot be made anew by its class."""
         if handed.instance is None or handed.repeatable:
-            return type(part)(**{part.key: part.name, **handed.parameters, **part.parameters})
+            return
         key = next(key for key in part.parameters if handed.parameters.get(key) != part.parameters[key])
         raise ScenarioError(
             f"{self.origin}: {where}.{key} is {shown(part.parameters[key], 40)}; {handed.class_name} was given as an "
@@ -211,12 +215,13 @@ class Catalog:
 
     def find(self, where: str, part: Part, known: Mapping[str, Any]) -> Any:
         """The class that a part names."""
-        if part.name in self.objects:
-            return self.objects[part.name].target
+        handed = self._handed(part.name)
+        if handed is not None:
+            return handed.target
         if is_lost_object(part.name):
             raise ScenarioError(
                 f'{self.origin}: {where} is "{part.name}", an object that no file can make again; hand it in: '
-                f"{keyword_of(where)}=... of simulate, resume and sweep"
+                f"{keyword_of(where)}=... of simulate, resume, sweep and learner"
             )
         if part.is_user_class:
             return self._from_file(where, part)

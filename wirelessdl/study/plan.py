@@ -7,6 +7,7 @@ overrides, seeds, runs, threads of each run, versions, the hashes of the user's 
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,13 +18,15 @@ import tomli_w
 
 from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
-from wirelessdl.scenario.part import MODELS
+from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
-from wirelessdl.study.shipping import Parcel, keep_objects, kept_objects, packed
 from wirelessdl.trace.files import (
     leaves,
+    own_folder,
     plain,
+    read_regular,
     remove_asides,
     remove_left_report,
     require_outside,
@@ -68,12 +71,32 @@ class Plan:
         return len(self.cells) * len(self.seeds) * len(self.runs)
 
     @cached_property
-    def parcels(self) -> tuple[Parcel, ...]:
-        """Objects of the base scenario, as workers take them."""
-        return packed(self.base.objects)
+    def parcels(self) -> tuple[bytes, ...]:
+        """Parts that Python handed in, pickled for worker processes; raises for one that cannot leave this one."""
+        return tuple(_pickled(given) for given in self.base.objects.values())
 
     def scenario(self, cell: Cell, seed: int, run: int) -> Scenario:
         return cell_scenario(self.base, cell, seed, run)
+
+
+def _pickled(given: Given) -> bytes:
+    """A part with its class by value, since workers may find no file of the user's; it never touches the disk."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    module = None if given.why else sys.modules.get(getattr(given.target, "__module__", ""))
+    if module is not None:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        pickled: bytes = cloudpickle.dumps(given)
+        return pickled
+    except Exception as error:  # whatever an attribute may raise
+        raise StudyError(
+            f"{given.class_name} cannot be sent to worker processes: {type(error).__name__}: {shown(error, 120)}; give "
+            f"functools.partial({given.class_name}, ...) instead of an object, and let it open what it needs when used"
+        ) from None
+    finally:
+        if module is not None:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _working_folder() -> str:
@@ -214,11 +237,42 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
             "device": plan.device,
             "cwd": plan.cwd,
             "folder": plan.base.folder,
-            **({"objects": keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
+            **({"objects": _keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
             "created": now(),
         }
     )
     write_json(folder / MANIFEST, sealed(content))
+
+
+def _keep_objects(folder: Path, objects: Mapping[str, Given]) -> dict[str, Any]:
+    """Write sources of parts that Python handed in into a study; returns what its manifest says of them."""
+    words: dict[str, Any] = {}
+    for given in objects.values():
+        words[given.name] = {"sha256": None, "why": given.why}
+        if given.source is not None:
+            file = UserFile.made(given.file_name, given.source)
+            write_text(own_folder(folder / MODELS) / file.stored_name, given.source)
+            words[given.name]["sha256"] = file.sha256
+    return words
+
+
+def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, Given]:
+    """Parts whose classes a study's copies of files define; raises where one of them was changed."""
+    found, catalog = {}, Catalog(shown(folder), ())
+    try:
+        for name, said in words.items():
+            if said["why"] or not re.fullmatch("[0-9a-f]{64}", str(said["sha256"])):
+                continue
+            file_name = name.rpartition(":")[0]
+            path = folder / MODELS / UserFile(file_name, folder, said["sha256"]).stored_name
+            content = read_regular(path)
+            if hashlib.sha256(content).hexdigest() != said["sha256"]:
+                raise StudyError(f"{shown(path)}: was changed since the study began; restore it, or start a new study")
+            catalog.copies = {**catalog.copies, file_name: path}
+            found[name] = Given(name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StudyError(f"{shown(folder)}: its objects cannot be read: {shown(error, 120)}; restore them") from None
+    return found
 
 
 def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
@@ -234,7 +288,7 @@ def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
         )
     try:
         home = str(manifest["folder"])
-        objects = kept_objects(folder, manifest.get("objects"))
+        objects = _kept_objects(folder, manifest.get("objects") or {})
         table = read_table(folder / SCENARIO)
         base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home, objects=objects)
         cells = tuple(

@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.scenario.objects import PART_KEYS, Given, part_overrides, plain_value
+from wirelessdl.scenario.objects import PART_KEYS, Given, named_objects, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import StudySpec
@@ -21,9 +21,6 @@ from wirelessdl.study.cluster import cores, open_cluster, threads_for
 from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
 from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes, require_free
 from wirelessdl.study.study_file import find_study, overrides_of, read_study
-
-if TYPE_CHECKING:
-    from wirelessdl.trace.study import Study
 
 
 def sweep(
@@ -43,8 +40,8 @@ def sweep(
     device: str = "auto",
     force: bool = False,
     parts: Mapping[str, Any] | None = None,
-) -> "Study":
-    """Run a scenario with every combination of the varied values, seeds and runs, and open the study.
+) -> tuple[Path, dict[str, Given]]:
+    """Run a scenario with every combination of the varied values, seeds and runs; where, and with which objects.
 
     scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
     scenario's own, or which. resume: the directory of a study to go on with, instead of a scenario. Runs that fail are
@@ -57,12 +54,14 @@ def sweep(
     if resume is not None:
         if scenario is not None or vary:
             raise StudyError("resume goes on with a study as it was; leave scenario and vary out")
-        result = resume_in(Path(resume), options, Listener(), objects=_objects_of(parts or {}))
+        objects = named_objects(parts or {})
+        result = resume_in(Path(resume), options, Listener(), objects=objects)
     else:
         if scenario is None:
             raise StudyError("name a scenario, or a study to resume")
         spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local, parts or {})
         plan = plan_of(spec, options, None if out is None else Path(out))
+        objects = dict(plan.base.objects)
         result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
     if result.errors:
         name, error = next(iter(result.errors.items()))
@@ -71,9 +70,7 @@ def sweep(
             f'wirelessdl.sweep(resume="{result.path}") tries them again',
             stacklevel=2,
         )
-    from wirelessdl.trace.study import open_study
-
-    return open_study(result.path)
+    return result.path, objects
 
 
 class Options:
@@ -156,14 +153,6 @@ def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Ite
             continue
         tables = [part_overrides({key: value}) for value in values]
         yield PART_KEYS[key], [plain_value(key, table[PART_KEYS[key]], objects) for table in tables]
-
-
-def _objects_of(parts: Mapping[str, Any]) -> dict[str, Given]:
-    """Objects by the names that stand for them."""
-    objects: dict[str, Given] = {}
-    for key, value in part_overrides(parts).items():
-        plain_value(key, value, objects)
-    return objects
 
 
 def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tuple[int, ...]) -> int | tuple[int, ...]:

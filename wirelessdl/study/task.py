@@ -10,6 +10,7 @@ process's.
 
 import contextlib
 import os
+import pickle
 import shutil
 import tempfile
 import threading
@@ -24,8 +25,8 @@ from wirelessdl.contract import formatted
 from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
 from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.study.shipping import Parcel, unpacked
 from wirelessdl.trace.files import write_text
 from wirelessdl.trace.lock import LockedError, RunLock
 from wirelessdl.trace.provenance import versions
@@ -43,7 +44,10 @@ _alone = threading.Lock()
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario with all it takes to run it in another process, or on another machine that shares the files."""
+    """A scenario with all it takes to run it in another process, or on another machine that shares the files.
+
+    parcels: parts that Python handed in, pickled by the process that has them.
+    """
 
     table: dict[str, Any]
     origin: str
@@ -51,12 +55,14 @@ class Job:
     cwd: str
     threads: int
     device: str
-    parcels: tuple[Parcel, ...] = ()
+    parcels: tuple[bytes, ...] = ()
 
     def scenario(self, **section: Any) -> Scenario:
         """The scenario, checked; section: other values of its first section."""
         table = {**self.table, "scenario": {**self.table["scenario"], **section}}
-        return parse_scenario(table, origin=self.origin, folder=self.home, objects=unpacked(self.parcels))
+        handed_in: list[Given] = [pickle.loads(parcel) for parcel in self.parcels]
+        objects = {given.name: given for given in handed_in}
+        return parse_scenario(table, origin=self.origin, folder=self.home, objects=objects)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,21 @@
-"""The provenance of a run: versions, machine, command, code."""
+"""The provenance of a run: versions, machine, command, code, and what Python handed in."""
 
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import wirelessdl
+from wirelessdl.scenario.objects import Given, source_text
+from wirelessdl.scenario.part import UserFile
 from wirelessdl.trace.schema import VERSION
 
 _PACKAGES = ("numpy", "scipy", "torch", "simpy", "pandas", "pyarrow", "pydantic")
@@ -37,6 +40,30 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
         "folder": str(Path(folder).resolve()) if folder else "",
         "started": now(),
     }
+
+
+def handed_in(
+    objects: Mapping[str, Given], connect: Mapping[str, Callable[..., Any]]
+) -> tuple[dict[str, Any], list[UserFile]]:
+    """What the provenance says of parts and callbacks that Python handed in, and their sources, to be read only."""
+    files: list[UserFile] = []
+
+    def stored(name: str, text: str | None) -> str | None:
+        if text is None:
+            return None
+        files.append(UserFile.made(name, text))
+        return files[-1].stored_name
+
+    parts, callbacks = {}, {}
+    for where, given in objects.items():
+        source = stored(given.file_name, given.source)
+        parts[where] = {"class": given.class_name, "source": source, "resumes": not given.why, "why": given.why}
+    for event, listener in connect.items():
+        name = getattr(listener, "__qualname__", type(listener).__name__)
+        text = source_text(listener if isinstance(listener, FunctionType) else type(listener))
+        callbacks[event] = {"function": name, "source": stored(f"{name.rpartition('.')[2]}.py", text)}
+    words = {"objects": parts, "callbacks": callbacks}
+    return {key: said for key, said in words.items() if said}, files
 
 
 def versions() -> dict[str, Any]:
