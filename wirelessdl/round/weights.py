@@ -81,9 +81,17 @@ def _mean(mixings: list[Mixing]) -> Mixing:
 class Weigher:
     """Works weights out, once for as long as nothing they rest on changes."""
 
-    def __init__(self, balance_from: str, *, orthogonal: bool = False, offsets: Offsets | None = None):
+    def __init__(
+        self,
+        balance_from: str,
+        *,
+        orthogonal: bool = False,
+        least_gain: FloatArray | float = 0.0,
+        offsets: Offsets | None = None,
+    ):
+        """orthogonal: neighbours are heard one at a time, and left out below least_gain, [K] |h| by sender."""
         self._from_block, self._offsets = balance_from == "block", offsets
-        self._orthogonal = orthogonal  # each neighbour is heard in a turn of its own
+        self._orthogonal, self._least_gain = orthogonal, least_gain
         self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
 
     def weigh(
@@ -117,7 +125,8 @@ class Weigher:
         """Weights of every slot as receivers know them, on the graph's links."""
         links, slots = channel.links, channel.slots
         if self._orthogonal:
-            return tuple(metropolis(links, channel.of_links(s.gain_est), amplitude, listening) for s in slots)
+            given = (amplitude, listening, self._least_gain)
+            return tuple(metropolis(links, channel.of_links(slot.gain_est), *given) for slot in slots)
         gain_est = np.stack([channel.of_links(slot.gain_est) for slot in slots])
         if plan.balance != "receiver":
             air = uniform_air(links)

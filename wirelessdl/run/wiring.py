@@ -1,10 +1,10 @@
 """From a built world to the stages of a round: each is handed its inputs, nothing more."""
 
 import math
-from typing import Any
 
 import numpy as np
 
+from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability
 from wirelessdl.learning.quantizer import Quantizer
 from wirelessdl.power.allocate import LinearProgram
@@ -29,6 +29,7 @@ from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PairGroups
 from wirelessdl.trace.events import TraceEvents
+from wirelessdl.units import from_db
 
 
 def make_observer(world: World) -> Observer:
@@ -91,6 +92,21 @@ def make_messages(world: World) -> Messages | None:
     )
 
 
+def make_weigher(world: World) -> Weigher:
+    """What turns gains into mixing weights."""
+    return Weigher(
+        world.scenario.power.balance_from,
+        orthogonal=world.scenario.radio.orthogonal,
+        least_gain=_least_gain(world),
+        offsets=world.offsets,
+    )
+
+
+def _least_gain(world: World) -> FloatArray:
+    """|h| at which a sender at its power budget has the SNR of `radio.truncate_snr_db`, `[K]`; 0 without truncation."""
+    return np.sqrt(from_db(world.scenario.radio.truncation_db) * world.thermal_w / world.power_w)
+
+
 def _delivering(world: World, observer: Observer) -> Delivering | None:
     messages = make_messages(world)
     return None if messages is None else Delivering(messages, observer)
@@ -113,6 +129,7 @@ def make_planner(world: World) -> Planner:
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
         orthogonal=world.scenario.radio.orthogonal,
+        least_gain=_least_gain(world),
         theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
@@ -203,17 +220,16 @@ def make_recorder(world: World) -> Recorder:
     )
 
 
-def _stages(world: World, planner: Planner) -> Stages:
-    scenario, nodes = world.scenario, world.nodes
+def make_releases(world: World, pending: PendingGradients) -> Releases:
+    """What a frame will leak, and the power that amplitudes are measured against."""
+    scenario = world.scenario
     radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
-    orthogonal = radio.orthogonal
-    pending = PendingGradients(nodes)
     terms = ReleaseTerms(
         protocol=privacy.protocol,
         rho=0.0 if scenario.silent else privacy.rho,
         sensitivity=world.exposure.sensitivity,
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
-        orthogonal=orthogonal,
+        orthogonal=radio.orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
         offsets=world.offsets,
         promised=privacy.promised,
@@ -222,8 +238,14 @@ def _stages(world: World, planner: Planner) -> Stages:
         coded=radio.access == "digital",
         least_step=world.learning.settings.least_step,
     )
-    releases = Releases(terms, pending)
-    weighing: dict[str, Any] = {"orthogonal": orthogonal, "offsets": world.offsets}
+    return Releases(terms, pending)
+
+
+def _stages(world: World, planner: Planner) -> Stages:
+    scenario, nodes = world.scenario, world.nodes
+    radio, privacy = scenario.radio, scenario.privacy
+    pending = PendingGradients(nodes)
+    releases = make_releases(world, pending)
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     observer = make_observer(world)
     return Stages(
@@ -231,8 +253,8 @@ def _stages(world: World, planner: Planner) -> Stages:
         access=make_access(world),
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
-        weigher=Weigher(scenario.power.balance_from, **weighing),
-        passing=Passing(radio.mixing, Weigher(scenario.power.balance_from, **weighing)),
+        weigher=make_weigher(world),
+        passing=Passing(radio.mixing, make_weigher(world)),
         multiplier=make_multiplier(
             rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
         ),

@@ -211,6 +211,16 @@ def _require_condition(scenario: "Scenario") -> None:
 def _require_access(scenario: "Scenario") -> None:
     """Senders that are heard alone hide behind their own noise, and Metropolis weights need no balancing."""
     access = scenario.radio.access
+    if access != "tdma" and scenario.radio.truncation_db > -math.inf:
+        why = (
+            "all neighbours are superposed, and none of them can be left out"
+            if access == "oac"
+            else "a message arrives whole or not at all"
+        )
+        raise ValueError(
+            f'radio.truncate_snr_db is {scenario.radio.truncation_db:g} under radio.access "{access}"; {why}: leave it '
+            'at "auto", or set access = "tdma"'
+        )
     if access == "oac":
         return
     if scenario.power.objective != "own-noise":

@@ -17,6 +17,9 @@ from wirelessdl.scenario.per_node import RULE, PerNode
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
 from wirelessdl.scenario.section import Battery, Count, Positive, Section, rule_text
 
+# Highest mean accuracy of thresholds from -inf to 15 dB, over 5 to 20 nodes and three powers (docs/digital.md)
+TRUNCATE_TDMA_DB = 10.0
+
 
 class ScenarioSection(Section):
     """Name, seeds and length of the run."""
@@ -129,6 +132,14 @@ class RadioSection(Section):
         description="Digital access: whether a receiver decodes from all attempts together (incremental redundancy), "
         "or from each alone.",
     )
+    truncate_snr_db: Literal["auto"] | Annotated[float, Field(le=200)] = Field(
+        "auto",
+        json_schema_extra=rule_text('must be "auto", or a number of at most 200; -inf leaves out no link'),
+        description="SNR (estimated gain, sender's power budget, thermal noise) below which a receiver that divides by "
+        "gains leaves a link out, in the slots in which it is that weak: neither end uses it, and both keep the weight "
+        "for their own models. auto: 10 under tdma, where each reception is divided by its gain; elsewhere nothing "
+        "is left out.",
+    )
     duplex: Literal["full", "half"] = Field(
         "full",
         description="full: nodes send and receive at once (the paper); half: two classes of nodes, drawn for every "
@@ -209,6 +220,13 @@ class RadioSection(Section):
     def orthogonal(self) -> bool:
         """Whether a receiver hears one neighbour at a time."""
         return self.access != "oac"
+
+    @property
+    def truncation_db(self) -> float:
+        """SNR below which links are left out, dB; -inf where none is."""
+        if self.truncate_snr_db == "auto":
+            return TRUNCATE_TDMA_DB if self.access == "tdma" else -math.inf
+        return self.truncate_snr_db
 
 
 class LearningSection(Section):
