@@ -72,6 +72,7 @@ class SlowTwin:
         thermal = self._normal(t, "thermal")
         share_heard = 10 ** (-self.scenario.radio.cancellation_db / 10)
         s, A, known = [np.zeros(self.m) for _ in range(K)], np.zeros((K, K)), np.zeros((K, K))
+        deaf = set()  # who took nothing from the air in some slot
         epsilon = np.full((K, K), -math.inf)
         if self.scenario.radio.access.name == "digital":
             links = [neighbours, heard, classes]
@@ -84,10 +85,12 @@ class SlowTwin:
         for n, slot in enumerate(frame.slots):
             part = self._coordinates(n, len(frame.slots))
             gain, est, phase = slot.gain, slot.est, slot.phase
-            weight = self._air_weight(est, neighbours, sends)
+            weight = [] if orthogonal else self._air_weight(est, neighbours, sends)
+            loud = [[j for j in neighbours[i] if self._loud(est[i][j], j)] for i in range(K)]
             for i in range(K) if self.scenario.radio.access.name != "digital" else ():
                 d = len(neighbours[i])
                 if d == 0:
+                    deaf.add(i)
                     s[i][part] = w[i][part]
                     A[i][i] += 1 / len(frame.slots)
                     known[i][i] += 1 / len(frame.slots)
@@ -96,15 +99,17 @@ class SlowTwin:
                     noise = math.sqrt(world.thermal_w + frame.jammer_w[i]) * thermal[i]
                     got = {j: self.offsets.received(i, j, w[j][part], phase[i][j], n, classes) for j in heard[i]}
                     row = np.zeros(K)
-                    s[i][part] = self._one_by_one(i, gain, neighbours, w[i][part], got, row, noise[part], listening[i])
+                    s[i][part] = self._one_by_one(i, slot, loud, w[i][part], got, row, noise[part], listening[i])
+                    if all(row[j] == 0 for j in neighbours[i]):
+                        deaf.add(i)
                     known[i] += row / len(frame.slots)
-                    for j, k in [(j, k) for j in neighbours[i] for k in heard[i] if k not in neighbours[i]]:
+                    for j, k in [(j, k) for j in loud[i] for k in heard[i] if k not in neighbours[i]]:
                         if classes[j] == classes[k]:  # a stranger that sends in the turn of a neighbour
-                            share = row[j] * gain[i][k] / gain[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
+                            share = row[j] * gain[i][k] / est[i][j] * math.sqrt(alpha[k] * P[k] / (alpha[j] * P[j]))
                             s[i][part] += share * got[k]
                             row[k] += share * self.offsets.kept(i, k, phase[i][k], n, classes)
-                    for j in neighbours[i]:
-                        row[j] *= self.offsets.kept(i, j, phase[i][j], n, classes)
+                    for j in loud[i]:
+                        row[j] *= gain[i][j] / est[i][j] * self.offsets.kept(i, j, phase[i][j], n, classes)
                     A[i] += row / len(frame.slots)
                     continue
                 if listening[i]:
@@ -131,7 +136,7 @@ class SlowTwin:
         multiplier = [float(K) if self.scenario.power.balance else min(1 / self.z[i][i], self.theta) for i in range(K)]
         steps = [sends[i] and not (len(fallen) and fallen[i]) for i in range(K)]
         for i in range(K):
-            if not ready[i] or (listening[i] and A[i][i] == 1.0):
+            if not ready[i] or (listening[i] and (i in deaf or A[i][i] == 1.0)):
                 continue
             self.s[i] = s[i]
             g = self._gradient(i, t, s[i] if hardened else self.x[i]) if steps[i] else 0.0
@@ -164,17 +169,26 @@ class SlowTwin:
         length = math.sqrt(sum(c * c for c in v.tolist()))
         return v if length <= radius else v * (radius / length)
 
-    def _one_by_one(self, i, gain, neighbours, own, got, row, noise, listens):
-        """Each neighbour divided by its own gain, then Metropolis weights, or the mean for a listener."""
+    def _loud(self, est, j):
+        """Whether a receiver with this estimate of |h| takes j: SNR at j's power budget, in dB, over the threshold."""
+        least_db, thermal_w = self.scenario.radio.truncate_snr_db, self.world.thermal_w
+        if thermal_w == 0 or est == 0:
+            return est > 0
+        least_db = 10.0 if least_db == "auto" else least_db
+        return 10 * math.log10(est * est * self.world.power_w[j] / thermal_w) >= least_db
+
+    def _one_by_one(self, i, slot, loud, own, got, row, noise, listens):
+        """Each loud neighbour divided by its own estimate, then Metropolis weights among those who are loud to each
+        other, the rest for the node's own term; a listener takes the mean."""
         alpha, P, mixed, square = self.alpha, self.world.power_w, 0.0, 0.0
-        for j in neighbours[i]:
+        for j in loud[i]:
             if listens:
-                row[j] = 1 / len(neighbours[i])
-            elif i in neighbours[j]:
-                both = [sum(a in neighbours[b] for b in neighbours[a]) for a in (i, j)]
+                row[j] = 1 / len(loud[i])
+            elif i in loud[j]:
+                both = [sum(a in loud[b] for b in loud[a]) for a in (i, j)]
                 row[j] = 1 / (1 + max(both))
-            mixed = mixed + row[j] * got[j]
-            square += (row[j] / (gain[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
+            mixed = mixed + row[j] * slot.gain[i][j] / slot.est[i][j] * got[j]
+            square += (row[j] / (slot.est[i][j] * math.sqrt(alpha[j] * P[j]))) ** 2
         row[i] = 1 - row.sum()
         return mixed + row[i] * own + math.sqrt(square) * noise
 

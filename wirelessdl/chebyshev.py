@@ -52,6 +52,20 @@ class Passes:
             earlier, now = now, (heard * eigenvalue + kept) * now + before * earlier
         return now
 
+    def to_mean(self) -> FloatArray:
+        """What one unit of receiver noise of each pass is in the sum of all models after the last, `[M]`.
+
+        Where columns of A sum to one, as those of a doubly stochastic A do.
+        """
+        found = np.zeros(len(self))
+        for k in range(len(self)):
+            before, now = 0.0, float(self.heard[k])
+            for later in range(k + 1, len(self)):
+                heard, kept, back = (float(value[later]) for value in (self.heard, self.kept, self.before))
+                before, now = now, (heard + kept) * now + back * before
+            found[k] = now
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Response:

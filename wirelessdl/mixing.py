@@ -282,14 +282,22 @@ def expected_spectrum(mixing: Mixing) -> NDArray[Any]:
     return np.concatenate([[1.0], np.linspace(low, min(max(second, low), 1.0 - 1e-6), 500)])
 
 
-def metropolis(links: Links, gain_est: FloatArray, amplitude: FloatArray, listening: BoolArray) -> Mixing:
+def metropolis(
+    links: Links,
+    gain_est: FloatArray,
+    amplitude: FloatArray,
+    listening: BoolArray,
+    least_gain: FloatArray | float = 0.0,
+) -> Mixing:
     """Weights 1 / (1 + max(d_i, d_j)) of neighbours that are heard one at a time and hear back.
 
-    Doubly stochastic without any coordination. Each reception is divided by its own estimated gain, so receiver
-    noise comes in through every link alone: `scale` is the root of the sum of its squares. Who is listening takes
-    the mean of all it hears.
+    Each reception is divided by its own estimated gain, so receiver noise comes in through every link alone: `scale` is
+    the root of the sum of its squares. Links below least_gain, `[K]` |h| by sender, are left out (truncation), and so
+    is the other direction of each, so that A stays doubly stochastic: degrees count what is left, and the own weight
+    takes the rest. Who is listening takes the mean of all it hears.
     """
-    audible = (gain_est > 0) & (amplitude[links.tx] > 0)
+    least = np.broadcast_to(least_gain, (links.nodes,))
+    audible = (gain_est > 0) & (gain_est >= least[links.tx]) & (amplitude[links.tx] > 0)
     use = audible & np.isin(
         links.reverse_number, links.number[audible]
     )  # a link that is not answered would tip the balance

@@ -181,6 +181,21 @@ TROUBLED = {
             "timing_offset_s": [1e-3 * d for d in (*CLOCKS, 3e-7, -5e-8)],
         },
     },
+    "one at a time, weak links left out slot by slot, pilots, uneven powers": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"objective": "own-noise"},
+        "network": {"nodes": 6, "topology": {"kind": "full"}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "radio": {
+            "access": "tdma",
+            "truncate_snr_db": 17.0,
+            "power_dbm": [25.0, 28.0, 31.0, 34.0, 37.0, 40.0],
+            "thermal_noise": True,
+            "payload_slots": 2,
+            "csi": {"kind": "pilots", "symbols": 4},
+        },
+        "faults": {"rejoin": "listen"},
+    },
     "one at a time, jammed": {
         "privacy": {"epsilon_max": 1.0},
         "power": {"objective": "own-noise"},
@@ -229,6 +244,7 @@ QUICK = (
     "late nodes and crashes, z that gets lost",
     "half duplex, carriers and timing apart",
     "one at a time, strangers in the same turn",
+    "one at a time, weak links left out slot by slot, pilots, uneven powers",
     "digital, fading, jammed, listening",
     "digital, three slots, strangers, each attempt alone",
 )
@@ -254,8 +270,27 @@ def test_engine_equals_the_loops_in_trouble(case, tmp_path):
     if table["radio"].get("access") == "digital":  # some links were repeated for, and some lost
         decoded = np.ma.concatenate([slot.carried.links["decoded_in"] for slot in held]).filled(0)
         assert {0, 1, 2} <= set(decoded.tolist())
+    if "truncate_snr_db" in table["radio"]:  # of links that both ends use, one end or neither would have
+        require_one_sided_links_left_out(held)
     if table["faults"].get("rejoin") == "listen":
         assert any(slot.participation.listening.any() for slot in held)
+
+
+def require_one_sided_links_left_out(held):
+    """Links of all kinds are there: used, too weak in both directions, and in one, where the other end gives it up."""
+    seen = set()
+    for slot in held:
+        listens = slot.participation.listening
+        for block, weights in zip(slot.channel.slots, slot.weights.slots):
+            links, dense = slot.channel.links, weights.known.dense
+            loud = dict(zip(links.number, block.gain_est >= slot.plan.problem.least_gain[links.tx]))
+            for number, back, rx, tx in zip(links.number, links.reverse_number, links.rx, links.tx):
+                if back in loud and not listens[rx]:
+                    seen.add((bool(loud[number]), bool(loud[back])))
+                    assert (dense[rx, tx] > 0) == (loud[number] and loud[back])
+            np.testing.assert_allclose(dense[np.ix_(slot.on_air, slot.on_air)].sum(axis=0), 1.0, atol=1e-12)
+            np.testing.assert_allclose(dense.sum(axis=1), 1.0, atol=1e-12)
+    assert seen == {(True, True), (True, False), (False, True), (False, False)}
 
 
 LONG = "three subbands by two slots, pilots, phase errors, strangers"

@@ -48,7 +48,11 @@ def test_what_the_baselines_are():
     assert (no_privacy.radio.access.name, no_privacy.radio.mixing_passes) == ("oac", 10)
     assert (own.privacy.noise.name, own.privacy.epsilon_total, own.power.objective) == ("independent", 1.0, "own-noise")
     assert (tdma.radio.access.name, tdma.privacy.noise.name, tdma.privacy.epsilon_total) == ("tdma", "pairwise", 1.0)
-    assert (digital.radio.access.name, digital.privacy.noise.name, digital.radio.mixing_passes) == ("digital", "pairwise", 0)
+    assert (digital.radio.access.name, digital.privacy.noise.name, digital.radio.mixing_passes) == (
+        "digital",
+        "pairwise",
+        0,
+    )
 
 
 def test_the_linear_program_becomes_own_noise():

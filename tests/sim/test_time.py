@@ -292,6 +292,10 @@ def test_energy_is_what_each_part_draws_and_adds_up(tmp_path):
     np.testing.assert_allclose(node[parts].sum(axis=1), node["energy_j"])
     np.testing.assert_allclose(node.groupby("round")["energy_j"].sum(), run.rounds["energy_j"])
     assert node["battery_j"].isna().all()
+    rest_j = run.rounds["energy_j"] - node.groupby("round")["energy_tx_j"].sum().to_numpy()
+    np.testing.assert_allclose(run.rounds["energy_nominal_j"], rest_j + 4 * 0.1 * payload_s / 0.25)
+    assert (run.rounds["energy_j"] < run.rounds["energy_nominal_j"]).all()
+    np.testing.assert_allclose(run.summary["energy_nominal_j"], run.rounds["energy_nominal_j"].sum())
 
 
 def test_a_battery_ends_a_node_by_what_it_would_use_at_full_power():

@@ -58,14 +58,14 @@ class Carried:
     """What became of a frame's payload.
 
     weights: of what every receiver takes. uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
-    each node, likewise. full_power: symbols are sent at the budget, whatever they stand for. nodes, links, rounds:
-    values of the columns that this access adds, `[K]`, [links] of the graph, and numbers.
+    each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
+    links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers.
     """
 
     weights: "FrameWeights"
     uneven_ns: tuple[int, ...] | None = None
     airtime: "AirTime | None" = None
-    full_power: bool = False
+    coded: bool = False
     nodes: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
@@ -131,6 +131,10 @@ class Access(Protocol):
     coded: bool
     hears_itself: bool
 
+    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
+        """|h| by sender, `[K]`, below which a receiver leaves a link out (`radio.truncate_snr_db`); 0: none is."""
+        ...
+
     def schedule(self, round: int, links: "Links") -> "Turns":
         """Who sends in which turn of a frame with these links."""
         ...
@@ -187,6 +191,9 @@ class UserAccess:
     def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
         turn = schedule.turn
         return channel if schedule.count == 1 else channel.only(turn[channel.heard.tx] != turn[channel.heard.rx])
+
+    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
+        return 0.0
 
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         return self.schedule(1, links).count, links.nodes

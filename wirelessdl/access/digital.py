@@ -32,6 +32,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat
 
 from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview
+from wirelessdl.access.oac import refuse_truncation
 from wirelessdl.access.tdma import Member as OneSenderAtATime
 from wirelessdl.access.tdma import refuse as refuse_orthogonal
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
@@ -128,6 +129,7 @@ class Keys(Section):
 
 def refuse(scenario: "Scenario") -> None:
     """Messages arrive whole or not at all, and how long they take is known when they have arrived."""
+    refuse_truncation(scenario, "a message arrives whole or not at all")
     refuse_orthogonal(scenario)
     if scenario.radio.subbands > 1:
         raise ValueError(
@@ -236,6 +238,9 @@ class Member(OneSenderAtATime):
             combining=keys.combining,
         )
 
+    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
+        return 0.0
+
     def message_symbols(self, parameters: int) -> int | None:
         # no slot is observed after it is over
         return math.ceil(self.coding.message_bits(parameters) / self.coding.fastest_bps_hz)
@@ -282,7 +287,7 @@ class Messages:
             delivered_weights(channel, delivery.arrived, listening),
             delivery.payloads_ns,
             delivery.airtime,
-            full_power=True,
+            coded=True,
             nodes={
                 "rate_bps_hz": np.ma.masked_array(delivery.rate_bps_hz, ~on_air),
                 "attempts": np.ma.masked_array(delivery.attempts, ~on_air),

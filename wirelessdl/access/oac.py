@@ -11,12 +11,13 @@
 All phases are taken as aligned at every receiver at once (the paper); a sender has only one.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wirelessdl.access import AirSettings, Carrier
-from wirelessdl.arrays import BoolArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
@@ -34,7 +35,18 @@ class Keys(Section):
 
 
 def refuse(scenario: "Scenario") -> None:
-    """Nothing that other rules do not refuse."""
+    """Raise ValueError for what does not go together with senders that are superposed."""
+    refuse_truncation(scenario, "all neighbours are superposed, and none of them can be left out")
+
+
+def refuse_truncation(scenario: "Scenario", why: str) -> None:
+    """Raise ValueError where links are to be left out and cannot be."""
+    least_db = scenario.radio.truncate_snr_db
+    if least_db != "auto" and least_db > -math.inf:
+        raise ValueError(
+            f'radio.truncate_snr_db is {least_db:g} under radio.access "{scenario.radio.access.name}"; {why}: leave it '
+            'at "auto", or set access = "tdma"'
+        )
 
 
 class Member:
@@ -58,6 +70,9 @@ class Member:
 
     def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
         return channel.across(schedule.turn == 1) if schedule.count == 2 else channel
+
+    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
+        return 0.0
 
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)

@@ -208,7 +208,14 @@ class AllAtOnce(Weigher):
 
 
 class OneByOne(Weigher):
-    """Each neighbour is heard in a turn of its own, divided by its gain, and weighed as Metropolis does."""
+    """Each neighbour is heard in a turn of its own, divided by its gain, and weighed as Metropolis does.
+
+    least_gain: [K] |h| by sender below which a link is left out.
+    """
+
+    def __init__(self, least_gain: FloatArray | float, offsets: Offsets | None = None):
+        super().__init__(offsets)
+        self._least_gain = least_gain
 
     def _known(
         self,
@@ -217,8 +224,8 @@ class OneByOne(Weigher):
         amplitude: FloatArray,
         listening: BoolArray,
     ) -> tuple[Mixing, ...]:
-        links = channel.links
-        return tuple(metropolis(links, channel.of_links(slot.gain_est), amplitude, listening) for slot in channel.slots)
+        links, given = channel.links, (amplitude, listening, self._least_gain)
+        return tuple(metropolis(links, channel.of_links(slot.gain_est), *given) for slot in channel.slots)
 
     def _reaching(
         self, channel: FrameChannel, slot: SlotChannel, known: Mixing, amplitude: FloatArray, turn: IntArray

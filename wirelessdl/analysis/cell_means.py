@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.analysis.paired import Difference, study_differences
 from wirelessdl.analysis.runs import require_sound
@@ -128,6 +129,8 @@ def _from_traces(run: Run) -> dict[str, float]:
     mixing = np.zeros((len(nodes), len(nodes)))
     mixing[links["rx"], links["tx"]] = links["weight"]
     np.fill_diagonal(mixing, nodes["row_sum"].to_numpy(float) - mixing.sum(axis=1))
+    if connected_components(mixing > 0, connection="strong")[0] > 1:  # pi of a frame in parts is not unique
+        return found
     pi = perron_vector(mixing)
     found["z_minus_pi"] = float(np.max(np.abs(1.0 / multiplier - pi)))
     parameters = 2 * round(float(last["payload_s"]) * int(last["payload_slots"]) * radio["bandwidth_hz"])

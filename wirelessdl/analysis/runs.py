@@ -176,6 +176,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
         "airtime_s": float(rounds["airtime_s"].sum()),
         "energy_j": float(rounds["energy_j"].sum()),
+        "energy_nominal_j": float(rounds["energy_nominal_j"].sum()),
         "wall_s": _number(summary.get("wall_s"), None),
     }
 
@@ -222,6 +223,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "time_s": ("simulated time in s", "{:.3f}"),
     "airtime_s": ("time on air in s", "{:.3f}"),
     "energy_j": ("energy used in J", "{:.3g}"),
+    "energy_nominal_j": ("the same with payloads at the power budget, in J", "{:.3g}"),
     "wall_s": ("wall clock in s", "{:.1f}"),
 }
 

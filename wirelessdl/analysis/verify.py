@@ -158,6 +158,7 @@ def _figures(run: Run, terms: Terms) -> Iterator[str]:
         "rounds": last["round"],
         "accuracy_mean": last["accuracy_mean"],
         "energy_j": rounds["energy_j"].sum(),
+        "energy_nominal_j": rounds["energy_nominal_j"].sum(),
         "airtime_s": rounds["airtime_s"].sum(),
         "violations": rounds["violations"].sum(),
         "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else np.nan,

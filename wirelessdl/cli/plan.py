@@ -127,6 +127,8 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "noise_std": found.noise_std,
         "sinr_db": found.sinr_db.tolist(),
         "thermal_std": found.thermal_std,
+        "receiver_ratio": found.receiver_ratio,
+        "left_out": found.left_out,
         "violation_rate": found.violation_rate,
         "promised": found.terms.promised,
         "adversary": found.terms.adversary,
@@ -193,8 +195,11 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
         low, middle, high = np.min(found.sinr_db), np.median(found.sinr_db), np.max(found.sinr_db)
         table.add_row("SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power")
     if found.thermal_std:
-        of = "" if found.passes is None else ", of the payload alone"
-        table.add_row("thermal noise", f"{found.thermal_std:.3g} per coordinate and round{of}")
+        over = found.receiver_ratio
+        share = f"; in the whole run {over:.3g}x the variance of privacy noise" if over else ""
+        table.add_row("receiver noise on it", f"{found.thermal_std:.3g} per coordinate in round 1{share}")
+    if found.left_out:
+        table.add_row("links left out", f"{found.left_out:.1%} of receptions, below radio.truncate_snr_db")
     if plan.problem.private and len(plan.link_epsilon) and found.terms.counts_links:
         table.add_row(
             "one slot, one receiver",

@@ -179,7 +179,7 @@ class LearningEngine:
             device=self.device,
         )
         share = step_rounding(self.radius, self.learner.size) / settings.least_step / self.sensitivity.min()
-        return summed + self.sensitivity.min() * charged_share(share)
+        return np.asarray(summed + self.sensitivity.min() * charged_share(share))
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""

@@ -55,7 +55,7 @@ def traces(passes: Passes, weights: csr_array, scale: FloatArray) -> Traces:
     state -= state.mean(axis=0)
     settled = _settled(passes, weights, state, columns)
     # the mean takes 1'N_k = s_k 1' of receiver noise, as columns of A sum to one
-    mean = _to_mean(passes) ** 2 * float(np.sum(scale**2)) / nodes**2
+    mean = passes.to_mean() ** 2 * float(np.sum(scale**2)) / nodes**2
     return Traces(settled[0], settled[1], settled[2], float(mean[0]), float(mean[1:].sum()))
 
 
@@ -83,15 +83,3 @@ def _settled(passes: Passes, weights: csr_array, state: FloatArray, columns: int
     left = _MOST_ROUNDS - _ROUNDS
     rest = last * factor * np.where(factor < 1, (1 - factor**left) / np.maximum(1 - factor, 1e-12), left)
     return [float(value) for value in total + rest]
-
-
-def _to_mean(passes: Passes) -> FloatArray:
-    """s_k, `[M]`: what one unit of receiver noise of each pass is in the sum of all models after the last."""
-    found = np.zeros(len(passes))
-    for k in range(len(passes)):
-        before, now = 0.0, float(passes.heard[k])
-        for later in range(k + 1, len(passes)):
-            heard, kept, back = (float(value[later]) for value in (passes.heard, passes.kept, passes.before))
-            before, now = now, (heard + kept) * now + back * before
-        found[k] = now
-    return found

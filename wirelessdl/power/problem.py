@@ -53,8 +53,8 @@ class PowerProblem:
     samples: [N, links] |h|, realisations for which the target must hold; by default gain. thermal_w: credited thermal
     noise over max gamma^2, W. margin_db: reduction of the allowed mu^2, for gains that differ from their estimates.
     heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more than the links they
-    mix. orthogonal: senders are heard one at a time, so nobody masks another. mu_max: the target itself, where it does
-    not come from epsilon_max.
+    mix. orthogonal: senders are heard one at a time, so nobody masks another; least_gain: [K] |h| by sender below which
+    receivers then leave a link out. mu_max: the target itself, where it does not come from epsilon_max.
     """
 
     links: Links
@@ -73,10 +73,13 @@ class PowerProblem:
     heard: Links | None = None
     heard_gain: FloatArray | None = None
     orthogonal: bool = False
+    least_gain: FloatArray | float = 0.0
     mu_max: float | None = None
 
     def __post_init__(self) -> None:
-        lock(self, "gain", "power_w", "sensitivity", "samples", "heard_gain")  # an allocator of the user's sees them
+        lock(
+            self, "gain", "power_w", "sensitivity", "samples", "heard_gain", "least_gain"
+        )  # an allocator of the user's sees them
 
     @property
     def audible(self) -> Links:
@@ -142,7 +145,8 @@ class PowerProblem:
         """Mixing weights of this split of power. alpha, power_w: [K]."""
         amplitude = np.sqrt(alpha * power_w)
         if self.orthogonal:
-            return metropolis(self.links, self.gain, amplitude, np.zeros(self.links.nodes, dtype=bool))
+            nobody = np.zeros(self.links.nodes, dtype=bool)
+            return metropolis(self.links, self.gain, amplitude, nobody, self.least_gain)
         balanced = self.balance == "receiver"
         air = balanced_air(self.links, self.gain, amplitude) if balanced else uniform_air(self.links)
         return mix(self.links, self.gain, amplitude, air=air)

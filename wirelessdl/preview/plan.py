@@ -25,10 +25,13 @@ from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
-from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.sinr import sinr_db
+from wirelessdl.round.passing import Passing, noise_of_mean
+from wirelessdl.round.pending import PendingGradients
 from wirelessdl.run.forecast import forecast, forecast_terms
-from wirelessdl.run.wiring import make_carrier, make_observer, make_planner
+from wirelessdl.run.warnings import receiver_noise_warnings
+from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
 from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PrivacySection
 
@@ -37,6 +40,7 @@ from wirelessdl.scenario.protection import PrivacySection
 TRAINS, STRUGGLES = 4.0, 20.0
 _CARRIED = 101  # realisations that frames of a preview draw from
 _FRESH = 200  # realisations, none of them planned for, that a violation rate is counted on
+_FEW, _SMALL = 20, 200  # realisations that receiver noise is averaged over, in networks of so many nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,9 @@ class PlanPreview:
     noise_std: float  # of the network's model, per coordinate, in the first round
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
     sinr_db: FloatArray  # of the graph's links in the first frame, with the powers of the plan
-    thermal_std: float  # on the network's model, per coordinate and round
+    thermal_std: float  # of receiver noise on the network's model, per coordinate in the first round with its passes
+    receiver_ratio: float  # its variance over that of privacy noise, both of all rounds; 0 without privacy noise
+    left_out: float  # share of receptions that radio.truncate_snr_db leaves out
     noise_to_update: float
     # total of the worst node if the plan held for the whole run, by accountant: of the promised view, and of own
     forecast: dict[str, float]
@@ -97,18 +103,24 @@ def preview_plan(world: World) -> PlanPreview:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
     carry = _carry(world, channel, offset=power.samples + _FRESH)
+    noise_std = gamma * plan.noise_per_step
+    # a decoded message has no receiver noise in it
+    receiver_std, left_out = (0.0, 0.0) if world.access.coded else _receiver_noise(world, channel, plan, gamma)
+    receiver_ratio = 0.0
+    if noise_std and receiver_std:  # privacy noise falls with the learning rate, receiver noise stays
+        rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
+        receiver_ratio = float(len(rates) * receiver_std**2 / np.sum((rates * plan.noise_per_step) ** 2))
     divisor = world.learning.sampler.divisor
     given = forecast_terms(world)
     promised = forecast(given, plan)
     return PlanPreview(
         plan=plan,
-        noise_std=gamma * plan.noise_per_step,
+        noise_std=noise_std,
         node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
         sinr_db=_sinr_db(world, channel, plan),
-        # what is decoded has no receiver noise in it
-        thermal_std=float(np.sqrt(world.thermal_w * np.sum((plan.perron * plan.weights.scale) ** 2)))
-        if not world.access.coded
-        else 0.0,
+        thermal_std=receiver_std,
+        receiver_ratio=receiver_ratio,
+        left_out=left_out,
         noise_to_update=ratio,
         forecast=promised,
         forecast_own=promised if world.terms.promised == "own" else forecast(given, plan, "own"),
@@ -124,6 +136,7 @@ def preview_plan(world: World) -> PlanPreview:
         if not world.terms.sends
         else (
             *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
+            *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
             *_cancelled(planner.joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
     )
@@ -157,6 +170,34 @@ def _carry(world: World, channel: FrameChannel, offset: int) -> CarryPreview | N
     channel = world.access.audible(channel, schedule)
     pool = world.fading.gains(channel.heard, channel.mean, _CARRIED, offset=offset)
     return make_carrier(world).preview(channel, schedule, pool)
+
+
+def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma: float) -> tuple[float, float]:
+    """Deviation that receivers add to the network's model in a frame, and the share of receptions that is left out.
+
+    Both are means over realisations of the fading, for a receiver that divides by gains suffers from the weakest.
+    """
+    if world.thermal_w == 0 or not world.terms.sends:
+        return 0.0, 0.0
+    access, everyone = world.access, np.ones(world.nodes, dtype=bool)
+    turns = access.schedule(1, channel.links)
+    channel = access.audible(channel, turns)
+    count = _FEW if world.nodes <= _SMALL else 2
+    drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
+    slots = tuple(SlotChannel(gain, gain) for gain in drawn)
+    passes = world.frame.in_round(1, world.scenario.scenario.rounds).passes
+    frame = replace(channel, slots=slots, passes=(slots,) * passes)
+    sigma = np.full(world.nodes, world.scenario.privacy.rho * gamma)
+    releases = make_releases(world, PendingGradients(world.nodes))
+    amplitude = np.sqrt(plan.alpha * releases.budget_w(plan, sigma))
+    weights = make_carrier(world).weigh(frame, plan, amplitude, ~everyone, turns.turn)
+    passing = Passing(world.scenario.radio.mixing, make_carrier(world))
+    passing.expect(frame, plan, turns.turn)
+    peak = releases.pass_peak(plan, sigma, everyone)
+    mixed = passing.decide(frame, plan, weights, peak, everyone, turns.turn)
+    noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
+    _, receiver = noise_of_mean(weights, mixed, everyone, np.zeros(world.nodes), noise_w)
+    return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in weights.slots]))
 
 
 def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:

@@ -87,9 +87,23 @@ class EnergyModel:
         return np.asarray(sending_s * self.budget_w / self.efficiency + listening_s * self.receive_w)
 
     def nominal_j(
-        self, frame: Frame, *, sends: BoolArray, hears: BoolArray, missed: BoolArray, compute_s: FloatArray
+        self,
+        frame: Frame,
+        *,
+        sends: BoolArray,
+        hears: BoolArray,
+        missed: BoolArray,
+        compute_s: FloatArray,
+        airtime: AirTime | None = None,
     ) -> FloatArray:
-        """What a round takes from batteries."""
-        full_w = self.budget_w
-        spent = self.spent(frame, power_w=full_w, sends=sends, hears=hears, missed=missed, compute_s=compute_s)
+        """What a round takes from batteries, `[K]`: as `spent`, with payload and passes at the power budget."""
+        spent = self.spent(
+            frame,
+            power_w=self.budget_w,
+            sends=sends,
+            hears=hears,
+            missed=missed,
+            compute_s=compute_s,
+            airtime=airtime,
+        )
         return spent.total_j

@@ -42,6 +42,32 @@ class PassWeights:
     limit: FloatArray
 
 
+def noise_of_mean(
+    payload: FrameWeights, passes: PassWeights | None, on_air: BoolArray, sent: FloatArray, receiver_w: FloatArray
+) -> tuple[float, float]:
+    """Variance per coordinate that senders and receivers add to the mean model of those on air, in one frame.
+
+    sent: [K] variance of the noise that each sends and no partner takes away, in units of models; receiver_w: [K] noise
+    of each receiver, W. Blocks carry disjoint coordinates: their mean counts. Passes keep the senders' part of the mean
+    as it is, and add receiver noise of their own.
+    """
+    count = max(int(on_air.sum()), 1)
+    actual = payload.actual
+    share = np.where(on_air, actual.own, 0.0)
+    np.add.at(share, actual.links.tx, actual.link * on_air[actual.links.rx])
+    privacy = float(np.sum(np.where(on_air, share**2 * sent, 0.0))) / count**2
+
+    def received(weights: FrameWeights) -> float:
+        square = np.mean([slot.actual.scale**2 for slot in weights.slots], axis=0)
+        return float(np.sum(np.where(on_air, square * receiver_w, 0.0))) / count**2
+
+    if passes is None or not on_air.any():
+        return privacy, received(payload)
+    sender = int(np.argmax(on_air))
+    by_pass = Passes(passes.heard[:, sender], passes.kept[:, sender], passes.before[:, sender]).to_mean() ** 2
+    return privacy, float(by_pass @ [received(one) for one in (payload, *passes.weights)])
+
+
 class Passing:
     """Decides on passes; keeps the spectrum of large networks."""
 

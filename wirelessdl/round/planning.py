@@ -27,8 +27,9 @@ class PowerTerms:
     """What a power problem is stated under, but for links and gains.
 
     power_w: [K] budgets, W. sensitivity: [K]. thermal_w: credited thermal noise over max gamma^2; 0 where none is.
-    orthogonal: senders are heard one at a time. theta: what the multiplier is at most, where its rule says so; None: it
-    follows from the mixing. mu_max: of every release, where that is the target and not epsilon_max.
+    orthogonal: senders are heard one at a time; least_gain: [K] |h| by sender below which a link is then left out.
+    theta: what the multiplier is at most, where its rule says so; None: it follows from the mixing. mu_max: of every
+    release, where that is the target and not epsilon_max.
     """
 
     power_w: FloatArray
@@ -42,6 +43,7 @@ class PowerTerms:
     beta_min: float
     margin_db: float
     orthogonal: bool = False
+    least_gain: FloatArray | float = 0.0
     theta: float | None = None
     mu_max: float | None = None
 
@@ -72,6 +74,7 @@ class PowerTerms:
             heard=None if heard is None else heard[0],
             heard_gain=None if heard is None else heard[1],
             orthogonal=self.orthogonal,
+            least_gain=self.least_gain,
             mu_max=self.mu_max,
         )
 

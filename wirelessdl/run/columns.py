@@ -12,6 +12,7 @@ from wirelessdl.learning.runtime import fetch
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
 from wirelessdl.radio.sinr import sinr_db
+from wirelessdl.round.passing import noise_of_mean
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.schema import TABLES
@@ -35,7 +36,7 @@ def node_columns(
     alpha, budget_w, on_air = flat(lambda d: d.plan.alpha), flat(lambda d: d.budget_w), flat(lambda d: d.on_air)
     sigma = flat(lambda d: d.sigma)
     power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
-    if decisions[0].carried.full_power:  # symbols of a code, whatever they stand for
+    if decisions[0].carried.coded:  # symbols of a code, whatever they stand for
         power_w = on_air * flat(lambda d: d.plan.power_w)
     pass_power_w = np.concatenate([_pass_power_w(record) for record in records])
     spent = [
@@ -43,11 +44,7 @@ def node_columns(
             decision.frame,
             # payload and passes take equally long
             power_w=(power + decision.frame.passes * again) / (1 + decision.frame.passes),
-            sends=decision.on_air,
-            hears=decision.participation.ready,
-            missed=decision.participation.missed,
-            compute_s=decision.computes * decision.participation.compute_s,
-            airtime=decision.carried.airtime,
+            **_use(decision),
         )
         for decision, power, again in zip(
             decisions, power_w.reshape(len(decisions), -1), pass_power_w.reshape(len(decisions), -1)
@@ -94,6 +91,17 @@ def node_columns(
         "energy_compute_j": np.concatenate([one.compute_j for one in spent]),
         "energy_j": np.concatenate([one.total_j for one in spent]),
         "battery_j": np.ma.masked_invalid(flat(lambda d: d.participation.battery_j)),
+    }
+
+
+def _use(decision: FrameDecision) -> dict[str, Any]:
+    """Who used a frame for how long, as the energy model asks for it."""
+    return {
+        "sends": decision.on_air,
+        "hears": decision.participation.ready,
+        "missed": decision.participation.missed,
+        "compute_s": decision.computes * decision.participation.compute_s,
+        "airtime": decision.carried.airtime,
     }
 
 
@@ -248,9 +256,16 @@ def _sinr_db(decision: FrameDecision, power_w: FloatArray, residual_w: FloatArra
     )
 
 
-def round_columns(records: Sequence[RoundRecord], nodes: Columns, sinr_db: Sequence[FloatArray]) -> Columns:
+def round_columns(
+    records: Sequence[RoundRecord],
+    nodes: Columns,
+    sinr_db: Sequence[FloatArray],
+    energy: EnergyModel,
+    thermal_w: float,
+) -> Columns:
     """One row per round. nodes: the columns of the nodes table; sinr_db: of all heard in each round."""
     decisions, count = [record.decision for record in records], len(records)
+    noise = np.sqrt([_noise_of_mean(decision, thermal_w) for decision in decisions])
 
     def each(get: Callable[[FrameDecision], Any]) -> Any:
         return np.array([get(decision) for decision in decisions])
@@ -266,6 +281,8 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, sinr_db: Seque
         "consensus_distance": fetch([record.result.consensus_distance for record in records]),
         "learning_rate": each(lambda d: d.learning_rate),
         "noise_std": each(lambda d: d.sigma.max()),
+        "privacy_noise_std": noise[:, 0],
+        "receiver_noise_std": noise[:, 1],
         "epsilon_link_max": _known(
             each(lambda d: d.link_epsilon.max(initial=0.0) if d.release.counts_links else np.nan)
         ),
@@ -293,11 +310,21 @@ def round_columns(records: Sequence[RoundRecord], nodes: Columns, sinr_db: Seque
         "exchange_s": each(lambda d: to_s(d.frame.exchange_ns)),
         "airtime_s": each(lambda d: to_s(d.frame.airtime_ns)),
         "energy_j": nodes["energy_j"].reshape(count, -1).sum(axis=1),
+        "energy_nominal_j": each(lambda d: energy.nominal_j(d.frame, **_use(d)).sum()),
         **{
             name: np.ma.masked_invalid([decision.carried.rounds.get(name, np.nan) for decision in decisions])
             for name, *_ in columns("rounds")
         },
     }
+
+
+def _noise_of_mean(decision: FrameDecision, thermal_w: float) -> tuple[float, float]:
+    """Variance that senders and receivers add to the mean model of a frame; a decoded message has no receiver noise."""
+    sent = np.asarray(decision.plan.beta / decision.plan.alpha * decision.sigma**2)
+    sent = sent if decision.plan.own_share is None else sent * decision.plan.own_share
+    jammer_w = 0.0 if decision.channel.jammer_w is None else decision.channel.jammer_w
+    receiver_w = np.broadcast_to(0.0 if decision.carried.coded else thermal_w + jammer_w, sent.shape)
+    return noise_of_mean(decision.weights, decision.passes, decision.on_air, sent, receiver_w)
 
 
 def _known(values: FloatArray) -> Any:

@@ -120,7 +120,7 @@ class Recorder:
             )
             if self._blocks_delta is not None:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
-        rounds = round_columns(records, nodes, sinr_db)
+        rounds = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
         self._await()
         if self._pool is None:  # a disk syncs three files as fast as one; one more thread waits for the others
             self._pool = ThreadPoolExecutor(len(parts) + 1, "wirelessdl-tables")

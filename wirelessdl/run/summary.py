@@ -7,6 +7,7 @@ import numpy as np
 from wirelessdl.families import columns as access_columns
 from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.round.engine import Engine
+from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_s
@@ -15,10 +16,12 @@ from wirelessdl.units import to_s
 def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warnings: list[str]) -> dict[str, Any]:
     """Final figures of a run."""
     # through lists: frames, and even Arrow's own arrays, would import pandas, which nothing else here needs
-    columns = ["round", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_link_max", "airtime_s", "energy_j"]
+    columns = ["round", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_link_max", "airtime_s"]
+    columns += ["energy_j", "energy_nominal_j", "privacy_noise_std", "receiver_noise_std"]
     of_access = [name for name, *_ in access_columns("rounds")]
     columns += of_access
     rounds = {name: np.array(values, float) for name, values in run.table("rounds", columns).to_pydict().items()}
+    noise = (float(np.sum(rounds[name] ** 2)) for name in ("privacy_noise_std", "receiver_noise_std"))
     ledger = engine.stages.ledger
     section, privacy = scenario.scenario, scenario.privacy
     total = {one.view: float(one.epsilon_total.max(initial=0.0)) for one in ledger.statements()}
@@ -50,10 +53,11 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "time_s": to_s(engine.time_ns),
         "airtime_s": float(rounds["airtime_s"].sum()),
         "energy_j": float(rounds["energy_j"].sum()),
+        "energy_nominal_j": float(rounds["energy_nominal_j"].sum()),
         **{name: float(np.nanmean(rounds[name])) for name in of_access if np.isfinite(rounds[name]).any()},
         "wall_s": wall_s,
         "connectivity": engine.stages.observer.connectivity.formatted(),
-        "warnings": [*warnings, *_mechanism_warnings(engine, run)],
+        "warnings": [*warnings, *_mechanism_warnings(engine, run), *receiver_noise_warnings(scenario, *noise)],
         "epsilon_own_conditions": ledger.terms.conditions,
     }
 

@@ -10,7 +10,11 @@ from wirelessdl.errors import ContractError
 from wirelessdl.radio.coherence import FLAT
 from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import keyword_of
+from wirelessdl.scenario.schema import Scenario
 
+# Variance in the network's model over that of privacy noise. digital_vs_oac_k20 with 5 nodes, .525 without receivers'
+# noise: .50 at .01, .46 at .3, .41 at 1.6, .28 at 3, .19 at 11.
+RECEIVER_NOISE_LIMIT = 1.0
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
 
 
@@ -30,6 +34,25 @@ def object_warnings(world: World) -> list[str]:
         if given.why
     ]
     return [*lost, *world.notes]
+
+
+def receiver_noise_warnings(scenario: Scenario, privacy: float, receiver: float) -> Iterator[str]:
+    """A line where receivers add more than RECEIVER_NOISE_LIMIT times what privacy adds to the network's model.
+
+    privacy, receiver: variances; without privacy noise nothing is said, for then receivers are all there is.
+    """
+    if not 0 < privacy * RECEIVER_NOISE_LIMIT < receiver:
+        return
+    radio = scenario.radio
+    remedies = ["raise radio.power_dbm"]
+    if radio.access.name == "tdma":
+        remedies.append("raise radio.truncate_snr_db")
+    if not radio.use_full_power:
+        remedies.append("set radio.use_full_power = true")
+    yield (
+        f"receiver noise, not privacy noise, drives the models: its variance in their mean is {receiver / privacy:.3g} "
+        f"times that of privacy noise, above {RECEIVER_NOISE_LIMIT:g}; {', or '.join(remedies)}"
+    )
 
 
 def _privacy(world: World) -> Iterator[str]:

@@ -102,6 +102,7 @@ def make_planner(world: World) -> Planner:
         beta_min=power.beta_min,
         margin_db=power.csi_margin_db,
         orthogonal=world.access.orthogonal,
+        least_gain=world.access.least_gain(world.power_w, world.thermal_w),
         theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
@@ -189,10 +190,10 @@ def make_recorder(world: World) -> Recorder:
     )
 
 
-def _stages(world: World, planner: Planner) -> Stages:
-    scenario, nodes = world.scenario, world.nodes
+def make_releases(world: World, pending: PendingGradients) -> Releases:
+    """What a frame will leak, and the power that amplitudes are measured against."""
+    scenario = world.scenario
     radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
-    pending = PendingGradients(nodes)
     terms = ReleaseTerms(
         protocol=privacy.protocol,
         rho=0.0 if scenario.silent else privacy.rho,
@@ -207,7 +208,14 @@ def _stages(world: World, planner: Planner) -> Stages:
         coded=world.access.coded,
         least_step=world.learning.settings.least_step,
     )
-    releases = Releases(terms, pending)
+    return Releases(terms, pending)
+
+
+def _stages(world: World, planner: Planner) -> Stages:
+    scenario, nodes = world.scenario, world.nodes
+    radio, privacy = scenario.radio, scenario.privacy
+    pending = PendingGradients(nodes)
+    releases = make_releases(world, pending)
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     observer = make_observer(world)
     return Stages(

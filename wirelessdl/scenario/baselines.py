@@ -96,6 +96,7 @@ BASELINES: dict[str, Baseline] = {
                 *_NO_PASSES,
                 "radio.access=digital",
                 "radio.subbands=1",
+                "radio.truncate_snr_db=auto",
                 "radio.z_exchange=control",
                 "power.multiplier=auto",
                 "privacy.credit_thermal=false",

@@ -98,6 +98,14 @@ class RadioKeys(Section):
         "weights; digital: the same turns with quantised, coded messages that are repeated until they arrive; or your "
         "class, file.py:Class.",
     )
+    truncate_snr_db: Literal["auto"] | Annotated[float, Field(le=200)] = Field(
+        "auto",
+        json_schema_extra=rule_text('must be "auto", or a number of at most 200; -inf leaves out no link'),
+        description="SNR (estimated gain, sender's power budget, thermal noise) below which a receiver that divides by "
+        "gains leaves a link out, in the slots in which it is that weak: neither end uses it, and both keep the weight "
+        "for their own models. auto: 10 under tdma, where each reception is divided by its gain; elsewhere nothing "
+        "is left out.",
+    )
     duplex: Literal["full", "half"] = Field(
         "full",
         description="full: nodes send and receive at once (the paper); half: two classes of nodes, drawn for every "

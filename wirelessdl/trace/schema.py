@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from wirelessdl.families import columns
 
-VERSION = 5
+VERSION = 6
 
 _I, _F, _B = pa.int32(), pa.float64(), pa.bool_()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -64,6 +64,19 @@ TABLES: dict[str, pa.Schema] = {
                 _F,
                 "",
                 "sigma, standard deviation of the noise eta before the power split; largest of all nodes",
+            ),
+            (
+                "privacy_noise_std",
+                _F,
+                "",
+                "deviation per coordinate that privacy noise adds to the mean model of those that sent; what pairs "
+                "share cancels there",
+            ),
+            (
+                "receiver_noise_std",
+                _F,
+                "",
+                "the same of receiver noise, thermal and jammers', in payload and passes; 0 for digital messages",
             ),
             (
                 "epsilon_link_max",
@@ -144,6 +157,12 @@ TABLES: dict[str, pa.Schema] = {
             ("exchange_s", _F, "s", "duration of the exchange of z, once per frame, after the last guard interval"),
             ("airtime_s", _F, "s", "duration of the frame: pilots, payloads, guard intervals, feedback and exchange"),
             ("energy_j", _F, "J", "energy that all nodes used in this round"),
+            (
+                "energy_nominal_j",
+                _F,
+                "J",
+                "the same with payload and passes at the power budget instead of what was radiated",
+            ),
             *_of_access("rounds"),
         ]
     ),
@@ -245,7 +264,7 @@ TABLES: dict[str, pa.Schema] = {
             ("gain", _F, "", "|h|, amplitude; root mean square over the blocks of the payload"),
             ("gain_est", _F, "", "the receiver's estimate of |h|; root mean square over blocks"),
             ("phase_rad", _F, "rad", "phase in the middle of the first block; null where all are aligned"),
-            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over blocks and symbols"),
+            ("weight", _F, "", "entry A[rx, tx] of the mixing matrix; mean over blocks and symbols; 0 if left out"),
             ("snr_db", _F, "dB", "power received from this sender over thermal noise; null without thermal noise"),
             (
                 "sinr_db",

@@ -63,6 +63,7 @@ _FIGURES = (
     "coalition",
     "time_s",
     "energy_j",
+    "energy_nominal_j",
 )
 
 

@@ -19,6 +19,7 @@ COLUMNS = {
     "time_s": "simulated time in s",
     "airtime_s": "time on air in s",
     "energy_j": "energy used by all nodes in J",
+    "energy_nominal_j": "energy of all nodes at the power budget in J",
     "wall_s": "wall clock in s",
     "epsilon_link_total": "link sum of epsilon (unproven)",
     "epsilon_own_total": "total epsilon against everyone",
