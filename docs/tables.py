@@ -61,7 +61,7 @@ A run directory is never overwritten. A second run with the same name gets the s
 outputs/<scenario>-s<seed>-r<run>/
   scenario.toml      the complete scenario; running it again from its place gives the same tables
   provenance.json    versions, device, threads, git commit, command, hashes of your model files
-  models/            copies of your model files, and lines of classes handed in by Python, under names with their SHA-256
+  models/            copies of your model files, and lines of classes handed in from Python, named by SHA-256
   checksums.txt      SHA-256 of every file, as sha256sum writes it; `wirelessdl verify` checks it
   checkpoint/        the newest checkpoint and the one before; their private releases are `run.models(round)`
   lock               present while a process writes the run

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from wirelessdl.gaussian import analytic_epsilon, analytic_mu, classic_factor, log_delta, slot_epsilon, slot_mu
+from wirelessdl.gaussian import (
+    analytic_epsilon,
+    analytic_mu,
+    classic_factor,
+    exact_slot_epsilon,
+    log_delta,
+    slot_epsilon,
+    slot_mu,
+)
 
 
 def hockey_stick(epsilon, mu):
@@ -34,6 +42,15 @@ def test_mu_and_epsilon_invert_each_other(mu, delta):
     epsilon = analytic_epsilon(mu, delta)
     if epsilon > 1e-6:
         assert analytic_mu(epsilon, delta) == pytest.approx(mu, rel=1e-8)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.2, 0.23, 0.3, 0.7, 3.0, math.inf])
+def test_a_slots_epsilon_is_exact_below_one_and_from_one_on_never_below_exact(mu):
+    exact, slot = analytic_epsilon(mu, 1e-4), float(slot_epsilon(np.array([mu]), 1e-4)[0])
+    if slot < 1.0:
+        assert exact_slot_epsilon(slot, 1e-4) == pytest.approx(exact, rel=1e-9)
+    else:
+        assert exact_slot_epsilon(slot, 1e-4) == slot >= exact
 
 
 def test_edges_of_analytic_epsilon():

@@ -96,3 +96,8 @@ def slot_epsilon(mu: FloatArray, delta: float) -> FloatArray:
         epsilon = epsilon.copy()
         epsilon[beyond] = np.maximum(1.0, analytic_epsilon(mu[beyond], delta))
     return epsilon
+
+
+def exact_slot_epsilon(epsilon: float, delta: float) -> float:
+    """What a one-slot epsilon is by the analytic form, which totals rest on; 1 and more are that already."""
+    return analytic_epsilon(epsilon / classic_factor(delta), delta) if epsilon < 1.0 else epsilon

@@ -122,7 +122,8 @@ learning = { sampling = "full" }
 def test_check_and_plan_show_the_promise_and_no_link_epsilon(wirelessdl_command, tmp_path):
     (tmp_path / "six.toml").write_text(FILE)
     facts = json.loads(wirelessdl_command("check", "six.toml", "--json").out)
-    assert "epsilon 2 over the whole run at delta 0.0001 for one sample, against any 2 colluding" in facts["privacy"]
+    words = "epsilon 2 over the whole run at delta 0.0001 for one sample (replace-one), against any 2 colluding"
+    assert words in facts["privacy"]
     for row in ("one slot", "whole run", "pairs", "passes", "amplitudes", "predicted error"):
         assert facts[row]
     shown = wirelessdl_command("plan", "six.toml", "--figure", "plan.svg").out

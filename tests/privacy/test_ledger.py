@@ -67,7 +67,7 @@ def test_only_drawn_batches_of_the_hardened_protocol_amplify_and_only_for_one_sa
 
 def test_terms_say_what_is_protected_and_what_is_not_covered():
     sample, node = terms(), terms(unit="node")
-    assert (sample.protects, node.protects) == ("one sample", "all data of one node")
+    assert (sample.protects, node.protects) == ("one sample (replace-one)", "all data of one node (replace-one)")
     assert sample.conditions[0].startswith("one sample of one node")
     assert node.conditions[0].startswith("all data of one node")
     assert sample.conditions[-1].endswith("the last update is never shown")

@@ -49,7 +49,7 @@ def test_the_table_after_a_run_shows_the_other_view_of_all_rounds(runs):
     stopped = runs[0].summary
     other = "own" if stopped["promised"] == "coalition" else "coalition"
     cells = " ".join(str(cell) for column in summary_table(stopped).columns for cell in column.cells)
-    assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} against" in cells
+    assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} (replace-one) against" in cells
 
 
 def test_comparisons_call_no_odometer_proven(runs):

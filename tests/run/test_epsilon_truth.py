@@ -173,12 +173,13 @@ def test_a_whole_node_is_charged_twice_the_clip_norm_and_no_amplification(tmp_pa
         power={"objective": "own-noise", "alpha_min": 1e-9},
     )
     run = simulate(scenario, out=tmp_path)
-    assert (run.clients["sensitivity"] == 1.0).all()
+    sensitivity = run.clients["sensitivity"].max()
+    assert 1.0 <= sensitivity < 1.0 + 1e-5  # and what rounding before the noise may add
     assert (run.clients["sampling_rate"] == 1.0).all()
     assert set(run.privacy["unit"]) == {"node"}
     assert run.summary["unit"] == "node"
     nodes = run.nodes[run.nodes["transmitted"] & (run.nodes["sent_multiplier"] > 0)]
-    mu = 1.0 * nodes["sent_multiplier"] * np.sqrt(nodes["alpha"] / nodes["beta"]) / 10.0
+    mu = sensitivity * nodes["sent_multiplier"] * np.sqrt(nodes["alpha"] / nodes["beta"]) / 10.0
     squares = (mu**2).groupby(nodes["node"]).sum()
     expected = analytic_epsilon(float(np.sqrt(squares.max())), 1e-4)
     assert run.summary["epsilon_own_total"] == pytest.approx(expected, rel=1e-9)

@@ -209,7 +209,7 @@ def test_what_is_said_before_a_silent_run(command, which, wirelessdl_command):
     assert result.code == 0, result.err
     said = " ".join(result.out.split())
     assert "nothing is sent, so nothing leaks" in said
-    assert "epsilon 0 for one sample: nothing is sent" in said
+    assert "epsilon 0 for one sample (replace-one): nothing is sent" in said
     assert "epsilon_max" not in said
 
 

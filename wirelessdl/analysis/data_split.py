@@ -59,16 +59,11 @@ def data_split(run: Run) -> DataSplit:
 
 def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
     sampling = _stored(run, "learning.sampling", tuple(SAMPLERS))
-    delta = _stored(run, "privacy.delta_total")
-    if not isinstance(delta, float) or not 0 < delta < 1:
-        raise TraceError(
-            f"{run.path}/scenario.toml: privacy.delta_total is {delta!r}; must be in (0, 1): it was edited"
-        )
     return Terms(
         protocol=_stored(run, "privacy.protocol", _PROTOCOLS),
         sampler=SAMPLERS[sampling],
         clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
-        delta=delta,
+        delta=delta_of(run, "delta_total"),
         unit=_stored(run, "privacy.unit", get_args(Unit)),
         epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
         coalition=coalition_of(run),
@@ -77,6 +72,14 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
         sends=sends(run),
     )
+
+
+def delta_of(run: Run, key: Literal["delta", "delta_total"]) -> float:
+    """Delta of one slot, or of the whole run."""
+    delta = _stored(run, f"privacy.{key}")
+    if not isinstance(delta, float) or not 0 < delta < 1:
+        raise TraceError(f"{run.path}/scenario.toml: privacy.{key} is {delta!r}; must be in (0, 1): it was edited")
+    return delta
 
 
 def sends(run: Run) -> bool:

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.style import BLUE
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.privacy.terms import protected
 from wirelessdl.trace.catalog import RunStatus, against, run_status
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.study import Study
@@ -31,9 +32,8 @@ def run_html(run: Run, place: str) -> str:
 def _results(status: RunStatus) -> str:
     words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
     if status.epsilon is not None:
-        what = "all data of one node" if status.unit == "node" else "one sample"
         size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"
-        words.append(f"epsilon {size} for {what}, against {against(status.coalition)}")
+        words.append(f"epsilon {size} for {protected(status.unit)}, against {against(status.coalition)}")
     return escape(", ".join(words))
 
 

@@ -16,6 +16,7 @@ from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
+from wirelessdl.privacy.terms import protected
 from wirelessdl.trace.catalog import State, headline, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
@@ -201,7 +202,7 @@ def _number(first: Any, second: Any) -> float | None:
 
 def protects(run: Run) -> str:
     """What the epsilons of a run protect."""
-    return "all data of one node" if run.scenario.get("privacy", {}).get("unit") == "node" else "one sample"
+    return protected(run.scenario.get("privacy", {}).get("unit", "sample"))
 
 
 # each final figure: label and format
@@ -217,7 +218,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "epsilon_coalition": ("epsilon of the run against the coalition (proven)", "{:.3g}"),
     "epsilon_link_total": ("epsilon of the run, link sum (the paper's sum, unproven)", "{:.3g}"),
     "epsilon_promised_max": ("epsilon of one transmission, worst sender, as promised", "{:.3g}"),
-    "epsilon_link_max": ("epsilon of one slot, worst link, one antenna in phase", "{:.3g}"),
+    "epsilon_link_max": ("epsilon of one slot by Theorem 1, worst link, one antenna in phase", "{:.3g}"),
     "violations": ("links above epsilon_max (senders, where links are not accounted for)", "{:d}"),
     "sinr_db": ("SINR of links in dB, median", "{:.1f}"),
     "time_s": ("simulated time in s", "{:.3f}"),

@@ -111,7 +111,8 @@ def _print(name: str, report: "AuditReport") -> None:
             members = ", ".join(map(str, view.coalition))
             console.print(f"coalition: {view.adversary}; in the attack: {members}", soft_wrap=True)
     bound = (
-        f"epsilon at delta {report.views[0].delta:g}; attacks are lower bounds at {report.confidence:.0%} confidence"
+        f"epsilon (replace-one) at delta {report.views[0].delta:g}; attacks are lower bounds at "
+        f"{report.confidence:.0%} confidence"
     )
     if report.sound:
         console.print(f"{bound}; none exceeds what is proven", soft_wrap=True)

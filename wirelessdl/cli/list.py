@@ -90,7 +90,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         console.print("[dim]round of a study: runs that are finished, of all planned[/]")
     if any(run.epsilon is not None for run in runs):
         console.print(
-            "[dim]epsilon: of the whole run, proven, for one sample of a node; (node): for all its data\n"
+            "[dim]epsilon: of the whole run, proven, for one sample of a node (replace-one); (node): for all its data\n"
             "against: the nodes that may collude, hearing every transmission[/]"
         )
     if any(run.bound for run in runs):

@@ -112,7 +112,7 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
         figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.link_sum))
         table.add_row(str(one.rx), str(one.tx), *figures, beyond)
     console = Console(highlight=False)
-    console.print(f"epsilon over {found[0].rounds} rounds, without amplification, receivers without thermal noise")
+    console.print(f"epsilon (replace-one) over {found[0].rounds} rounds, without amplification, no thermal noise")
     console.print(table)
 
 
@@ -132,6 +132,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "violation_rate": found.violation_rate,
         "promised": found.terms.promised,
         "adversary": found.terms.adversary,
+        "adjacency": found.terms.adjacency,
         "epsilon_max": plan.problem.epsilon_max,
         "epsilon_total": found.forecast,
         "epsilon_own_total": found.forecast_own,
@@ -169,6 +170,7 @@ def _forecast(one: "Forecast") -> dict[str, float]:
 
 def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
     from wirelessdl.preview.words import cancelling, promise, totals
+    from wirelessdl.privacy.terms import AMPLIFIED
 
     plan = found.plan
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -203,14 +205,16 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
     if plan.problem.private and len(plan.link_epsilon) and found.terms.counts_links:
         table.add_row(
             "one slot, one receiver",
-            f"epsilon {plan.link_epsilon.max():.4g} at most, epsilon_max {promised:g} (one antenna, in phase)",
+            f"epsilon {plan.link_epsilon.max():.4g} at most by Theorem 1, epsilon_max {promised:g} (one antenna, in "
+            "phase)",
         )
         table.add_row(
             "one slot, own noise",
-            f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g} (whoever listens)",
+            f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g} by Theorem 1 (whoever listens)",
         )
     if plan.problem.private and "whole run" not in rows:
         first = "; by the first frame's plan" if found.first_frame_only else ""
+        first += f"; {AMPLIFIED}" if found.terms.amplified else ""
         table.add_row("whole run, own noise", f"epsilon {totals(found.forecast)} for {found.terms.protects}{first}")
     if found.violation_rate is not None:
         table.add_row(

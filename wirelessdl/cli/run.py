@@ -136,8 +136,8 @@ def _counted(nodes: int) -> str:
 
 def _target(privacy: "PrivacySection") -> str:
     if math.isfinite(privacy.epsilon_total):
-        return f"epsilon {privacy.epsilon_total:g} in all at delta {privacy.delta_total:g}"
-    return f"epsilon_max {privacy.epsilon_max:g} per slot"
+        return f"total epsilon {privacy.epsilon_total:g} (replace-one) at delta {privacy.delta_total:g}"
+    return f"epsilon_max {privacy.epsilon_max:g} (replace-one) per slot"
 
 
 def summary_table(summary: dict[str, Any], *, start_s: float | None = None, transmits_only: bool = False) -> Table:
@@ -145,7 +145,8 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
 
     start_s: what loading and building took, if known. transmits_only: whether receiving and computing cost nothing.
     """
-    from wirelessdl.privacy.terms import NOBODY_SENDS
+    from wirelessdl.gaussian import exact_slot_epsilon
+    from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, protected
     from wirelessdl.units import prefixed
 
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -156,14 +157,14 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
         "test accuracy",
         f"{summary['accuracy_mean']:.1%} mean, {summary['accuracy_min']:.1%} to {summary['accuracy_max']:.1%}",
     )
-    unit = "one sample" if summary.get("unit", "sample") == "sample" else "all data of one node"
+    unit = protected(summary.get("unit", "sample"))
     total = float(summary["epsilon_total"])
     declared = float(summary.get("epsilon_declared", total))
     shared = summary["epsilon_coalition_total"] is not None
     table.add_row(
         "whole run",
-        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}  (proven, against "
-        f"{summary['adversary']})",
+        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}, proven, against "
+        f"{summary['adversary']}",
     )
     if "epsilon_declared" in summary:
         rest = (
@@ -185,18 +186,26 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
         )
         # after a stop that data decided on, this one too is that of all rounds declared
         figure = float(summary.get(f"epsilon_{other[0]}_declared", summary[f"epsilon_{other[0]}_total"]))
-        table.add_row("", f"epsilon {epsilon(figure)} against {other[1]}; pair ratio {summary['pair_ratio']:.3g}")
+        table.add_row(
+            "", f"epsilon {epsilon(figure)} (replace-one) against {other[1]}; pair ratio {summary['pair_ratio']:.3g}"
+        )
     sends = summary["adversary"] != NOBODY_SENDS
+    if sends and math.isfinite(total):
+        table.add_row("", OUTSIDE)
     above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
     if summary["epsilon_link_total"] is not None and sends:
+        slot = float(summary["epsilon_link_max"])
+        classic = f"; {epsilon(slot)} by Theorem 1" if slot < 1.0 else ""
         table.add_row(
             "one slot, one receiver",
-            f"epsilon {epsilon(float(summary['epsilon_link_max']))} at delta {summary['delta']:g} for {unit}, worst "
-            f"link, one antenna in phase{above}",
+            f"epsilon {epsilon(exact_slot_epsilon(slot, summary['delta']))} (replace-one) at delta "
+            f"{summary['delta']:g}, worst link, one antenna in phase{classic}{above}",
         )
+        if summary.get("amplified"):
+            table.add_row("", AMPLIFIED)
         table.add_row(
             "whole run, link sum",
-            f"epsilon {epsilon(float(summary['epsilon_link_total']))}  (the paper's sum, unproven)",
+            f"epsilon {epsilon(float(summary['epsilon_link_total']))} (replace-one), the paper's sum, unproven",
         )
     table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
     if "outage_rate" in summary:

@@ -155,5 +155,5 @@ def title(planned: "PlannedRun") -> str:
 def _figures(row: "Row") -> str:
     accuracy, epsilon = row.figures.get("accuracy_mean"), row.figures.get("epsilon_total")
     told = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    told += [] if epsilon is None else [f"epsilon {epsilon:.3g}"]
+    told += [] if epsilon is None else [f"epsilon {epsilon:.3g} (replace-one)"]
     return ", ".join([*told, f"{row.figures.get('wall_s', 0):.1f} s"])

@@ -35,7 +35,7 @@ def command(run: Path, as_json: bool) -> None:
         console.print(f"[dim]note[/]   {_plain(line)}", soft_wrap=True)
     epsilon = ""
     if found.epsilon_total is not None:
-        epsilon = f", epsilon {found.epsilon_total:.4g} by the traces against {found.adversary}"
+        epsilon = f", epsilon {found.epsilon_total:.4g} (replace-one) by the traces against {found.adversary}"
     verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
     told = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
     console.print(f"{_plain(str(run))} {verdict}: {told}", soft_wrap=True)

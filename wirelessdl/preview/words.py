@@ -21,7 +21,7 @@ def promise(terms: Terms, privacy: PrivacySection) -> str:
             f"{terms.protects}, against {terms.adversary}"
         )
     if terms.counts_links:
-        return f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g}"
+        return f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g} for {terms.protects}"
     return (
         f"epsilon_max {privacy.epsilon_max:g} per slot at delta {privacy.delta:g} for {terms.protects}, against "
         f"{terms.adversary}"
@@ -64,7 +64,10 @@ def _slot(found: PlanPreview) -> str:
     plan, delta = found.plan, found.privacy.delta
     coalition = found.terms.promised == "coalition"
     promised = plan.epsilon_coalition if coalition else plan.epsilon_own
-    words = f"epsilon {format_range(promised)} at delta {delta:g} against {found.terms.adversary}"
+    words = (
+        f"epsilon {format_range(promised)} by Theorem 1 at delta {delta:g} for {found.terms.protects}, against "
+        f"{found.terms.adversary}"
+    )
     count = found.terms.coalition
     if not count:
         return words
@@ -78,7 +81,10 @@ def _slot(found: PlanPreview) -> str:
 
 def _whole(found: PlanPreview) -> str:
     first = "; by the first frame's plan" if found.first_frame_only else ""
-    words = f"epsilon {totals(found.forecast)} at delta {found.privacy.delta_total:g} against {found.terms.adversary}"
+    words = (
+        f"epsilon {totals(found.forecast)} at delta {found.privacy.delta_total:g} for {found.terms.protects}, against "
+        f"{found.terms.adversary}"
+    )
     if found.terms.promised == "coalition":
         words += f"; {totals(found.forecast_own)} against {EVERYONE}"
     return words + first

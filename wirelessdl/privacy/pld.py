@@ -18,6 +18,7 @@ true one. Composition is multiplication of Fourier transforms.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -29,7 +30,7 @@ from scipy.special import log_ndtr
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
 
-BEYOND = 200.0  # an epsilon of this size is no protection: its exact value is not composed
+BEYOND = 5000.0  # cheap bounds above this one are not composed: what is left of them protects nothing
 _TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
@@ -72,13 +73,13 @@ def loss_masses(
     grid: FloatArray, q: float, nu: float, sampler: Sampled = "without-replacement"
 ) -> tuple[FloatArray, float]:
     """Probability of each privacy loss, of the shape of grid, and of an infinite loss, by chords of the profile."""
-    ratio = np.exp(grid)
-    height = profile(grid, q, nu, sampler)
-    slope = np.diff(height) / np.diff(ratio)
-    # left of the grid the curve falls like 1 - ratio from 1; right of it, it is flat at the tail's height
-    left = (height[0] - 1.0) / ratio[0]
-    jump = np.diff(np.concatenate([[left], slope, [0.0]]))
-    mass = np.maximum(jump, 0.0) * ratio
+    height, gap = profile(grid, q, nu, sampler), np.diff(grid)
+    rise = np.diff(height)
+    # slopes over exp(e') left and right of a point, times exp(e') there, which overflows beyond 700; left of the grid
+    # the curve falls like 1 - exp(e') from 1, right of it, it is flat at the tail's height
+    before = np.concatenate([[height[0] - 1.0], -rise / np.expm1(-gap)])
+    after = np.concatenate([rise / np.expm1(gap), [0.0]])
+    mass = np.maximum(after - before, 0.0)
     infinite = float(height[-1])
     return mass, max(infinite, 1.0 - float(mass.sum()))
 
@@ -144,28 +145,32 @@ def _support(q: float, nu: float, delta: float, sampler: Sampled) -> float:
     if sampler == "poisson" and q < 1.0:
         s = 2.0 * nu
         x = 1.0 + s * math.sqrt(-2.0 * math.log(_TAIL * delta))
-        here = math.log1p(q * math.expm1(min((x - 0.5) / s**2, 700.0)))
-        return here - math.log1p(q * math.expm1(-(x + 0.5) / s**2))
+        return _sampled(q, (x - 0.5) / s**2) - _sampled(q, -(x + 0.5) / s**2)
     mu = 1.0 / nu
-    gaussian = mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL * delta))
-    return math.log1p(q * math.expm1(min(gaussian, 700.0)))
+    return _sampled(q, mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL * delta)))
+
+
+def _sampled(q: float, loss: float) -> float:
+    """ln(1 - q + q exp(loss))."""
+    return math.log1p(q * math.expm1(loss)) if loss < 700.0 else loss + math.log(q)
 
 
 def _epsilon(mass: FloatArray, loss: FloatArray, infinite: float, delta: float) -> float:
     """Smallest epsilon with sum over larger losses of mass (1 - exp(epsilon - loss)) + infinite <= delta."""
     if infinite >= delta:
         return math.inf
-    positive = loss > 0
-    mass, loss = mass[positive], loss[positive]
-    # delta at every grid loss, from the right: tail mass minus e^loss times tail of mass e^-loss
-    tail = np.cumsum(mass[::-1])[::-1]
-    weighted = np.cumsum((mass * np.exp(-loss))[::-1])[::-1]
-    at_zero = tail[0] - weighted[0] + infinite
-    if at_zero <= delta:
-        return 0.0
-    needed = tail - np.exp(loss) * weighted + infinite
-    first = int(np.argmax(needed <= delta))
-    if needed[first] > delta:
-        return math.inf
-    # between grid points delta is tail - e^eps weighted with the sums of the right one: solve for eps
-    return float(math.log((tail[first] + infinite - delta) / weighted[first]))
+    mass, loss = mass[loss > 0], loss[loss > 0]
+
+    def sums(first: int) -> tuple[float, float]:
+        """Mass of losses from a grid point on, and the same with each times exp(this loss - its own)."""
+        some = mass[first:]
+        return float(some.sum()) + infinite, float(some @ np.exp(loss[first] - loss[first:]))
+
+    def is_enough(first: int) -> bool:
+        tail, weighted = sums(first)
+        return tail - weighted <= delta
+
+    first = bisect_left(range(len(mass) - 1), True, key=is_enough)
+    tail, weighted = sums(first)
+    # between grid points both sums are those of the right one: solve for epsilon
+    return max(0.0, float(loss[first]) + math.log((tail - delta) / weighted)) if tail > delta else 0.0

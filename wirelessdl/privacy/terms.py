@@ -9,7 +9,10 @@ from wirelessdl.privacy.exposure import Unit
 Proven = Literal["own", "coalition"]
 View = Literal[Proven, "link"]
 
+ADJACENCY: Adjacency = "replace-one"  # of every epsilon of a run
 NOBODY_SENDS = "everyone else: nothing is ever sent"  # the adversary of nodes that keep to themselves
+OUTSIDE = "tuning, choice of features and repeated runs on the same data are outside epsilon; published runs compose"
+AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
 
 def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
@@ -26,6 +29,11 @@ def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
     return f"any {coalition} colluding nodes that hear every transmission"
 
 
+def protected(unit: str) -> str:
+    """What an epsilon protects, and its adjacency."""
+    return f"{'all data of one node' if unit == 'node' else 'one sample'} ({ADJACENCY})"
+
+
 @dataclass(frozen=True)
 class Terms:
     """The assumptions of the totals; the same for every row of the privacy table."""
@@ -35,7 +43,7 @@ class Terms:
     clipping: Clipping
     delta: float
     unit: Unit = "sample"
-    adjacency: Adjacency = "replace-one"
+    adjacency: Adjacency = ADJACENCY
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
     coalition: int = 0  # most nodes that collude, under noise that nodes share; 0: every node's noise is its own
@@ -80,8 +88,8 @@ class Terms:
 
     @property
     def protects(self) -> str:
-        """What the totals protect, in a word or two."""
-        return "one sample" if self.unit == "sample" else "all data of one node"
+        """What the totals protect, in a few words."""
+        return protected(self.unit)
 
     @property
     def conditions(self) -> list[str]:
@@ -107,6 +115,7 @@ class Terms:
             "the test set is public: accuracy is read from it, and where it decides anything nothing covers that",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",
+            f"this run alone: {OUTSIDE}",
             "noise is Gaussian, and not the floating-point numbers that stand for it; rounding before it is charged, "
             f"{self.rounding:.2g} of the sensitivity at most",
         ]

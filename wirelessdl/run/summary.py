@@ -40,6 +40,8 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "epsilon_link_max": float(np.nanmax(rounds["epsilon_link_max"])) if ledger.terms.counts_links else None,
         "violations": engine.violations,
         "unit": privacy.unit,
+        "adjacency": ledger.terms.adjacency,
+        "amplified": ledger.terms.amplified,
         "epsilon_total": total.get(ledger.terms.promised, total["own"]),
         "promised": ledger.terms.promised,
         "adversary": ledger.terms.adversary,

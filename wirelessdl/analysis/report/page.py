@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
-from wirelessdl.analysis.data_split import adversary, coalition_of, promised_view
+from wirelessdl.analysis.data_split import adversary, coalition_of, delta_of, promised_view
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
     FIGURES,
@@ -24,7 +24,8 @@ from wirelessdl.analysis.runs import (
     state,
 )
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.terms import adversary_of
+from wirelessdl.gaussian import exact_slot_epsilon
+from wirelessdl.privacy.terms import AMPLIFIED, OUTSIDE, adversary_of
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, remove_left_report, require_outside, write_text
 from wirelessdl.trace.run import Run
@@ -65,6 +66,7 @@ def made_page(template: str, scripts: Sequence[str], content: dict[str, Any], **
     )
     return environment.get_template(template).render(
         **texts,
+        outside=OUTSIDE,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=wirelessdl.__version__,
         style=_text("page.css"),
@@ -182,15 +184,23 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         total += f"; against {coalition}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
+    total += f"; {OUTSIDE}"
     what = "links" if number["epsilon_link_max"] else "senders"
     limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
-    slot = (number["epsilon_link_max"], "worst link, one antenna in phase")
-    if not number["epsilon_link_max"]:  # pairs share noise, or passes send on what was received
-        slot = (number["epsilon_promised_max"], f"worst sender, against {words}")
+    slot, whose = final["epsilon_link_max"], "worst link, one antenna in phase"
+    if slot is None:  # pairs share noise, or passes send on what was received
+        slot, whose = final["epsilon_promised_max"], f"worst sender, against {words}"
+    assert slot is not None
+    whose += f"; {slot:.3g} by Theorem 1" if slot < 1.0 else ""
+    whose += f"; {AMPLIFIED}" if run.summary.get("amplified") is True else ""
     return [
         ("test accuracy", number["accuracy_mean"] or "none yet", spread or "no evaluation yet"),
         ("epsilon of the run", number["epsilon"] or "none yet", total),
-        ("epsilon of one slot", slot[0], f"{slot[1]}; {limit}"),
+        (
+            "epsilon of one slot",
+            f"{exact_slot_epsilon(slot, delta_of(run, 'delta')):.3g}",
+            f"{whose}; {limit}",
+        ),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
         (
             _energy_words(run),
