@@ -7,12 +7,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import tomli_w
 from conftest import tiny_table
 
 import wirelessdl
 from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.trace.checkpoint import load_checkpoint
 from wirelessdl.trace.schema import TABLES
 
 PATIENCE_S = 900  # for what takes seconds: a machine may be very busy
@@ -108,6 +110,7 @@ def kill_midway(folder: Path, round: int, delay_s: float, hold_in: int) -> Path:
 
 
 def assert_same_tables(one: Path, other: Path) -> None:
+    """And the same final models, with all else that the last checkpoint holds."""
     first, second = wirelessdl.open_run(one), wirelessdl.open_run(other)
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name), check_exact=True)
@@ -118,6 +121,10 @@ def assert_same_tables(one: Path, other: Path) -> None:
         return {**kept, "warnings": [line for line in kept["warnings"] if "was extended from" not in line]}
 
     assert told(first) == told(second)
+    kept, expected = load_checkpoint(one), load_checkpoint(other)
+    assert (kept.round, *kept.arrays) == (expected.round, *expected.arrays)
+    for name, values in expected.arrays.items():
+        np.testing.assert_array_equal(kept.arrays[name], values, err_msg=f"{name} of the last checkpoint")
 
 
 # --- in this process

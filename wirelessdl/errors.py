@@ -54,9 +54,19 @@ class RunInterrupted(Exception):
         self.folder, self.round = folder, round
 
 
+NOT_UTF8 = "holds bytes that are not UTF-8, which no file of a run can hold; write it in UTF-8"
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written down: Python reads bytes of the outside that are not UTF-8 as half characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def require_name(path: object, kind: type[WirelessdlError]) -> None:
     """Raise unless a file could have this name: even a look at whether it is there fails otherwise."""
     text = str(path)
+    if not is_utf8(text):
+        raise kind(f"{shown(text)}: {NOT_UTF8}")
     longest = max(len(part.encode(errors="replace")) for part in text.split("/"))
     if "\0" in text or longest > _LONGEST or len(text.encode(errors="replace")) > _LONGEST_PATH:
         raise kind(f"{shown(text)}: no file has such a name; it has at most {_LONGEST} bytes, none of them zero")

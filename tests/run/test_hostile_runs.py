@@ -141,6 +141,14 @@ CHECKPOINTS = {
     "no releases on links": arrays("ledger_link_counts", lambda x: x[:, :0]),
     "checkpoint checksums of other draws": facts(checksums={"learning.partition": 1}),
     "link counts of 2^62 releases": arrays("ledger_link_counts", lambda x: np.stack([x[0], np.full_like(x[1], 2**62)])),
+    "models of zeros": arrays("mixed", np.zeros_like),
+    "models of another round": arrays("mixed", lambda x: 1.01 * x),
+    "gradients of zeros": arrays("gradient", np.zeros_like),
+    "steps of one half": arrays("step", lambda x: x / 2),
+    "models of two nodes": arrays("mixed", lambda x: x[:2]),
+    "a layout of other sizes": facts(layout=[["x", [3], False]]),
+    "a layout of words": facts(layout=[["x", ["three"], False]]),
+    "a layout of nothing": facts(layout=5),
     "totals of 1e308": arrays("ledger_own_total", lambda x: np.full_like(x, 1e308)),
 }
 CHECKSUMS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
-from conftest import mostly_slow, tiny_table
+from conftest import command_line, mostly_slow, tiny_table
 from interrupting import (
     PATIENCE_S,
     assert_same_tables,
@@ -23,6 +23,7 @@ from interrupting import (
 )
 
 import wirelessdl
+from wirelessdl.analysis.verify import verify
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.checkpoint import load_checkpoint
 from wirelessdl.trace.lock import is_locked
@@ -75,6 +76,41 @@ def test_killed_and_resumed_in_subbands_equals_uninterrupted(tmp_path):
 def test_killed_and_resumed_twenty_times(seed, uninterrupted, tmp_path):
     run = kill_somewhere(tmp_path, seed)
     assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
+
+
+KILLED_AT_ITS_SUMMARY = """
+import os, signal, sys
+
+def kill(event, given):
+    if event == "open" and ".summary.json." in str(given[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+from wirelessdl.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("scenario", [("quickstart",), ("paper_k4_full",), ("quickstart", "radio.access=digital")])
+def test_killed_between_its_last_checkpoint_and_its_summary_it_has_the_same_models(scenario, tmp_path, monkeypatch):
+    """At rest by `learning.stop_after`: going on with it computes no round, and its models are those of before."""
+    monkeypatch.chdir(tmp_path)
+    name, *overrides = scenario
+    overrides += ["learning.eval_every=2", "learning.stop_after=2", "learning.stop_within=1", "learning.batch_size=8"]
+    settings = [word for override in overrides for word in ("--set", override)]
+    arguments = ["run", name, "--rounds", "30", "--quiet", *settings]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT_ITS_SUMMARY, *arguments], timeout=PATIENCE_S)
+    assert killed.returncode == -signal.SIGKILL
+    (run,) = (tmp_path / "outputs").iterdir()
+    assert not (run / "summary.json").exists()
+    assert command_line("run", "--resume", str(run), "--quiet").code == 0
+    assert command_line(*arguments, "--out", "whole").code == 0
+    (whole,) = (tmp_path / "whole").iterdir()
+    assert wirelessdl.open_run(whole).summary["rounds"] == 4
+    assert_same_tables(run, whole)
+    weights = [float(model["weight"].abs().sum()) for model in wirelessdl.open_run(run).final_models()]
+    assert min(weights) > 0
+    assert verify(run).problems == ()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -295,12 +296,12 @@ def put(name, value):
 
 
 EDITS = {
-    "missing models": drop("x"),
+    "missing models": drop("mixed"),
     "missing counts": drop("counts"),
     "unknown array": lambda arrays: arrays.update(extra=np.zeros(3)),
-    "misshapen models": put("x", lambda x: x[:, :-1]),
-    "models of another type": put("x", lambda x: x.astype(np.float64)),
-    "models that are not numbers": put("x", lambda x: np.full_like(x, np.nan)),
+    "misshapen models": put("mixed", lambda x: x[:, :-1]),
+    "models of another type": put("mixed", lambda x: x.astype(np.float64)),
+    "models that are not numbers": put("mixed", lambda x: np.full_like(x, np.nan)),
     "ledger of NaN": put("ledger_own_total", lambda x: np.full_like(x, np.nan)),
     "negative ledger": put("ledger_own_total", lambda x: -x),
     "counts of senders that do not exist": put("ledger_own_counts", lambda x: x + 10**7),
@@ -326,6 +327,33 @@ def test_a_gradient_that_was_made_smaller_in_the_checkpoint_is_refused(name, int
         with pytest.raises(TraceError, match="holds another gradient of node 0 than its traces do"):
             resume(run)
         shutil.rmtree(run)
+
+
+def packed(run, *, signed, **arrays):
+    """The newest checkpoint with these arrays beside or instead of its own, compressed by a thousand."""
+    path = sorted((run / "checkpoint").iterdir())[-1]
+    with np.load(path) as kept:
+        np.savez_compressed(path, **{**kept, **arrays})
+    if signed:
+        Checksums(run).wrote(path)
+
+
+@pytest.mark.parametrize(("name", "signed"), [("mixed", False), ("facts", True), ("anything", True)])
+def test_a_checkpoint_that_unpacks_to_more_than_its_size_is_not_unpacked(name, signed, finished, copy):
+    """100 MB of zeros in 100 kB, with its checksum made right or not."""
+    run = copy(finished)
+    packed(run, signed=signed, **{name: np.zeros(100_000_000, np.uint8)})
+    tracemalloc.start()
+    try:
+        problems = verify(run).problems
+        with pytest.raises(TraceError, match="no checkpoint of round 60; there are: 40"):
+            wirelessdl.open_run(run).final_models()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 30_000_000  # frames of the tables
+    assert "checkpoint/round-000060.npz: its content is not what was written" in problems
+    assert ("checkpoint/round-000060.npz: differs from its checksum" in problems) != signed
 
 
 def test_a_ledger_that_charges_less_than_the_traces_is_refused(interrupted, copy):

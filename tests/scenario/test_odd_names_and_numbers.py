@@ -1,5 +1,9 @@
 """Names that no file can have, numbers that are too long, files as Windows writes them."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 from conftest import command_line
 from in_process import write_quick
@@ -51,6 +55,42 @@ def test_a_name_or_number_that_is_too_long_is_one_line(arguments, tmp_path, monk
     assert len(done.err.splitlines()[-1]) < 700
     assert "Traceback" not in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "quickstart", "--out", b"lat\xe9"],
+        ["run", "quickstart", "--set", b"scenario.description=h\xfc"],
+        ["run", b"quickst\xe4rt"],
+        ["sweep", "quickstart", "--vary", "network.nodes=4,5", "--out", b"lat\xe9"],
+        ["verify", b"lat\xe9"],
+        [b"\xe9"],
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_one_line_before_anything_is_written(arguments, tmp_path):
+    command = [sys.executable, "-m", "wirelessdl", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"ScenarioError: .*\\udc.*: holds bytes that are not UTF-8, .*\n", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_with_an_argument_that_is_not_utf_8_makes_a_run_that_can_be_verified(tmp_path):
+    """Its run keeps the command; folders that it names are refused."""
+    code = """
+import sys, pytest, wirelessdl
+from wirelessdl.analysis.verify import verify
+run = wirelessdl.simulate("quickstart", overrides={"scenario.rounds": 2}, out="out")
+print(run.provenance["command"][1], verify(run.path).problems)
+with pytest.raises(wirelessdl.TraceError, match="not UTF-8"):
+    wirelessdl.simulate("quickstart", out=sys.argv[1])
+"""
+    command = [sys.executable, "-c", code, b"lat\xe9"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "lat\\udce9 ()\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])

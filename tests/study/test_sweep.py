@@ -1,5 +1,6 @@
 """Studies from the command line and from Python, on a cluster within this process."""
 
+import asyncio
 import json
 import math
 import random
@@ -8,13 +9,18 @@ import subprocess
 import sys
 import time
 from contextlib import chdir, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 from conftest import command_line
+from distributed import Security, rpc
+from held import held, write_study
 from in_process import in_process, write_quick
 from interrupting import assert_same_tables
+from loopback import PATIENCE_S, wait_until
 
 import wirelessdl
 from wirelessdl.errors import StudyError, TraceError, WirelessdlError
@@ -556,6 +562,55 @@ def test_an_address_that_is_none_is_one_line():
         cluster_module.open_cluster(jobs=1, threads=1, scheduler="nonsense://x"),
     ):
         pass
+
+
+def test_tls_without_a_certificate_is_one_line():
+    with (
+        pytest.raises(StudyError, match=r"Dask's configuration has no certificate: distributed\.comm\.tls") as refused,
+        cluster_module.open_cluster(jobs=1, threads=1, scheduler="tls://127.0.0.1:9"),
+    ):
+        pass
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_nobody_without_its_key_connects_to_the_scheduler_of_a_running_sweep(tmp_path):
+    """Whoever does can run code as its user: every port that the sweep and its workers listen on is tried."""
+    write_study(tmp_path)
+    (tmp_path / "hold").touch()
+    command = [sys.executable, "-m", "wirelessdl", "sweep", "study.toml", "--jobs", "1", "--out", "out", "--quiet"]
+    driver = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        wait_until(lambda: held(tmp_path) or driver.poll() is not None, "a run in progress")
+        processes = [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]
+        listening = [
+            place.laddr for process in processes for place in process.net_connections() if place.status == "LISTEN"
+        ]
+        assert {place.ip for place in listening} == {"127.0.0.1"}
+        assert len(listening) >= 3  # scheduler, nanny, worker; pages of theirs
+        strangers = {"tcp": Security(), "tls": Security.temporary()}  # without a key, and with another
+        asked = [(f"{name}://127.0.0.1:{place.port}", one) for place in listening for name, one in strangers.items()]
+        assert asyncio.run(obedient(asked)) == []
+        for place in listening:
+            with suppress(OSError, HTTPException):  # not a page
+                page = HTTPConnection("127.0.0.1", place.port, timeout=5)
+                page.request("GET", "/info/main/workers.html")
+                assert page.getresponse().status == 404
+        assert driver.poll() is None
+    finally:
+        driver.kill()
+        driver.communicate(timeout=PATIENCE_S)
+
+
+async def obedient(asked):
+    """Those of the addresses at which a request of Dask's is answered."""
+
+    async def ask(address, security):
+        async with rpc(address, connection_args=security.get_connection_args("client"), timeout=2) as there:
+            return await asyncio.wait_for(there.identity(), 5)
+
+    answers = await asyncio.gather(*(ask(*one) for one in asked), return_exceptions=True)
+    assert all(isinstance(answer, dict | OSError | TimeoutError | ValueError) for answer in answers), answers
+    return [address for (address, _), answer in zip(asked, answers) if isinstance(answer, dict)]
 
 
 def test_a_lost_scheduler_is_noticed():

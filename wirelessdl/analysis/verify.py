@@ -6,6 +6,8 @@
     epsilon      totals of every proven view (own, coalition) worked out again from the traces, against the privacy
                  table, the summary and the checkpoint; a checkpoint's releases on links against those traced, where
                  links are accounted for; shares of noise that pairs have against who was on air
+    models       of every checkpoint: their distance from each other and the norms of their gradients, against the
+                 tables of its round
 
 Nothing of the run is executed and nothing is written.
 """
@@ -31,6 +33,8 @@ from wirelessdl.trace.soundness import problems_of
 
 _NOT_OURS = ("lock", "report.html")  # written by others than the run, or only while it goes on
 _AGREE = 1e-6
+_SUMMED = 1e-3  # relative, of norms that the run sums in float32 over all parameters
+_CANCELLED = 1e-5  # of a model's norm: what float32 leaves of the difference of two models
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def verify(path: str | Path) -> Verification:
         if rounds:
             epsilon, wrong = _epsilon(run, split)
             problems += wrong
+            problems += [line for kept in load_checkpoints(run.path) for line in _models(kept, run)]
     except (TraceError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         problems.append(shown(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {shown(error)}")
     return Verification(
@@ -221,6 +226,44 @@ def _follows(kept: Checkpoint, run: Run, split: DataSplit) -> bool:
     if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
         return True
     return not len(charged.link_counts().fewer_than(traced_links(then)))
+
+
+def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
+    """What is wrong with models and gradients of a checkpoint, as far as the tables of its round tell."""
+    arrays, said = kept.arrays, f"checkpoint of round {kept.round}"
+    count, learning = run.scenario["network"]["nodes"], run.scenario["learning"]
+    of_own = run.scenario["privacy"]["protocol"] == "paper" and not learning.get("stop_after")  # distances are of x
+    if "x" in arrays:  # of an earlier version, which kept x and, where something is sent, s
+        models = None if of_own else kept.released
+        if models is None:
+            return
+    else:
+        models = arrays.get("mixed", np.zeros(0))
+        shapes = {"gradient": models.shape, "step": (count, 1), "pending_gamma": (count,)}
+        shapes["pending_multiplier"] = (count,)
+        if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
+            yield f"{said}: holds no models of {count} nodes"
+            return
+    if models.ndim != 2 or len(models) != count or not np.isfinite(models).all():
+        yield f"{said}: holds no models of {count} nodes"
+        return
+    models = models.astype(float)
+    if "x" not in arrays:
+        gradient, step = arrays["gradient"].astype(float), arrays["step"]
+        norms = run.frame("nodes", ["grad_norm"], rounds=(kept.round, kept.round))["grad_norm"].to_numpy()
+        taken = np.isfinite(norms)
+        if not np.allclose(np.linalg.norm(gradient, axis=1)[taken], norms[taken], rtol=_SUMMED, atol=1e-30):
+            yield f"{said}: its gradients have other norms than the nodes table says"
+        if not np.allclose(step[:, 0], arrays["pending_gamma"] * arrays["pending_multiplier"], rtol=_AGREE):
+            yield f"{said}: its steps are not those that are charged"
+        if of_own:
+            models -= step * gradient
+            radius = learning["projection_radius"] * np.sqrt(models.shape[1])
+            models *= radius / np.maximum(np.linalg.norm(models, axis=1, keepdims=True), radius)
+    apart, size = (np.sqrt(np.square(x).sum(axis=1).mean()) for x in (models - models.mean(axis=0), models))
+    stated = run.frame("rounds", ["consensus_distance"], rounds=(kept.round, kept.round))["consensus_distance"].iloc[0]
+    if not np.isclose(apart, stated, rtol=_SUMMED, atol=_CANCELLED * size):
+        yield f"{said}: its models are {apart:.6g} apart, the rounds table says {stated:.6g}"
 
 
 def _number(value: object) -> float:

@@ -10,7 +10,7 @@ import click
 
 import wirelessdl
 from wirelessdl.cli.output import BROKEN_PIPE, OutputError, finish, guarded, is_broken_pipe
-from wirelessdl.errors import ScenarioError, WirelessdlError, shown
+from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, shown
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
@@ -85,6 +85,9 @@ def main() -> None:
 def _answered() -> int:
     """Do as the command line says; exit code."""
     try:
+        for word in sys.argv[1:]:
+            if not is_utf8(word):
+                raise ScenarioError(f"{shown(word)}: {NOT_UTF8}")
         try:
             cli()
         except SystemExit as stop:

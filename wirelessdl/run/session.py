@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.errors import RunInterrupted, WirelessdlError
+from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, require_name
 from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
@@ -82,6 +82,8 @@ def simulate(
     """
     # named before code of the user's runs, which may change the working folder
     parent, home = Place(Path(out)), Place(Path(scenario.folder)).absolute
+    for path in (out, home if scenario.folder else ""):  # both are written down, and gone on with
+        require_name(path, TraceError)
     world = build(scenario, device=device)
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"

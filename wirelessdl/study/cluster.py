@@ -3,6 +3,9 @@
 Settings that matter here. One task at a time in a process, and cores // jobs threads of torch and BLAS in each, so that
 runs do not fight over cores. No memory limit of Dask's: it would pause a worker for good, or kill it, over memory that
 a run needs. Workers of this machine do not hear Ctrl-C: the driver does, and lets runs stop after their round.
+
+Whoever reaches a scheduler can run code on it. That of this machine takes TLS connections alone, with a key that is made
+for it and never leaves the memory of its processes; another user of the machine has none.
 """
 
 import contextlib
@@ -30,6 +33,8 @@ _SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": f"{_CONNECT_S}s",
 }
+# pages of the local scheduler and its workers, which everybody on the machine could read
+_NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -183,9 +188,11 @@ def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> It
 
 @contextlib.contextmanager
 def _remote(address: str) -> Iterator[Any]:
-    from distributed import Client
+    from distributed import Client, Security
 
     try:
+        if address.startswith("tls:") and Security().get_connection_args("client")["ssl_context"] is None:
+            raise OSError("Dask's configuration has no certificate: distributed.comm.tls")
         client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise StudyError(
@@ -203,12 +210,12 @@ def _remote(address: str) -> Iterator[Any]:
 @contextlib.contextmanager
 def _local(jobs: int, threads: int) -> Iterator[Any]:
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, Security
 
     environment = {**dict.fromkeys(_THREADS, str(threads)), "OMP_WAIT_POLICY": "PASSIVE"}
     before = {name: os.environ.get(name) for name in environment}
     try:
-        with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
+        with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **_NO_PAGES}):
             try:
                 with _deaf():
                     cluster = LocalCluster(
@@ -219,6 +226,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
                         preload=__name__,  # calls dask_setup in every worker, also in one that replaces another
                         dashboard_address="127.0.0.1:0",  # a free port: studies side by side do not meet
                         silence_logs=logging.CRITICAL,
+                        security=Security.temporary(),
                     )
                     client = Client(cluster, set_as_default=False)
             except (RuntimeError, OSError, TimeoutError) as error:

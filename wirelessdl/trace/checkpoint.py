@@ -4,11 +4,16 @@ One npz file each, plain arrays and one JSON text, no pickle; written aside, syn
 before are kept, so that a file damaged later still leaves one to go on from. The text lists dtype, shape and SHA-256 of
 every array, and its own digest stands beside it: a checkpoint whose content is not what was written is passed over.
 What the arrays must be (names, shapes, finite numbers) is checked by the engine that takes them.
+
+A stranger may have written it. Before it is opened its checksum is compared with checksums.txt; before anything is
+unpacked, all members must be stored as they are, in no more bytes than the file has; before an array is read, the text
+must describe models of nodes x parameters.
 """
 
 import hashlib
 import json
 import math
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.trace.checksums import Checksums
-from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, write_whole
+from wirelessdl.trace.checksums import Checksums, read_checksums
+from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
 
 VERSION = 2
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
 RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
-_LARGEST = 1 << 36  # bytes of one array: more is a header that lies
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +59,10 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
     text = json.dumps(plain({"schema": VERSION, "round": checkpoint.round, "arrays": content, **checkpoint.facts}))
     facts = np.frombuffer(text.encode(), dtype=np.uint8)
     digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint8)
-    path = folder / f"round-{checkpoint.round:06d}.npz"
+    path, sums = folder / f"round-{checkpoint.round:06d}.npz", Checksums(run)
+    if path.exists():  # what replaces it is not what is listed: a process may be killed before it lists that
+        sums.removed(path)
     write_whole(path, lambda handle: _dump(handle, {**checkpoint.arrays, _FACTS: facts, _DIGEST: digest}))
-    sums = Checksums(run)
     sums.wrote(path)
     for old in _files(run)[:-_KEPT]:
         old.unlink(missing_ok=True)
@@ -67,8 +72,9 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
     """Whole checkpoints, the newest first. Raises where there are some and none of them is whole."""
     files, found = _files(run), False
+    listed = _listed(run)
     for path in reversed(files):
-        checkpoint = _load(path)
+        checkpoint = _load(path, listed.get(path.name))
         if checkpoint is not None:
             found = True
             yield checkpoint
@@ -81,7 +87,13 @@ def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
 
 def whole_checkpoints(run: Path) -> list[tuple[Path, bool]]:
     """Every checkpoint file, and whether its content is what was written."""
-    return [(path, _load(path) is not None) for path in _files(run)]
+    listed = _listed(run)
+    return [(path, _load(path, listed.get(path.name)) is not None) for path in _files(run)]
+
+
+def _listed(run: Path) -> dict[str, str]:
+    """Digests of checkpoint files by checksums.txt; a killed process may have left the newest one out."""
+    return {name.removeprefix(f"{_FOLDER}/"): digest for name, digest in read_checksums(run)[0].items()}
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
@@ -89,62 +101,63 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
     return next(load_checkpoints(run), None)
 
 
-def _load(path: Path) -> Checkpoint | None:
-    """None where its content is not what was written."""
+def _load(path: Path, listed: str | None) -> Checkpoint | None:
+    """None where its content is not what was written. listed: its digest, where there is one."""
     try:
+        if listed is not None and sha256_of(path) != listed:
+            return None
         with open_regular(path) as handle:
-            if _declared_bytes(handle) > _LARGEST:
+            if not _is_stored(handle):
                 return None
             with np.load(handle, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        text = arrays.pop(_FACTS).tobytes()
-        if arrays.pop(_DIGEST).tobytes() != hashlib.sha256(text).digest():
-            return None
-        facts = json.loads(text.decode())
-        schema, round = facts["schema"], facts["round"]
-        if schema == VERSION and not _is_complete(facts):
-            return None
-    except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, NotImplementedError):
-        _refuse_older(path)
+                text = stored[_FACTS].tobytes()
+                facts = json.loads(text.decode())
+                schema, round = facts["schema"], facts["round"]
+                signed = _DIGEST in stored.files and stored[_DIGEST].tobytes() == hashlib.sha256(text).digest()
+                if schema == VERSION and not (signed and _is_complete(facts)):
+                    return None
+                names = () if schema != VERSION else facts["arrays"]
+                arrays = {name: stored[name] for name in names}
+                known = {*arrays, _FACTS, _DIGEST} == {*stored.files}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, RuntimeError):
         return None
-    if schema != VERSION:
+    if schema != VERSION and (signed or schema == 1):  # which had no digests
         raise TraceError(
             f"{shown(path)}: checkpoint of schema {schema}, this version reads {VERSION}; start the run anew"
         )
-    if {name: _description(values) for name, values in arrays.items()} != facts.get("arrays"):
+    if not known or {name: _description(values) for name, values in arrays.items()} != facts["arrays"]:
         return None
     if not isinstance(round, int) or f"round-{round:06d}" != path.stem:
         return None
     return Checkpoint(round, arrays, facts)
 
 
-def _refuse_older(path: Path) -> None:
-    """Schema 1 had no digests: say so instead of calling it damaged."""
-    try:
-        with open_regular(path) as handle, np.load(handle, allow_pickle=False) as stored:
-            old = _DIGEST not in stored.files and json.loads(stored[_FACTS].tobytes().decode())["schema"] == 1
-    except Exception:  # whatever is wrong with it, it is not an old one
-        return
-    if old:
-        raise TraceError(f"{shown(path)}: checkpoint of schema 1, this version reads {VERSION}; start the run anew")
-
-
 def _is_complete(facts: Any) -> bool:
-    """Whether the facts are there that a session keeps beside the arrays."""
+    """Whether the facts are there that a session keeps beside the arrays, and models are nodes x parameters.
+
+    Anything may stand in them: raises ValueError, TypeError or KeyError where they are something else altogether.
+    """
     if not all(
         isinstance(facts.get(name), dict) and facts[name] for name in ("scenario", "origin", "checksums", "arrays")
     ):
         return False
-    wall_s = facts.get("wall_s")
+    wall_s, layout = facts.get("wall_s"), facts.get("layout")
+    if layout is not None:  # of a run in which something is sent
+        nodes = facts["scenario"]["network"]["nodes"]
+        shape = [nodes, sum(math.prod(int(size) for size in shape) for _, shape, _ in layout)]
+        if any(facts["arrays"][name][1] != shape for name in ("mixed", RELEASED) if name in facts["arrays"]):
+            return False
     return isinstance(wall_s, int | float) and 0 <= wall_s < math.inf
 
 
-def _declared_bytes(handle: IO[bytes]) -> int:
-    """What the members of an archive say they unpack to."""
+def _is_stored(handle: IO[bytes]) -> bool:
+    """Whether an archive is as `save_checkpoint` writes it, not compressed: it unpacks to no more than its size."""
     with zipfile.ZipFile(handle) as archive:
-        total = sum(member.file_size for member in archive.infolist())
+        members = archive.infolist()
     handle.seek(0)
-    return total
+    size = os.fstat(handle.fileno()).st_size
+    as_it_is = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    return as_it_is and sum(member.file_size for member in members) <= size
 
 
 def _description(values: NDArray[Any]) -> list[Any]:

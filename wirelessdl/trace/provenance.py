@@ -35,7 +35,7 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
         "strategy": strategy,
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "git": git_commit(),
-        "command": sys.argv,
+        "command": [word.encode(errors="backslashreplace").decode() for word in sys.argv],  # of a script, any bytes
         "user_files": user_files,
         "folder": str(Path(folder).resolve()) if folder else "",
         "started": now(),

@@ -4,7 +4,6 @@ Readers rely on this. A run may come from a stranger, so what looks like a table
 first: nothing is allocated by a number that the tables do not bear out.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wirelessdl.errors import TraceError, shown
+from wirelessdl.errors import TraceError, is_utf8, shown
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
 
@@ -185,7 +184,7 @@ def _is_figure(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     """A text that can be written down: no zero bytes, no halves of characters."""
-    return isinstance(value, str) and "\0" not in value and not re.search("[\ud800-\udfff]", value)
+    return isinstance(value, str) and "\0" not in value and is_utf8(value)
 
 
 def _are_texts(value: Any) -> bool:
