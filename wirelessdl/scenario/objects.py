@@ -76,6 +76,11 @@ class Given:
     repeatable: bool = True
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether its name and parameters are those that a scenario file would have."""
+        return ":" not in self.name
+
+    @property
     def class_name(self) -> str:
         return self.name.rpartition(":")[2]
 
@@ -128,6 +133,8 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
 def plain_value(where: str, value: Any, objects: dict[str, Given]) -> Any:
     """A value as a scenario holds it; objects in it are kept by the name that stands for them."""
     if isinstance(value, list | tuple):
+        if where == _LIST:  # `a >> b` in a list stands for its models
+            value = [part for item in value for part in (item if isinstance(item, tuple) else (item,))]
         return [plain_value(f"{where}[{n}]", item, objects) for n, item in enumerate(value)]
     if isinstance(value, Mapping):
         return _plain_table(where, value, objects)
@@ -151,8 +158,10 @@ def _table(given: Given) -> dict[str, Any]:
 
 
 def handed_in(where: str, value: Any, objects: dict[str, Given]) -> Given:
-    """An object, class or partial, named and kept."""
+    """An object, class or partial, named and kept; a built-in one is named as in a file, and nothing need be kept."""
     given = _given(where, value)
+    if given.is_built_in:
+        return given
     if given.why:  # two objects of one class are told apart by a number, the same one is itself again
         stem, number = given.name.rpartition(":")[0], 1
         while (other := objects.get(given.name)) is not None and other.instance is not given.instance:
@@ -174,6 +183,8 @@ def _given(where: str, value: Any) -> Given:
     title = target.__name__
     if not title.isidentifier():
         raise ScenarioError(f"{where} is of the class {shown(title, 60)}; a class needs a name")
+    if "scenario_name" in vars(target):  # not of a class derived from it
+        return _built_in(target, value)
     source, why = None, ""
     try:
         source = source_of(target)
@@ -195,6 +206,33 @@ def _given(where: str, value: Any) -> Given:
     why = shown(why or unknown, 200)
     name = f"{title}-{digest}{_OBJECT if why else '.py'}:{title}"
     return Given(name, target, instance, parameters, source, why, repeatable=not unknown)
+
+
+def _built_in(target: Any, value: Any) -> Given:
+    """A built-in model: its name in a scenario and the arguments of its constructor, if a scenario can hold them.
+
+    What it remembers is not among them; one whose settings were changed afterwards is kept as an object.
+    """
+    name, instance, made_by = target.scenario_name, None, value
+    if inspect.isclass(value):
+        return Given(name, target)
+    if not isinstance(value, functools.partial):
+        given, named = value.made_with
+        instance, made_by = value, functools.partial(target, *given, **named)
+    parameters, why = _bound(made_by)
+    if instance is not None and not why:
+        again = vars(made_by())
+        changed = [key for key, item in vars(value).items() if _is_setting(key, item) and item != again.get(key)]
+        why = f"its attribute {changed[0]} was changed" if changed else ""
+    if not why:
+        return Given(name, target, parameters=parameters)
+    digest = hashlib.sha256(f"{target.__module__}.{target.__qualname__}".encode()).hexdigest()[:8]
+    target = target if instance is not None else made_by
+    return Given(f"{name}-{digest}{_OBJECT}:{name}", target, instance, why=shown(why, 200), repeatable=False)
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    return not name.startswith("_") and _simple(value) is not None
 
 
 def _is_data(target: type) -> bool:

@@ -218,8 +218,8 @@ class Catalog:
         return known[part.name]
 
     def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        # what the simulator supplies may be said in the scenario, by a class of the user's
-        kept = part.parameters if part.is_user_class else {}
+        # what the simulator supplies may be said in the scenario: by a class of the user's, and a model's own carrier
+        kept = part.parameters if part.is_user_class else part.parameters.keys() & {"frequency_hz"}
         accepted = {name: p for name, p in _accepted(target).items() if name not in given or name in kept}
         hints = _hints(target)
         for name in part.parameters:
