@@ -363,7 +363,7 @@ def ignore(event):
         ({"chanel": Corridor()}, "a scenario has no part chanel; did you mean channel?"),
         ({"channel": lambda links: links}, "channel.models[0] is the function <lambda>; must be an object"),
         ({"channel": amplitude}, "channel.models[0] is the function amplitude; must be an object"),
-        ({"channel": Ring()}, "the class needs a method gain(...)"),
+        ({"channel": Ring()}, "the class needs a method gain(links, time_s, rng)"),
         ({"channel": np.ones((4, 4))}, "channel.models[0] is the ndarray"),
         ({"model": {1, 2}}, "learning.model is the set"),
         ({"mobility": functools.partial(Drift, speed=3)}, "functools.partial of Drift: got an unexpected keyword"),

@@ -159,7 +159,7 @@ def _map(builder: Builder, part: Part) -> StreetMap | None:
     streets: StreetMap = builder.part("network.map", part, find_file=builder.catalog.find_file)
     if part.name == "none":
         return None
-    builder.require("network.map", part, streets, "indoors")
+    builder.require("network.map", part, streets, "indoors(ground_m)")
     mobility = builder.scenario.network.mobility
     if mobility.name in ("random-waypoint", "random-walk", "gauss-markov"):
         raise builder.fail(

@@ -11,6 +11,7 @@ from wirelessdl.radio.coherence import FLAT
 from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import keyword_of
 
+_LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
 
 
@@ -107,6 +108,11 @@ def _tables(world: World) -> Iterator[str]:
 
 def _air(world: World) -> Iterator[str]:
     radio, topology = world.scenario.radio, world.scenario.network.topology.name
+    for key, least_hz in _LEAST_HZ.items():
+        section, _, name = key.partition(".")
+        value_hz = getattr(getattr(world.scenario, section), name)
+        if value_hz < least_hz:
+            yield f"{key} is {value_hz:g} Hz, below {least_hz:g}: is it in MHz or GHz? 20 MHz is 20e6, 3.5 GHz is 3.5e9"
     if radio.interference == "physical" and topology not in _NEAR_ONLY:
         yield (
             f'radio.interference is "physical" on a graph by {topology}; loud nodes that are no neighbours drown what '
