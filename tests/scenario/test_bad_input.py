@@ -114,7 +114,10 @@ MISTAKES = [
         "channel.models.0.model=yours.py:Raises",
         "yours.py:Raises.gain raised ZeroDivisionError: division by zero (yours.py",
     ),
-    ("channel.models.0.model=yours.py:Few", "yours.py:Few\"; its method gain(self, links) must be gain(self, links, time_s, rng)"),
+    (
+        "channel.models.0.model=yours.py:Few",
+        'yours.py:Few"; its method gain(self, links) must be gain(self, links, time_s, rng)',
+    ),
     ("channel.models.0.model=yours.py:Complex", "returned complex numbers, expected amplitudes: return abs(h)"),
     ("channel.models.0.model=yours.py:Picky", "yours.py:Picky raised KeyError: 'missing' (yours.py line"),
     ("channel.models.0.model=yours.py:instance", 'is "yours.py:instance"; must name a class'),
