@@ -127,7 +127,7 @@ def scenarios_page() -> str:
 
 def _own_parts() -> str:
     parts = [
-        f"| `{key}` | `{kind.method}` | {', '.join(f'`{name}`' for name in kind.supplied)} |"
+        f"| `{key}` | `{kind.call}` | {', '.join(f'`{name}`' for name in kind.supplied)} |"
         for key, kind in PARTS.items()
     ]
     optional = [

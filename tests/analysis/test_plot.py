@@ -23,6 +23,15 @@ def runs(tmp_path_factory):
     return [simulate(tiny(scenario={"rounds": 8, "run": number}), out=out) for number in (1, 2, 3)]
 
 
+def test_a_run_that_is_not_there_is_said_before_a_figure_is_asked_for(wirelessdl_command, runs):
+    done = wirelessdl_command("plot", "outputs/nope")
+    assert (done.code, done.err) == (
+        2,
+        "TraceError: outputs/nope: no such folder; name a folder that `wirelessdl run` made\n",
+    )
+    assert "--figure is missing" in wirelessdl_command("plot", str(runs[0].path)).err
+
+
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("kind", ["pdf", "png", "svg"])
 def test_every_figure_in_every_format(figure, kind, runs, wirelessdl_command, tmp_path):

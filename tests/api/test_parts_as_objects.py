@@ -16,6 +16,7 @@ from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
 from wirelessdl.analysis.verify import verify
+from wirelessdl.channel import LogDistance, Nakagami, Rayleigh, Rician, Shadowing, SidelinkUrban
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.power.allocate import solve
@@ -191,6 +192,44 @@ def test_objects_stand_wherever_a_scenario_takes_a_part():
     assert file.read_bytes() == Path(__file__).read_bytes()
     assert list(run.provenance["user_files"].values()) == [hashlib.sha256(file.read_bytes()).hexdigest()]
     assert not [text for text in run.summary["warnings"] if "handed in" in text]
+
+
+CHAIN = [{"model": "sidelink-urban"}, {"model": "shadowing", "sigma_db": 5.0}, {"model": "rician", "k_db": 3.0}]
+
+
+def arrows(frequency_hz=3.5e9):
+    return SidelinkUrban(frequency_hz) >> Shadowing(sigma_db=5.0) >> Rician(k_db=3.0)
+
+
+@pytest.mark.parametrize("schedule", ["static", "adaptive", "robust"])
+def test_arrows_make_the_chain_that_a_list_in_a_file_makes(schedule):
+    base = scenario(power={"schedule": schedule}, radio={"thermal_noise": True}, trace={"links": "all"})
+    listed, chained = (wirelessdl.simulate(base, out=None, channel=chain) for chain in (CHAIN, arrows()))
+    assert_same_tables(chained.path, listed.path)  # gains, plans and all that follows from them
+    stored = chained.scenario["channel"]["models"]
+    assert [part["model"] for part in stored] == ["sidelink-urban", "shadowing", "rician"]
+    assert "objects" not in chained.provenance  # nothing is needed to resume it
+    assert stored[0].pop("frequency_hz") == 3.5e9
+    assert stored == listed.scenario["channel"]["models"]
+
+
+def test_arrows_within_a_list_and_around_a_class_of_the_users_are_one_chain():
+    listed = ["log-distance", Corridor(), "rayleigh", {"model": "nakagami", "m": 3.0}]
+    chained = [LogDistance(3.5e9) >> Corridor() >> Rayleigh(), functools.partial(Nakagami, m=3.0)]
+    one, other = (wirelessdl.simulate(scenario(), out=None, channel=chain) for chain in (listed, chained))
+    assert_same_tables(other.path, one.path)
+
+
+def test_a_built_in_object_keeps_its_carrier_and_what_was_set_afterwards():
+    lower = wirelessdl.simulate(scenario(), out=None, channel=arrows(1e9))
+    scaled = wirelessdl.simulate(scenario(channel={"frequency_hz": 1e9}), out=None, channel=CHAIN)
+    assert_same_tables(lower.path, scaled.path)
+    changed = LogDistance(3.5e9)
+    changed.exponent = 2.0
+    one = wirelessdl.simulate(scenario(), out=None, channel=changed >> Rayleigh())
+    other = wirelessdl.simulate(scenario(), out=None, channel=[{"model": "log-distance", "exponent": 2.0}, "rayleigh"])
+    assert one.links["gain"].tolist() == other.links["gain"].tolist()
+    assert "its attribute exponent was changed" in one.summary["warnings"][0]
 
 
 def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):
@@ -399,7 +438,7 @@ def ignore(event):
         ({"chanel": Corridor()}, "a scenario has no part chanel; did you mean channel?"),
         ({"channel": lambda links: links}, "channel.models[0] is the function <lambda>; must be an object"),
         ({"channel": amplitude}, "channel.models[0] is the function amplitude; must be an object"),
-        ({"channel": Ring()}, "the class needs a method gain(...)"),
+        ({"channel": Ring()}, "the class needs a method gain(links, time_s, rng)"),
         ({"channel": np.ones((4, 4))}, "channel.models[0] is the ndarray"),
         ({"model": {1, 2}}, "learning.model is the set"),
         ({"mobility": functools.partial(Drift, speed=3)}, "functools.partial of Drift: got an unexpected keyword"),

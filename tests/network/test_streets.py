@@ -185,7 +185,7 @@ def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
     [
         ({"mobility": '{ kind = "random-waypoint" }'}, "walks through the buildings of network.map"),
         ({"placement": '{ kind = "grid", spacing_m = 25 }', "mobility": '"static"'}, "in a building of network.map"),
-        ({"map": '{ kind = "manhatten" }'}, "no such model; did you mean manhattan"),
+        ({"map": '{ kind = "manhatten" }'}, "no such kind; did you mean manhattan"),
         ({"map": '{ kind = "manhattan", street_m = 0 }'}, "network.map.street_m is 0"),
         ({"map": '{ kind = "manhattan", blocks = [3] }'}, "network.map.blocks is [3]"),
         ({"map": None}, 'needs network.map: add map = { kind = "manhattan" }'),

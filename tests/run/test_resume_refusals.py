@@ -48,11 +48,20 @@ def test_what_would_change_results_is_refused_with_its_keys(here, wirelessdl_com
     assert "privacy.epsilon_max was 1.0, is 2.0; start a new run" in refused("--set", "privacy.epsilon_max=2.0")
     assert "scenario.seed was 3, is 4" in refused("--seed", "4", "--force")
     assert "learning.eval_every was 10, is 5; --force goes on" in refused("--set", "learning.eval_every=5")
-    assert "round 20 is done; --rounds 10 lies behind it" in refused("--rounds", "10")
+    assert "rounds is 10; must be at least 100, as many as the run was started with: its privacy total" in refused(
+        "--rounds", "10"
+    )
     (here / "drift.py").write_text(HIDDEN_STATE.replace("0.9", "0.8"))
     assert "user_files.drift.py was " in refused("--force")
     (here / "drift.py").unlink()  # the copy in the run directory will do
     assert wirelessdl_command("run", "--resume", run, "--quiet", "--set", "learning.eval_every=5", "--force").code == 0
+
+
+def test_resuming_a_file_is_refused_as_such(here, wirelessdl_command):
+    (here / "mine.toml").touch()
+    done = wirelessdl_command("run", "--resume", str(here / "mine.toml"))
+    assert done.code == 2
+    assert "mine.toml: is a file, not a run directory; name a folder that `wirelessdl run` made" in done.err
 
 
 @pytest.mark.usefixtures("here")

@@ -14,6 +14,7 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy import total_epsilon
 from wirelessdl.radio.frame import Frame
 from wirelessdl.run.build import build
+from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario, parse_scenario
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.units import to_ns
@@ -387,3 +388,11 @@ def test_a_users_channel_is_found_used_and_kept(tmp_path):
     np.testing.assert_allclose(run.links["gain"], 10 ** (-loss / 20))
     assert [file.name[13:] for file in (run.path / "models").iterdir()] == ["street.py"]
     assert list(run.provenance["user_files"]) == ["channel_models/street.py"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("channel.frequency_hz", 3.5), ("radio.bandwidth_hz", 20.0)])
+def test_a_carrier_or_bandwidth_that_forgot_its_prefix_is_warned_of(key, value):
+    section, _, name = key.partition(".")
+    warnings = scenario_warnings(build(tiny(**{section: {name: value}})))
+    assert [line for line in warnings if line.startswith(f"{key} is {value:g} Hz, below ") and "MHz or GHz" in line]
+    assert not scenario_warnings(build(tiny()))

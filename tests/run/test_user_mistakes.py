@@ -1,10 +1,12 @@
 """Whatever code of the user's raises, wherever it is called: one line that names it, and nothing is lost."""
 
+import shutil
+
 import numpy as np
 import pytest
 from conftest import tiny_table
 
-from wirelessdl.errors import ScenarioError, WirelessdlError
+from wirelessdl.errors import ScenarioError, TraceError, WirelessdlError
 from wirelessdl.run.build import build
 from wirelessdl.run.session import resume, simulate
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
@@ -41,6 +43,58 @@ def test_what_a_method_raises_is_one_line_that_names_the_class(tmp_path, key, ra
     assert "Mine" in line
     assert f"raised {raised.partition('(')[0]}" in line
     assert "(mine.py line 3)" in line
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "expected"),
+    [
+        ("channel.models", "gain(self, links)", "gain(self, links, time_s, rng)"),
+        ("channel.models", "gain(self, links, time_s, rng, snr)", "gain(self, links, time_s, rng)"),
+        ("power.allocator", "allocate(self, problem)", "allocate(self, problem, theta)"),
+        ("faults.crashes", "outages(self)", "outages(self, node, rng)"),
+    ],
+)
+def test_a_method_that_takes_other_arguments_is_told_the_signature(tmp_path, key, written, expected):
+    line = line_of(tmp_path, key, f"class Mine:\n    def {written}:\n        return ()\n")
+    assert line.endswith(f'"mine.py:Mine"; its method {written} must be {expected}')
+
+
+STREET = """
+from lengths import TENTH
+from shapes.line import slope
+
+class Mine:
+    def gain(self, links, time_s, rng):
+        return links.rx * slope() + TENTH
+"""
+
+
+def street(folder, tenth: float) -> None:
+    (folder / "shapes").mkdir(parents=True)
+    (folder / "shapes" / "__init__.py").touch()
+    (folder / "shapes" / "line.py").write_text("def slope():\n    return 0.0\n")
+    (folder / "lengths.py").write_text(f"TENTH = {tenth}\n")
+    (folder / "street.py").write_text(STREET)
+
+
+def test_a_file_may_import_its_siblings_and_the_run_keeps_them(tmp_path):
+    table = tiny_table(channel={"models": [{"model": "mine/street.py:Mine"}]})
+    for name, tenth in (("one", 0.1), ("two", 0.2)):  # each scenario has its own
+        street(tmp_path / name / "mine", tenth)
+        run = simulate(parse_scenario(table, folder=str(tmp_path / name)), out=tmp_path / "outputs", device="cpu")
+        assert set(run.links["gain"]) == {tenth}
+    assert sorted(run.provenance["user_files"]) == [
+        "mine/lengths.py",
+        "mine/shapes/__init__.py",
+        "mine/shapes/line.py",
+        "mine/street.py",
+    ]
+    lengths = tmp_path / "two" / "mine" / "lengths.py"
+    lengths.write_text("TENTH = 0.3\n")
+    with pytest.raises(TraceError, match=r"user_files\.mine/lengths\.py was "):
+        resume(run.path, rounds=3, device="cpu")
+    shutil.rmtree(tmp_path / "two")  # the copies in the run directory will do
+    assert set(resume(run.path, rounds=3, device="cpu").links["gain"]) == {0.2}
 
 
 def test_times_that_are_no_numbers_are_one_line(tmp_path):

@@ -57,7 +57,7 @@ MISTAKES = [
     ("nonsense.key=3", "unknown key nonsense; known: channel, energy, faults"),
     (
         "network.topology.kind=erdos-reny",
-        'network.topology.kind is "erdos-reny"; no such model; did you mean erdos-renyi?',
+        'network.topology.kind is "erdos-reny"; no such kind; did you mean erdos-renyi?',
     ),
     ("channel.models.0.model=raileigh", 'channel.models[0].model is "raileigh"; no such model; did you mean rayleigh?'),
     (
@@ -93,7 +93,7 @@ MISTAKES = [
     ("channel.models.0.model=good.py:Goood", "good.py has no Goood; did you mean Good?"),
     ("channel.models.0={model='good.py:Good', valeu=2}", "unknown key channel.models[0].valeu; did you mean value?"),
     ("channel.models.0={model='good.py:Good', value=-1}", "ContractError: good.py:Good.gain returned -1"),
-    ("channel.models.0={model='good.py:Silent'}", "the class needs a method gain(...)"),
+    ("channel.models.0={model='good.py:Silent'}", "the class needs a method gain(links, time_s, rng)"),
     ("channel.models.3.low=1", "3 is no entry of a list of 1; count from 0"),
     ("rounds=3", "must be section.key=value"),
     ("channel.models.².low=1", "² is no entry of a list of 1; count from 0"),
@@ -114,7 +114,10 @@ MISTAKES = [
         "channel.models.0.model=yours.py:Raises",
         "yours.py:Raises.gain raised ZeroDivisionError: division by zero (yours.py",
     ),
-    ("channel.models.0.model=yours.py:Few", "yours.py:Few.gain raised TypeError"),
+    (
+        "channel.models.0.model=yours.py:Few",
+        'yours.py:Few"; its method gain(self, links) must be gain(self, links, time_s, rng)',
+    ),
     ("channel.models.0.model=yours.py:Complex", "returned complex numbers, expected amplitudes: return abs(h)"),
     ("channel.models.0.model=yours.py:Picky", "yours.py:Picky raised KeyError: 'missing' (yours.py line"),
     ("channel.models.0.model=yours.py:instance", 'is "yours.py:instance"; must name a class'),
@@ -126,7 +129,7 @@ MISTAKES = [
         "learning.learning_rate is -0.1 in round 2; must be a finite number > 0",
     ),
     ("learning.partition=yours.py:Twice", "gave node 0 a sample twice or one that does not exist"),
-    ("power.allocator=yours.py:Nothing", "the class needs a method allocate(...)"),
+    ("power.allocator=yours.py:Nothing", "the class needs a method allocate(problem, theta)"),
     ("scenario.rounds.x=3", "rounds is a value, not a section"),
 ]
 
@@ -159,6 +162,20 @@ def assert_one_line(result, words):
 def test_mistakes_are_one_line(override, words, folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert words in refusal(folder / "x.toml", override)
+
+
+def test_a_partition_that_leaves_a_node_without_a_batch_is_named(folder):
+    even = "learning.partition=iid"
+    uneven = "learning.partition={kind='dirichlet', concentration=0.001}"
+    line = refusal(folder / "x.toml", "network.nodes=20", "learning.batch_size=32", uneven)
+    said, _, remedy = line.partition(" of 12000 samples; ")
+    assert "learning.partition gives node " in said
+    assert remedy == (
+        "must be at least 32, a batch: set its min_samples to 32, lower learning.batch_size, or use batch_fraction"
+    )
+    assert "learning.batch_size is 700; node 0 has only 600 samples" in refusal(
+        folder / "x.toml", "network.nodes=20", "learning.batch_size=700", even
+    )
 
 
 @pytest.mark.parametrize(

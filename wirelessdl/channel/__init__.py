@@ -5,7 +5,7 @@ Models chain with `>>`: `LogDistance(3.5e9) >> Shadowing() >> Rayleigh()`.
 
 from wirelessdl.channel.fading import Nakagami, Rayleigh, Rician, Uniform
 from wirelessdl.channel.los import ChannelCondition
-from wirelessdl.channel.model import Composite, compose
+from wirelessdl.channel.model import Composable, Composite, compose
 from wirelessdl.channel.pathloss.distance import Friis, LogDistance, Matrix, Range, ThreeLogDistance, TwoRay
 from wirelessdl.channel.pathloss.lookup import los_probability, path_loss_db
 from wirelessdl.channel.pathloss.standard import InhOffice, Rma, SidelinkHighway, SidelinkUrban, Uma, UmiStreetCanyon
@@ -14,7 +14,7 @@ from wirelessdl.channel.shadowing import Shadowing
 from wirelessdl.channel.tdl import Tdl
 
 # by the name scenarios use
-CHANNELS = {
+CHANNELS: dict[str, type[Composable]] = {
     "friis": Friis,
     "log-distance": LogDistance,
     "matrix": Matrix,
@@ -35,6 +35,8 @@ CHANNELS = {
     "umi-street-canyon": UmiStreetCanyon,
     "uniform": Uniform,
 }
+for _name, _model in CHANNELS.items():
+    _model.scenario_name = _name
 
 __all__ = [
     "CHANNELS",

@@ -18,10 +18,10 @@ numbers as one call after another, which is what `gain` defines (`gains`, `[inst
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 from zlib import crc32
 
 import numpy as np
@@ -53,7 +53,20 @@ class TakesInstants(Protocol):
 
 
 class Composable:
-    """Lets `a >> b` chain models in Python; it is enough that one of the two is built in."""
+    """Lets `a >> b` chain models in Python; it is enough that one of the two is built in.
+
+    scenario_name: by which a scenario names a built-in class; made_with: the arguments of its constructor. Both are
+    all that a scenario needs to make the model. A class derived from a built-in one has neither.
+    """
+
+    scenario_name: ClassVar[str]
+    made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        made = super().__new__(cls)
+        if "scenario_name" in vars(cls):
+            made.made_with = (given, named)
+        return made
 
     def __rshift__(self, other: ChannelModel) -> "Composite":
         return compose(self, other)  # type: ignore[arg-type]
@@ -62,33 +75,29 @@ class Composable:
         return compose(other, self)  # type: ignore[arg-type]
 
 
-class Composite(Composable):
-    """Models applied in turn as one model. Each has its own stream, keyed by its class and occurrence."""
+class Composite(tuple[ChannelModel, ...], Composable):
+    """Models in a row. Handed to a scenario it is a list of models, which make the chain of the run.
 
-    def __init__(self, models: Sequence[ChannelModel]):
-        self.models = tuple(models)
+    A user's model may ask it as one model; then each has its own stream, keyed by its class and occurrence.
+    """
 
-    @property
-    def small_scale(self) -> bool:
-        """Whether every one of the models is small-scale fading."""
-        return all(capability(model, "small_scale") for model in self.models)
+    def __new__(cls, models: Iterable[ChannelModel]) -> Self:
+        return tuple.__new__(cls, models)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        product, occurrences = np.ones(len(links)), Counter[str]()
-        for model in self.models:
-            name = type(model).__name__
-            product = product * _gain(model, links, time_s, _child(rng, name, occurrences[name]))
-            occurrences[name] += 1
+        """|h| of every link, `[links]`: the product over the models."""
+        product = np.ones(len(links))
+        for model, child in self._with_streams(rng):
+            product = product * _gain(model, links, time_s, child)
         return product
 
     def response(
         self, links: Links, time_s: float, offset_hz: FloatArray, rng: np.random.Generator
     ) -> NDArray[np.complex128]:
         """h of every subband, `[subbands, links]` complex; flat models have the same in all of them."""
-        product, occurrences = np.ones((len(offset_hz), len(links)), np.complex128), Counter[str]()
-        for model in self.models:
-            name = type(model).__name__
-            child, response = _child(rng, name, occurrences[name]), capability(model, "response")
+        product = np.ones((len(offset_hz), len(links)), np.complex128)
+        for model, child in self._with_streams(rng):
+            response = capability(model, "response")
             if response is None:
                 product = product * _gain(model, links, time_s, child)
             else:
@@ -98,18 +107,23 @@ class Composite(Composable):
                 if guard.is_user_class:
                     h = _checked_response(guard.name, h, links, len(offset_hz))
                 product = product * h
-            occurrences[name] += 1
         return product
 
     def loss_db(self, links: Links) -> FloatArray:
         """Sum of the losses of the loss models among them, `[links]` dB."""
-        return _summed_loss_db(self.models, links)
+        return _summed_loss_db(self, links)
+
+    def _with_streams(self, rng: np.random.Generator) -> Iterator[tuple[ChannelModel, np.random.Generator]]:
+        occurrences = Counter[str]()
+        for model in self:
+            name = type(model).__name__
+            yield model, _child(rng, name, occurrences[name])
+            occurrences[name] += 1
 
 
 def compose(*models: ChannelModel) -> Composite:
     """The models as one: losses add in dB, fading multiplies. The same as `a >> b >> c`."""
-    flat = [part for model in models for part in (model.models if isinstance(model, Composite) else (model,))]
-    return Composite(flat)
+    return Composite(part for model in models for part in (model if isinstance(model, Composite) else (model,)))
 
 
 def _child(rng: np.random.Generator, name: str, nth: int) -> np.random.Generator:

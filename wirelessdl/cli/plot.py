@@ -82,6 +82,10 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
         return
     _refuse(options, _OF_STUDIES, "is for a study; name one, or leave it out")
     if options["figure"] is None:
+        from wirelessdl.trace.run import require_run
+
+        for run in runs:
+            require_run(run)
         raise click.UsageError(f"--figure is missing; it must be one of {', '.join(_FIGURES)}")
     if against in ("airtime", "epsilon"):
         raise click.UsageError(f"--against {against} is for --curves of a study; take round, time or energy")

@@ -19,7 +19,7 @@ from wirelessdl.run.build_learning import Plant, build_learning
 from wirelessdl.run.build_network import build_network
 from wirelessdl.run.build_time import build_time
 from wirelessdl.run.listeners import user_listeners
-from wirelessdl.run.registry import Builder
+from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
@@ -134,7 +134,7 @@ def _access(builder: Builder, streams: Streams) -> Access:
     built: Access = builder.construct("radio.access", part, **given)
     if not part.is_user_class:
         return built
-    builder.require("radio.access", part, built, "mix")
+    builder.require("radio.access", part, built, PARTS["radio.access"].call)
     return UserAccess(part.name, built)
 
 

@@ -151,9 +151,16 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
     _require_disjoint(builder, clients)
     fewest = min(range(nodes), key=lambda node: len(clients[node]))
     share = learning.sampling == "full" or learning.batch_fraction > 0  # of whatever a node has
-    if len(clients[fewest]) < (1 if share else learning.batch_size):
+    needed, held = 1 if share else learning.batch_size, len(clients[fewest])
+    if held < needed <= len(data.train_y) // nodes:  # an even split would do
+        evener = f"set its min_samples to {needed}" if hasattr(partition, "min_samples") else "make it more even"
         raise builder.fail(
-            f"learning.batch_size is {learning.batch_size}; node {fewest} has only {len(clients[fewest])} samples: "
+            f"learning.partition gives node {fewest} only {held} of {len(data.train_y)} samples; must be at least "
+            f"{needed}, a batch: {evener}" + ("" if share else ", lower learning.batch_size, or use batch_fraction")
+        )
+    if held < needed:
+        raise builder.fail(
+            f"learning.batch_size is {learning.batch_size}; node {fewest} has only {held} samples: "
             "lower batch_size, use batch_fraction, fewer nodes, or a more even partition"
         )
     return clients
@@ -180,7 +187,7 @@ def _learner(builder: Builder, data: Dataset, streams: Streams) -> Any:
     with seeded(streams.world("learning.initial")):
         built = builder.construct(where, part, features=data.features, input_shape=shape, classes=data.classes)
     learner = builder.ask(where, part, lambda: adapt(built, shape, data.classes))
-    builder.require(where, part, learner, PARTS[where].method if learner is built else "forward")
+    builder.require(where, part, learner, PARTS[where].call if learner is built else "forward(...)")
     return learner
 
 

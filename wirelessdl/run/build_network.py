@@ -23,6 +23,7 @@ from wirelessdl.network.topology.physical import require_pairs_fit
 from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.run.registry import Builder
 from wirelessdl.run.room import require_room, require_room_for_links
+from wirelessdl.scenario.objects import stream_name
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
@@ -148,7 +149,8 @@ def _reach(builder: Builder, geometry: Geometry, links: Links, snr_db: SnrDb) ->
 def channel_condition(scenario: Scenario, streams: Streams, streets: StreetMap | None = None) -> ChannelCondition:
     """Line of sight by the rule of the scenario, or by its map and the probability that belongs to its loss model."""
     channel = scenario.channel
-    standard = next((part.name for part in channel.models if part.name in LOS_PROBABILITY), "")
+    names = [stream_name(part.name) for part in channel.models]
+    standard = next((name for name in names if name in LOS_PROBABILITY), "")
     return ChannelCondition(channel.condition, standard, streams, streets, spatial=channel.spatial_consistency)
 
 
@@ -157,7 +159,7 @@ def _map(builder: Builder, part: Part) -> StreetMap | None:
     streets: StreetMap = builder.part("network.map", part, find_file=builder.catalog.find_file)
     if part.name == "none":
         return None
-    builder.require("network.map", part, streets, "indoors")
+    builder.require("network.map", part, streets, "indoors(ground_m)")
     mobility = builder.scenario.network.mobility
     if mobility.name in ("random-waypoint", "random-walk", "gauss-markov"):
         raise builder.fail(

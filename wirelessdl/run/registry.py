@@ -1,5 +1,6 @@
 """The parts that a scenario may name, and how they are built and asked."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,35 +34,42 @@ from wirelessdl.sim.stragglers import STRAGGLERS
 
 @dataclass(frozen=True)
 class PartKind:
-    """A kind of part: built-in classes by name, the method it is used by, and what constructors may ask for."""
+    """A kind of part: built-in classes by name, the method it is used by, and what constructors may ask for.
+
+    call: the method as it is called, `gain(links, time_s, rng)`.
+    """
 
     classes: Mapping[str, Any]
-    method: str
+    call: str
     supplied: tuple[str, ...] = ()
 
 
 # every part a scenario may name, by its key
 PARTS: dict[str, PartKind] = {
-    "network.map": PartKind(MAPS, "obstructed", ("find_file",)),
-    "network.placement": PartKind(PLACEMENTS, "positions", ("streets", "find_file")),
-    "network.mobility": PartKind(MOBILITIES, "geometry", ("start_m", "rng", "streets", "find_file")),
-    "network.topology": PartKind(TOPOLOGIES, "links", ("find_file",)),
-    "channel.models": PartKind(CHANNELS, "gain", ("frequency_hz", "condition", "find_file")),
-    "radio.csi": PartKind(CSI, "estimate"),
-    "radio.access": PartKind(classes("access"), "carrier", ("radio", "nodes", "streams", "silent")),
-    "power.allocator": PartKind(ALLOCATORS, "allocate", ("objective",)),
-    "privacy.noise": PartKind(classes("mechanism"), "protect", ("privacy",)),
-    "learning.dataset": PartKind(DATASETS, "load", ("folders",)),
-    "learning.features": PartKind(FEATURES, "transform"),
-    "learning.model": PartKind(MODELS, "gradient", ("features", "input_shape", "classes")),
-    "learning.partition": PartKind(PARTITIONS, "split", ("folders",)),
-    "learning.learning_rate": PartKind(SCHEDULES, "rate", ("rounds",)),
-    "time.compute": PartKind(COMPUTE_TIMES, "duration_s", ("nodes", "rng", "world_rng", "samples", "model_flops")),
-    "time.policy": PartKind(POLICIES, "wait"),
-    "faults.crashes": PartKind(CRASHES, "outages", ("nodes",)),
-    "faults.blockage": PartKind(BLOCKAGES, "blocked", ("nodes",)),
-    "faults.stragglers": PartKind(STRAGGLERS, "factor", ("nodes", "rng")),
-    "faults.jammer": PartKind(JAMMERS, "noise_w", ("nodes", "rng", "frequency_hz")),
+    "network.map": PartKind(MAPS, "obstructed(links)", ("find_file",)),
+    "network.placement": PartKind(PLACEMENTS, "positions(nodes, rng)", ("streets", "find_file")),
+    "network.mobility": PartKind(MOBILITIES, "geometry(time_s)", ("start_m", "rng", "streets", "find_file")),
+    "network.topology": PartKind(TOPOLOGIES, "links(geometry, snr_db, rng)", ("find_file",)),
+    "channel.models": PartKind(CHANNELS, "gain(links, time_s, rng)", ("frequency_hz", "condition", "find_file")),
+    "radio.csi": PartKind(CSI, "estimate(links, gain, pilot_w, noise_w, rng)"),
+    "radio.access": PartKind(
+        classes("access"), "mix(links, gain, amplitude, on_air)", ("radio", "nodes", "streams", "silent")
+    ),
+    "power.allocator": PartKind(ALLOCATORS, "allocate(problem, theta)", ("objective",)),
+    "privacy.noise": PartKind(classes("mechanism"), "protect(plan, on_air, links, sigma)", ("privacy",)),
+    "learning.dataset": PartKind(DATASETS, "load()", ("folders",)),
+    "learning.features": PartKind(FEATURES, "transform(samples)"),
+    "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
+    "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
+    "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds",)),
+    "time.compute": PartKind(
+        COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
+    ),
+    "time.policy": PartKind(POLICIES, "wait(gate)"),
+    "faults.crashes": PartKind(CRASHES, "outages(node, rng)", ("nodes",)),
+    "faults.blockage": PartKind(BLOCKAGES, "blocked(links, time_s, snr_db)", ("nodes",)),
+    "faults.stragglers": PartKind(STRAGGLERS, "factor(node, round)", ("nodes", "rng")),
+    "faults.jammer": PartKind(JAMMERS, "noise_w(geometry, time_s)", ("nodes", "rng", "frequency_hz")),
 }
 
 
@@ -76,7 +84,7 @@ class Builder:
     def part(self, where: str, part: Part, **given: Any) -> Any:
         """The part under a key, checked to have the method it is used by. given: what its constructor may ask for."""
         built = self.construct(where, part, **given)
-        self.require(where, part, built, PARTS[where.partition("[")[0]].method)
+        self.require(where, part, built, PARTS[where.partition("[")[0]].call)
         return built
 
     def construct(self, where: str, part: Part, **given: Any) -> Any:
@@ -86,9 +94,24 @@ class Builder:
         built, self.resolved[where] = self.catalog.build(where, part, kind.classes, **given)
         return built
 
-    def require(self, where: str, part: Part, built: Any, method: str) -> None:
-        if not callable(getattr(built, method, None)):
-            raise self.fail(f'{where}.{part.key} is "{part.name}"; the class needs a method {method}(...)')
+    def require(self, where: str, part: Part, built: Any, call: str) -> None:
+        """Raise unless a part has a method that can be called so: `gain(links, time_s, rng)`, or `forward(...)`."""
+        name, _, arguments = call.removesuffix(")").partition("(")
+        method, said = getattr(built, name, None), f'{where}.{part.key} is "{part.name}"'
+        if not callable(method):
+            raise self.fail(f"{said}; the class needs a method {name}({arguments})")
+        if arguments == "..." or not part.is_user_class:
+            return
+        expected = arguments.split(", ") if arguments else []
+        try:
+            taken = inspect.signature(method).parameters.values()
+            inspect.signature(method).bind(*expected)
+        except ValueError:  # a callable that has no signature
+            return
+        except TypeError:
+            given = ", ".join(["self", *(str(parameter.replace(annotation=parameter.empty)) for parameter in taken)])
+            wanted = ", ".join(["self", *expected])
+            raise self.fail(f"{said}; its method {name}({given}) must be {name}({wanted})") from None
 
     def ask(self, where: str, part: Part, question: Callable[[], Any]) -> Any:
         """What a part answers; a ValueError of a built-in names its key, any error of the user's its class and line."""

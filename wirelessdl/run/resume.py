@@ -88,12 +88,11 @@ def resumption(
         table["scenario"]["rounds"] = max(table["scenario"]["rounds"], stored.scenario.rounds)
     wanted = parse_scenario(table, origin=source.origin, folder=source.folder, objects=handed)
     done = checkpoint_round(run.path)
-    if wanted.scenario.rounds < done and not run.summary:
-        raise TraceError(f"{run.path}: round {done} is done; --rounds {wanted.scenario.rounds} lies behind it")
-    if wanted.scenario.rounds < stored.scenario.rounds:
+    least = max(stored.scenario.rounds, done)
+    if wanted.scenario.rounds < least:
         raise TraceError(
-            f"{shown(run.path)}: scenario.rounds was {stored.scenario.rounds}, is {wanted.scenario.rounds}; a run that "
-            "is cut short after results could be seen has the total of all rounds declared: leave --rounds out"
+            f"{shown(run.path)}: rounds is {wanted.scenario.rounds}; must be at least {least}, as many as the run was "
+            "started with: its privacy total counts them all, even where it stops early; leave --rounds out to go on"
         )
     return Resumption(run, stored, wanted, home, done)
 

@@ -15,6 +15,7 @@ from wirelessdl.scenario.schema import Scenario
 # Variance in the network's model over that of privacy noise. digital_vs_oac_k20 with 5 nodes, .525 without receivers'
 # noise: .50 at .01, .46 at .3, .41 at 1.6, .28 at 3, .19 at 11.
 RECEIVER_NOISE_LIMIT = 1.0
+_LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
 
 
@@ -130,6 +131,11 @@ def _tables(world: World) -> Iterator[str]:
 
 def _air(world: World) -> Iterator[str]:
     radio, topology = world.scenario.radio, world.scenario.network.topology.name
+    for key, least_hz in _LEAST_HZ.items():
+        section, _, name = key.partition(".")
+        value_hz = getattr(getattr(world.scenario, section), name)
+        if value_hz < least_hz:
+            yield f"{key} is {value_hz:g} Hz, below {least_hz:g}: is it in MHz or GHz? 20 MHz is 20e6, 3.5 GHz is 3.5e9"
     if radio.interference == "physical" and topology not in _NEAR_ONLY:
         yield (
             f'radio.interference is "physical" on a graph by {topology}; loud nodes that are no neighbours drown what '

@@ -83,6 +83,11 @@ class Given:
     repeatable: bool = True
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether its name and parameters are those that a scenario file would have."""
+        return ":" not in self.name
+
+    @property
     def class_name(self) -> str:
         return self.name.rpartition(":")[2]
 
@@ -149,6 +154,8 @@ def named_objects(parts: Mapping[str, Any]) -> dict[str, Given]:
 def plain_value(where: str, value: Any, objects: dict[str, Given]) -> Any:
     """A value as a scenario holds it; objects in it are kept by the name that stands for them."""
     if isinstance(value, list | tuple):
+        if where == _LIST:  # `a >> b` in a list stands for its models
+            value = [part for item in value for part in (item if isinstance(item, tuple) else (item,))]
         return [plain_value(f"{where}[{n}]", item, objects) for n, item in enumerate(value)]
     if isinstance(value, Mapping):
         return _plain_table(where, value, objects)
@@ -172,8 +179,10 @@ def _table(given: Given) -> dict[str, Any]:
 
 
 def handed_in(where: str, value: Any, objects: dict[str, Given]) -> Given:
-    """An object, class or partial, named and kept."""
+    """An object, class or partial, named and kept; a built-in one is named as in a file, and nothing need be kept."""
     given = _given(where, value)
+    if given.is_built_in:
+        return given
     stem, number = given.name.rpartition(":")[0], 1
     while given.why and (other := objects.get(given.name)) is not None and not _stands_for(other, given):
         number += 1
@@ -199,6 +208,8 @@ def _given(where: str, value: Any) -> Given:
     cls, title = target, target.__name__
     if not title.isidentifier():
         raise ScenarioError(f"{where} is of the class {shown(title, 60)}; a class needs a name")
+    if "scenario_name" in vars(target):  # not of a class derived from it
+        return _built_in(target, value)
     source, why = _source(target)
     if isinstance(value, functools.partial):
         parameters, unknown = _bound(value)
@@ -253,6 +264,33 @@ def source_text(value: Any) -> str | None:
         return ast.get_source_segment(text, next(node for node in around if node.name == value.__name__))
     except Exception:  # a prompt keeps no lines; a file may be anything by now
         return None
+
+
+def _built_in(target: Any, value: Any) -> Given:
+    """A built-in model: its name in a scenario and the arguments of its constructor, if a scenario can hold them.
+
+    What it remembers is not among them; one whose settings were changed afterwards is kept as an object.
+    """
+    name, instance, made_by = target.scenario_name, None, value
+    if inspect.isclass(value):
+        return Given(name, target)
+    if not isinstance(value, functools.partial):
+        given, named = value.made_with
+        instance, made_by = value, functools.partial(target, *given, **named)
+    parameters, why = _bound(made_by)
+    if instance is not None and not why:
+        again = vars(made_by())
+        changed = [key for key, item in vars(value).items() if _is_setting(key, item) and item != again.get(key)]
+        why = f"its attribute {changed[0]} was changed" if changed else ""
+    if not why:
+        return Given(name, target, parameters=parameters)
+    digest = _digest(f"{target.__module__}.{target.__qualname__}")
+    target = target if instance is not None else made_by
+    return Given(f"{name}-{digest}{_OBJECT}:{name}", target, instance, why=shown(why, 200), repeatable=False)
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    return not name.startswith("_") and _simple(value) is not None
 
 
 def _is_data(target: type) -> bool:

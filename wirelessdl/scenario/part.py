@@ -10,6 +10,7 @@ and checks the parameters against its `__init__` signature: one rule for both.
 import contextlib
 import datetime
 import hashlib
+import importlib.abc
 import importlib.util
 import inspect
 import json
@@ -19,6 +20,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
@@ -136,6 +138,7 @@ class Catalog:
     handed: dict[str, Given] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _modules: dict[Path, ModuleType] = field(default_factory=dict)
+    _siblings: dict[str, ModuleType] = field(default_factory=dict)
 
     def build(self, where: str, part: Part, known: Mapping[str, Any], **given: Any) -> tuple[Any, Part]:
         """The object a part describes, and the part with every parameter spelled out.
@@ -226,13 +229,14 @@ class Catalog:
         if part.is_user_class:
             return self._from_file(where, part)
         if part.name not in known:
-            key = f"{where}.{part.key}"
-            raise ScenarioError(f'{self.origin}: {key} is "{part.name}"; no such model{nearest(part.name, known)}')
+            raise ScenarioError(
+                f'{self.origin}: {where}.{part.key} is "{part.name}"; no such {part.key}{nearest(part.name, known)}'
+            )
         return known[part.name]
 
     def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        # what the simulator supplies may be said in the scenario, by a class of the user's
-        kept = part.parameters if part.is_user_class else {}
+        # what the simulator supplies may be said in the scenario: by a class of the user's, and a model's own carrier
+        kept = part.parameters if part.is_user_class else part.parameters.keys() & {"frequency_hz"}
         accepted = {name: p for name, p in _accepted(target).items() if name not in given or name in kept}
         hints = _hints(target)
         for name in part.parameters:
@@ -304,7 +308,7 @@ class Catalog:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         try:
-            with np.errstate():  # what the file sets of NumPy's errors ends with it
+            with _Siblings(self, file_name, path), np.errstate():  # what the file sets of NumPy's errors ends with it
                 before = np.geterr()
                 spec.loader.exec_module(module)
                 chosen = np.geterr()
@@ -320,6 +324,46 @@ class Catalog:
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
+
+
+class _Siblings(importlib.abc.MetaPathFinder):
+    """Lets a file of the user's import modules that lie beside it, as a script can; the run keeps a copy of each.
+
+    Names of the standard library stay Python's. Files of another scenario may have siblings of the same name: those are
+    put aside.
+    """
+
+    _left: ClassVar[set[str]] = set()  # names in sys.modules that were found so
+
+    def __init__(self, catalog: Catalog, file_name: str, path: Path):
+        self._catalog, self._folder, self._beside = catalog, PurePath(file_name).parent, path.parent
+
+    def __enter__(self) -> None:
+        for name in self._left:
+            sys.modules.pop(name, None)
+        sys.modules.update(self._catalog._siblings)
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path.remove(self)
+        self._catalog._siblings.update({name: sys.modules[name] for name in self._left if name in sys.modules})
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        stem = PurePath(*name.split("."))
+        for inside in (stem.with_suffix(".py"), stem / "__init__.py"):
+            kept_name = (self._folder / inside).as_posix()
+            path = self._beside / inside
+            if not path.is_file():  # where the file itself is the run's copy
+                path = self._catalog.copies.get(kept_name, path)
+            if path.is_file():
+                self._left.add(name)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                self._catalog.files[kept_name] = UserFile(kept_name, path.absolute(), digest)
+                package = [str(path.parent)] if inside.name == "__init__.py" else None
+                return importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
+        return None
 
 
 def _keep_errors(module: ModuleType, chosen: Mapping[str, Any]) -> None:

@@ -152,7 +152,8 @@ def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Ite
             yield key, [plain_value(key, value, objects) for value in values]
             continue
         tables = [part_overrides({key: value}) for value in values]
-        yield PART_KEYS[key], [plain_value(key, table[PART_KEYS[key]], objects) for table in tables]
+        key = PART_KEYS[key]
+        yield key, [plain_value(key, table[key], objects) for table in tables]
 
 
 def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tuple[int, ...]) -> int | tuple[int, ...]:

@@ -45,6 +45,7 @@ def require_run(path: str | Path) -> Path:
     folder = Path(path)
     if not (folder / "scenario.toml").is_file():
         what = "not a run directory (no scenario.toml)" if folder.is_dir() else "no such folder"
+        what = "is a file, not a run directory" if folder.is_file() else what
         raise TraceError(f"{path}: {what}; name a folder that `wirelessdl run` made")
     if (folder / "study.json").is_file():
         raise TraceError(f"{path}: is a study; name a run in its runs/, or read it with open_study")

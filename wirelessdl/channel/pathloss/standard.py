@@ -13,7 +13,7 @@ from wirelessdl.channel.los import NLOSV, ChannelCondition, always_in_sight
 from wirelessdl.channel.model import RngOf
 from wirelessdl.channel.pathloss.distance import PathLoss
 from wirelessdl.channel.pathloss.formulas import check_range, standard_loss_db
-from wirelessdl.channel.pathloss.tr37885 import vehicle_loss_db
+from wirelessdl.channel.pathloss.tr37885 import VehicleLaw, vehicle_loss_db
 from wirelessdl.links import Instants, Links
 
 _CAR_M, _TRUCK_M = 1.6, 3.0  # TR 37.885: vehicle types 1 and 2; type 3
@@ -106,9 +106,10 @@ class _Sidelink(StandardLoss):
         condition: ChannelCondition | None = None,
         enforce_range: bool = True,
         tall_vehicles: Annotated[float, Interval(ge=0, le=1)] = 0.0,
+        vehicle_law: VehicleLaw = "normal",
     ):
         super().__init__(frequency_hz, condition, enforce_range)
-        self._tall_share = tall_vehicles
+        self._tall_share, self._law = tall_vehicles, vehicle_law
 
     def loss_db(self, links: Links) -> FloatArray:
         loss_db, behind = super().loss_db(links), self._condition.state(links) == NLOSV
@@ -116,7 +117,7 @@ class _Sidelink(StandardLoss):
             ends = (links.tx_height_m, links.rx_height_m)
             level, roof = self._condition.vehicle_level(links), self._roof_m(links)
             loss_db = loss_db + behind * vehicle_loss_db(
-                links.distance_m, np.minimum(*ends), np.maximum(*ends), roof, level
+                links.distance_m, np.minimum(*ends), np.maximum(*ends), roof, level, self._law
             )
         return loss_db
 
@@ -130,8 +131,9 @@ class _Sidelink(StandardLoss):
 class SidelinkUrban(_Sidelink):
     """Device to device in a street grid (TR 37.885).
 
-    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. Low antennas at both ends;
-    no upper distance is given; slant range below 1 m is taken as 1 m.
+    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
+    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
+    distance is given; slant range below 1 m is taken as 1 m.
     """
 
     name = "sidelink-urban"
@@ -140,8 +142,9 @@ class SidelinkUrban(_Sidelink):
 class SidelinkHighway(_Sidelink):
     """Device to device on a highway (TR 37.885).
 
-    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. Low antennas at both ends;
-    no upper distance is given; slant range below 1 m is taken as 1 m.
+    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
+    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
+    distance is given; slant range below 1 m is taken as 1 m.
     """
 
     name = "sidelink-highway"
