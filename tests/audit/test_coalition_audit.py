@@ -12,9 +12,9 @@ from wirelessdl.audit.audit import AuditOptions, audit_scenario
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record
 from wirelessdl.audit.trials import Job, make_trial, run_trials, trial_streams
+from wirelessdl.audit.wiretap import CanaryTrial
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.pair_noise import GroupNoise
-from wirelessdl.learning.wiretap import CanaryTrial
 from wirelessdl.privacy.coalition import group_variance
 from wirelessdl.round.pairing import Roster
 from wirelessdl.run.build import build

@@ -7,7 +7,7 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
-from wirelessdl.learning.wiretap import _models
+from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.links import Geometry, Links
 from wirelessdl.round.pairing import PairTerms, roster_of
 from wirelessdl.scenario.loader import parse_scenario
@@ -49,7 +49,7 @@ def transmitted(**sections):
 
     def round(given):
         own.append(given)
-        models.append(_models(learning, given))
+        models.append(unnoised_models(learning, given))
         return inner(given)
 
     learning.air.superpose, learning.round = heard, round
@@ -115,7 +115,7 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
         else:
             square = ~np.eye(5, dtype=bool) * pairing.pair[:, None] ** 2
         owns.append(pairing.own)
-        models[:] = [_models(learning, given)]
+        models[:] = [unnoised_models(learning, given)]
         sigmas.append(np.diag(pairing.own**2 + square.sum(axis=1)) - square)
         return inner(given)
 

@@ -13,10 +13,10 @@ from interrupting import assert_same_tables, interrupted
 from scipy.sparse import csr_array
 
 import wirelessdl
+from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.leakage import link_mu
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
-from wirelessdl.learning.wiretap import Wiretap
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets

@@ -23,9 +23,9 @@ import numpy as np
 from wirelessdl.audit.canary import Canary, candidates, cut
 from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
 from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
+from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, sender_claim, weigh
 from wirelessdl.privacy.terms import Proven, Terms, View
 from wirelessdl.run.build import build

@@ -14,7 +14,7 @@ from gradients that the engine itself would take. Noise, step and sampling rate 
 the engine keeps what was declared is what the distribution of the ratio shows.
 
 Where pairs of nodes share noise, what node j sent is seen by a coalition that knows part of that noise
-(`wirelessdl.learning.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
+(`wirelessdl.audit.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
 is the deviation of what they do not know. Mixing passes add nothing: they carry functions of what was sent and of
 receiver noise, and s_j, which the attacker knows, is what j held after them.
 
@@ -32,9 +32,9 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.collusion import Leftover, listed
+from wirelessdl.audit.collusion import Leftover, listed
+from wirelessdl.audit.hearing import OffsetHearing
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.hearing import OffsetHearing
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.superposition import Air, Segment, quadrature
 from wirelessdl.streams import Streams
@@ -120,7 +120,7 @@ class CanaryTrial:
         laws = (known, known)  # without the canary, with it
         own = coalition = link = square = 0.0
         for given, everyone, some in zip(self._inputs, self._own, self._coalition):
-            models = _models(engine, given)
+            models = unnoised_models(engine, given)
             if given.update.withdraw[node]:
                 back = _Law((1.0,), (models[node],))
                 laws = (back, back)
@@ -223,7 +223,7 @@ class CanaryTrial:
         return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
 
 
-def _models(engine: LearningEngine, given: RoundInput) -> Tensor:
+def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
     models[back] = engine.stepped(engine.held[back], engine.held[back], 0.0)

@@ -6,7 +6,7 @@ import torch
 from conftest import tiny
 from made_engines import bytes_data, make, order
 
-from wirelessdl.learning.wiretap import Wiretap
+from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.run.build import build
 from wirelessdl.streams import Streams
 
