@@ -36,9 +36,9 @@ class Transcript:
         for draws in self.learning._draws:
             draws.fill_normal, draws.fill_pair = self._own, self._pair
         self.learning.strategy.gradient = self._gradient
-        airing = self.learning._airing
+        airing = self.learning.airing
         airing.air.superpose = self._superposed(airing.air.superpose, True)
-        airing._pass_air.superpose = self._superposed(airing._pass_air.superpose, False)
+        airing.pass_air.superpose = self._superposed(airing.pass_air.superpose, False)
         self._round, self.learning.round = self.learning.round, self._watched
         self.engine = make_engine(self.world)
         self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))

@@ -349,7 +349,7 @@ def test_scales_are_those_of_the_noisy_model():
 
     watched = Watched(tiny_table(scenario={"rounds": 3}, power=OWN, radio={"access": "digital", "quantizer_bits": 4}))
     engine = watched.world.learning
-    engine.air = tap = Wiretap(engine.device, engine.dtype)
+    tap = Wiretap(engine)
     before = engine.x.clone()
     seen = []
 

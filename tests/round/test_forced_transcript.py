@@ -102,8 +102,8 @@ class Watched:
         self.sent, self.rounds = [], []
         for draws in self.learning._draws:
             draws.fill_normal = self._filled(draws.fill_normal)
-        airing = self.learning._airing
-        airing._shared = self._paired(airing._shared)
+        airing = self.learning.airing
+        airing.shared_noise = self._paired(airing.shared_noise)
         self._round, self.learning.round = self.learning.round, self._watched
         engine = make_engine(self.world)
         run_rounds(self.world, engine)

@@ -45,7 +45,7 @@ def heard_alone(**radio):
     )
     world = build(scenario, device="cpu")
     learning = world.learning
-    learning.air = tap = Wiretap(learning.device, learning.dtype)
+    tap = Wiretap(learning)
     angle = np.random.default_rng(5).uniform(0, 2 * np.pi, (4, learning.learner.size // 2))
     sent = 0.3 * np.exp(1j * angle)
     arrived, decisions, inner = [], [], learning.round

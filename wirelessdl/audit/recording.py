@@ -105,7 +105,8 @@ def record(world: World, rounds: int) -> Recording:
         decisions.append(record.decision)
 
     made = make_engine(world)
-    engine = _Recorder(made.stages, made.terms, made.trace, Hooks(on_record=keep))
+    made.stages.observer.rounds = rounds  # closing passes, if any, follow the last round that is attacked
+    engine = _Recorder(made.stages, replace(made.terms, rounds=rounds), made.trace, Hooks(on_record=keep))
     engine.inputs = []
     world.simulation.run(rounds, engine, engine.node_state)
     return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger)
