@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from wirelessdl.learning.wiretap import _models
+from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 
@@ -36,9 +36,9 @@ class Transcript:
         for draws in self.learning._draws:
             draws.fill_normal, draws.fill_pair = self._own, self._pair
         self.learning.strategy.gradient = self._gradient
-        airing = self.learning._airing
+        airing = self.learning.airing
         airing.air.superpose = self._superposed(airing.air.superpose, True)
-        airing._pass_air.superpose = self._superposed(airing._pass_air.superpose, False)
+        airing.pass_air.superpose = self._superposed(airing.pass_air.superpose, False)
         self._round, self.learning.round = self.learning.round, self._watched
         self.engine = make_engine(self.world)
         self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))
@@ -99,7 +99,7 @@ class Transcript:
         if pairs is not None and pairs.group is not None:  # real nodes draw the v: the same law, pair by pair
             low, high = np.nonzero(np.triu((pairs.group[:, None] == pairs.group) & (pairs.group >= 0)[:, None], k=1))
             given = replace(given, pairs=replace(pairs, group=None, low=low, high=high, pair=pairs.pair[low]))
-        self._sends, self._models = given.noise_scale > 0, _models(self.learning, given)
+        self._sends, self._models = given.noise_scale > 0, unnoised_models(self.learning, given)
         self.given.append(given)
         result = self._round(given)
         self.heard.append(self.learning._mixed.clone())  # of which accuracy is shown, whoever was on air

@@ -1,9 +1,14 @@
-"""A small scenario to attack, and three engines that do not do what is charged."""
+"""A small scenario to attack, and engines that do not do what is charged."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from conftest import tiny
 
+from wirelessdl.audit.collusion import listed
+from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.sampling import Sampler
 
@@ -49,3 +54,106 @@ def reuse_batch(patch: pytest.MonkeyPatch) -> None:
     """The batch of the first round in every round."""
     real = Sampler.batches
     patch.setattr(Sampler, "batches", lambda self, draws, nodes, round: real(self, draws, nodes, 1))  # noqa: ARG005
+
+
+# --- engines that send, or hold, something else than the proof says; the likelihood of an attack sees none of them
+
+
+def _keeping_models(patch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
+    """Models of the last payload, without noise, under "x"; for engines that use them where they must not."""
+    kept, real = {}, Airing.payload
+
+    def payload(self, given, draws, model, sent, out):
+        kept["x"] = torch.empty_like(sent)
+
+        def copied(part):
+            x = model(part)
+            kept["x"][part] = x
+            return x
+
+        return real(self, given, draws, copied, sent, out)
+
+    patch.setattr(Airing, "payload", payload)
+    return kept
+
+
+def own_term_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """A node weighs its own model in s as it is, not as it sent it."""
+    kept, real = _keeping_models(patch), Airing._receive
+
+    def receive(self, segments, round, purpose, draws, sent, out, air, send):
+        power = real(self, segments, round, purpose, draws, sent, out, air, send)
+        if purpose == "thermal":
+            out.sub_(self.column(np.diagonal(segments[0].weights)) * (sent - kept["x"]))
+        return power
+
+    patch.setattr(Airing, "_receive", receive)
+
+
+def self_interference_of_models(patch: pytest.MonkeyPatch) -> None:
+    """Residual self-interference follows the models, not what was sent."""
+    kept = _keeping_models(patch)
+
+    def deviation(thermal, interference, power):  # noqa: ARG001
+        return thermal + interference * kept["x"].square().mean(dim=1, keepdim=True).sqrt()
+
+    patch.setattr("wirelessdl.learning.airing.receiver_deviation", deviation)
+
+
+def models_in_passes(patch: pytest.MonkeyPatch) -> None:
+    """Mixing passes send models without noise."""
+    kept, real = _keeping_models(patch), Airing._receive
+
+    def receive(self, segments, round, purpose, draws, sent, out, air, send):
+        return real(self, segments, round, purpose, draws, kept["x"] if send is None else sent, out, air, send)
+
+    patch.setattr(Airing, "_receive", receive)
+
+
+def noise_of_two_rounds(patch: pytest.MonkeyPatch) -> None:
+    """One draw of noise serves two rounds."""
+    real = NodeDraws.fill_normal
+
+    def fill_normal(self, out, round, purpose, nodes=None):
+        real(self, out, round // 2 if purpose == "noise" else round, purpose, nodes)
+
+    patch.setattr(NodeDraws, "fill_normal", fill_normal)
+
+
+def no_pair_noise(patch: pytest.MonkeyPatch) -> None:
+    """Nothing that pairs share is ever added."""
+
+    def shared_noise(self, pairs, draws, round, out):
+        self.own_noise(draws[0], round, range(self.nodes), out)
+        out.mul_(self.column(pairs.own * pairs.on_air))
+
+    patch.setattr(Airing, "shared_noise", shared_noise)
+
+
+def pair_noise_of_one_round(patch: pytest.MonkeyPatch) -> None:
+    """What pairs share is that of the first round in every round; their own noise is fresh."""
+    real, shared = NodeDraws.fill_pair, Airing.shared_noise
+    patch.setattr(NodeDraws, "fill_pair", lambda self, out, round, low, high: real(self, out, 1, low, high))  # noqa: ARG005
+
+    def shared_noise(self, pairs, draws, round, out):
+        shared(self, listed(pairs), draws, round, out)  # a closed form draws no pairs
+
+    patch.setattr(Airing, "shared_noise", shared_noise)
+
+
+def noise_after_the_quantiser(patch: pytest.MonkeyPatch) -> None:
+    """Messages are rounded, then noise is added."""
+    real = Airing.payload
+
+    def payload(self, given, draws, model, sent, out):
+        def rounded(part):
+            x, nodes = model(part), range(self.nodes)[part]
+            dither = torch.empty(x.shape, dtype=torch.float64)
+            draws[0].fill_dither(dither, given.round, nodes)
+            given.messages.quantizer.apply_(x, dither)
+            return x
+
+        coarse = model if given.messages is None else rounded
+        return real(self, replace(given, messages=None), draws, coarse, sent, out)
+
+    patch.setattr(Airing, "payload", payload)

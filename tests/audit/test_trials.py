@@ -7,7 +7,7 @@ from broken_engines import REGRESSION, attacked
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record, same_frames
 from wirelessdl.audit.trials import Job, make_trial, run_trials
-from wirelessdl.learning.wiretap import LinkView
+from wirelessdl.audit.wiretap import LinkView
 from wirelessdl.run.build import build
 
 

@@ -339,12 +339,12 @@ def test_scales_are_those_of_the_noisy_model():
     """What is put on air is the rounding of x + noise, so a function of the release and of the dither alone."""
     import torch
 
+    from wirelessdl.audit.wiretap import Wiretap
     from wirelessdl.learning.quantizer import Quantizer
-    from wirelessdl.learning.wiretap import Wiretap
 
     watched = Watched(tiny_table(scenario={"rounds": 3}, power=OWN, radio={"access": "digital", "quantizer_bits": 4}))
     engine = watched.world.learning
-    engine.air = tap = Wiretap(engine.device, engine.dtype)
+    tap = Wiretap(engine)
     before = engine.x.clone()
     seen = []
 

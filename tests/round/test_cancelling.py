@@ -7,7 +7,7 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
-from wirelessdl.learning.wiretap import _models
+from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mechanism.pairwise import PairTerms, roster_of
 from wirelessdl.scenario.loader import parse_scenario
@@ -41,7 +41,7 @@ def transmitted(**sections):
     """Noise that was sent, [K, numbers], the decisions, and a of every round."""
     watched = Watched(table(**sections))
     learning, noise, own, models = watched.world.learning, [], [], []
-    superpose, inner = learning.air.superpose, learning.round
+    superpose, inner = learning.airing.air.superpose, learning.round
 
     def heard(segments, sent, out):
         noise.append((sent - models[-1]).numpy().copy())
@@ -49,10 +49,10 @@ def transmitted(**sections):
 
     def round(given):
         own.append(given)
-        models.append(_models(learning, given))
+        models.append(unnoised_models(learning, given))
         return inner(given)
 
-    learning.air.superpose, learning.round = heard, round
+    learning.airing.air.superpose, learning.round = heard, round
     watched.run()
     return noise, watched.decisions, own
 
@@ -102,7 +102,7 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
     constant = {"learning_rate": {"kind": "constant", "initial": 0.05}, "batch_size": 2, "eval_every": 2000}
     watched = Watched(table(rounds=2000, privacy={**PRIVATE, "pairs": pairs}, learning=constant))
     learning, draws, sigmas, owns, models = watched.world.learning, [], [], [], []
-    superpose, inner = learning.air.superpose, learning.round
+    superpose, inner = learning.airing.air.superpose, learning.round
 
     def heard(segments, sent, out):
         draws.append((sent - models[-1])[:, 17].numpy().copy())
@@ -115,11 +115,11 @@ def test_one_coordinate_has_the_covariance_of_the_formula_over_two_thousand_roun
         else:
             square = ~np.eye(5, dtype=bool) * pairing.pair[:, None] ** 2
         owns.append(pairing.own)
-        models[:] = [_models(learning, given)]
+        models[:] = [unnoised_models(learning, given)]
         sigmas.append(np.diag(pairing.own**2 + square.sum(axis=1)) - square)
         return inner(given)
 
-    learning.air.superpose, learning.round = heard, round
+    learning.airing.air.superpose, learning.round = heard, round
     watched.run()
     noise, sigma = np.array(draws), sigmas[0]
     for one in sigmas:
@@ -253,8 +253,8 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
     given = {"radio": radio, "network": network, "learning": learning, "faults": {"jammer": jammer}, "time": time}
     watched = Watched(table(rounds=5, **given))
     engine, frames = watched.world.learning, []
-    inner, payload = engine.round, engine.air.superpose
-    later = engine._airing._pass_air.superpose
+    inner, payload = engine.round, engine.airing.air.superpose
+    later = engine.airing.pass_air.superpose
 
     def heard(superpose):
         def listened(segments, sent, out):
@@ -270,7 +270,7 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
         frames[-1] += [engine.mixed(), result.pass_power.numpy().copy()]
         return result
 
-    engine.air.superpose, engine._airing._pass_air.superpose, engine.round = heard(payload), heard(later), round
+    engine.airing.air.superpose, engine.airing.pass_air.superpose, engine.round = heard(payload), heard(later), round
     watched.run()
     limited, free, away = 0, 0, 0
     for one, (given, slots, mixed, power) in zip(watched.decisions, frames):
@@ -312,7 +312,7 @@ def test_the_last_frame_has_closing_passes_too(mixing):
     radio = {"thermal_noise": False, "payload_slots": 2, "mixing_passes": 2, "mixing": mixing}
     watched = Watched(table(rounds=3, radio=radio, learning={"closing_passes": 4, "dtype": "float64"}))
     engine, given, means = watched.world.learning, [], []
-    superpose, inner = engine.air.superpose, engine.round
+    superpose, inner = engine.airing.air.superpose, engine.round
 
     def heard(segments, sent, out):
         means.append(sent.mean(dim=0))
@@ -325,7 +325,7 @@ def test_the_last_frame_has_closing_passes_too(mixing):
         torch.testing.assert_close(engine._mixed.mean(dim=0), means[-1], rtol=1e-9, atol=1e-12)
         return result
 
-    engine.air.superpose, engine.round = heard, round
+    engine.airing.air.superpose, engine.round = heard, round
     watched.run()
     assert [len(one.passes) - 1 for one in given] == [2, 2, 2 + 4]
     for one in given:

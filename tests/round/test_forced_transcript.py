@@ -10,8 +10,8 @@ import pytest
 import torch
 from conftest import tiny_table
 
+from wirelessdl.audit.wiretap import unnoised_models
 from wirelessdl.learning.runtime import fetch
-from wirelessdl.learning.wiretap import _models
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 from wirelessdl.scenario.loader import parse_scenario
@@ -102,8 +102,8 @@ class Watched:
         self.sent, self.rounds = [], []
         for draws in self.learning._draws:
             draws.fill_normal = self._filled(draws.fill_normal)
-        airing = self.learning._airing
-        airing._shared = self._paired(airing._shared)
+        airing = self.learning.airing
+        airing.shared_noise = self._paired(airing.shared_noise)
         self._round, self.learning.round = self.learning.round, self._watched
         engine = make_engine(self.world)
         run_rounds(self.world, engine)
@@ -131,7 +131,7 @@ class Watched:
 
     def _watched(self, given):
         self.scale, self.paired = float(given.noise_scale[NODE]), given.pairs is not None
-        sent, self.x = len(self.sent), _models(self.learning, given)
+        sent, self.x = len(self.sent), unnoised_models(self.learning, given)
         result = self._round(given)
         shown = [] if result.accuracy is None else fetch([result.accuracy])[0].tolist()
         self.rounds.append((len(self.sent) - sent, given, self.learning._mixed.clone(), self.learning.x, shown))

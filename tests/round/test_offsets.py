@@ -13,10 +13,10 @@ from interrupting import assert_same_tables, interrupted
 from scipy.sparse import csr_array
 
 import wirelessdl
+from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.leakage import link_mu
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
-from wirelessdl.learning.wiretap import Wiretap
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
@@ -45,7 +45,7 @@ def heard_alone(**radio):
     )
     world = build(scenario, device="cpu")
     learning = world.learning
-    learning.air = tap = Wiretap(learning.device, learning.dtype)
+    tap = Wiretap(learning)
     angle = np.random.default_rng(5).uniform(0, 2 * np.pi, (4, learning.learner.size // 2))
     sent = 0.3 * np.exp(1j * angle)
     arrived, decisions, inner = [], [], learning.round

@@ -1,4 +1,4 @@
-"""The audit of a scenario: a canary in one node, trials of the real engine, and for each view attack beside proof.
+"""The audit of a scenario: checks of the real engine, and trials with a canary in one node, attack beside proof.
 
 Views, and what the attacker knows in each:
 
@@ -12,6 +12,9 @@ Views, and what the attacker knows in each:
            Not under TDMA, where a receiver hears j alone and the views are one; nor where pairs share noise or mixing
            passes send on what was received, where nothing is claimed for a link.
 
+Beside the attack stand checks of conditions that the proof rests on (`wirelessdl.audit.checks`): the attacker is handed
+what the engine holds, and assumes the law that is declared, so an attack alone would not see either broken.
+
 A run that is sound fails the audit with probability at most `doubt` for each view.
 """
 
@@ -21,12 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.audit.canary import Canary, candidates, cut
+from wirelessdl.audit.checks import Check, run_checks
 from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
 from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
+from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, sender_claim, weigh
 from wirelessdl.privacy.terms import Proven, Terms, View
 from wirelessdl.run.build import build
@@ -35,6 +39,7 @@ from wirelessdl.scenario.schema import Scenario
 DOUBT = 0.05
 _REHEARSALS = 1  # of each candidate, on each data set
 _FIRST_REHEARSAL = 1 << 31  # number of its streams: beyond all trials
+_FIRST_CHECK = 3 << 30  # likewise of checks
 _FULL_SAMPLES = 64  # samples of a node under full batches: epsilon does not depend on it, time does
 _FRACTION_SAMPLES = 256  # samples of a node whose batch is a share of them: the sampling rate stays
 _BATCHES = 4  # samples of a node, in batches, where batches are drawn
@@ -92,10 +97,11 @@ class AuditReport:
     reach: float  # mu of the canary over mu that is charged, if it were in every batch; 1 is the worst case
     confidence: float
     views: tuple[ViewAudit, ...]
+    checks: tuple[Check, ...]
 
     @property
     def sound(self) -> bool:
-        return all(view.sound for view in self.views)
+        return all(view.sound for view in self.views) and all(check.sound for check in self.checks)
 
 
 def audit_scenario(
@@ -129,6 +135,7 @@ def audit_scenario(
         members = recording.worst_coalition(node, options.coalition or terms.coalition)
     make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view, members)
     job, trial = _rehearse([make(pair) for pair in pairs], recording)
+    checks = run_checks(trial.engines, recording, node, lambda number: trial_streams(scenario, _FIRST_CHECK + number))
     trials = _finished(job, trial, options, on_progress)
     views = [_sender_audit(job, recording, trials, terms, sampler, proven_view) for proven_view in recording.totals]
     if link is not None:
@@ -145,6 +152,7 @@ def audit_scenario(
         reach=_strength(trial, job) / float(np.sqrt(np.sum(recording.releases(node, "own")[1] ** 2))),
         confidence=1.0 - DOUBT,
         views=tuple(views),
+        checks=checks,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.learning.collusion import partner_terms
+from wirelessdl.audit.collusion import partner_terms
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.terms import Proven
@@ -105,7 +105,8 @@ def record(world: World, rounds: int) -> Recording:
         decisions.append(record.decision)
 
     made = make_engine(world)
-    engine = _Recorder(made.stages, made.terms, made.trace, Hooks(on_record=keep))
+    made.stages.observer.rounds = rounds  # closing passes, if any, follow the last round that is attacked
+    engine = _Recorder(made.stages, replace(made.terms, rounds=rounds), made.trace, Hooks(on_record=keep))
     engine.inputs = []
     world.simulation.run(rounds, engine, engine.node_state)
     return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger)

@@ -13,8 +13,8 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.audit.canary import Canary, planted
 from wirelessdl.audit.recording import Recording, record
+from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView, Scores
 from wirelessdl.learning.runtime import use_threads
-from wirelessdl.learning.wiretap import CanaryTrial, Knowledge, LinkView, Scores
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams

@@ -85,8 +85,10 @@ def _cores() -> int:
 
 def facts(report: "AuditReport") -> dict[str, Any]:
     """The report as plain values, verdicts included."""
-    views = [{**asdict(view), "sound": view.sound} for view in report.views]
-    return {**asdict(report), "views": views, "sound": report.sound}
+    views, checks = (
+        [{**asdict(found), "sound": found.sound} for found in part] for part in (report.views, report.checks)
+    )
+    return {**asdict(report), "views": views, "checks": checks, "sound": report.sound}
 
 
 def _print(name: str, report: "AuditReport") -> None:
@@ -98,6 +100,10 @@ def _print(name: str, report: "AuditReport") -> None:
         soft_wrap=True,
     )
     console.print(f"canary: {report.canary}, {report.reach:.1%} of the worst case", soft_wrap=True)
+    for check in report.checks:
+        verdict = "passed" if check.sound else "[red]refuted[/]"
+        numbers = f"{check.measured:.3g}, allowed {check.allowed:.3g}"
+        console.print(f"{verdict}: {check.name}: {numbers} ({check.words})", soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for column in ("view", "attack >=", "proven <=", "TPR", "FPR", ""):
         table.add_column(column, justify="left" if column in ("view", "") else "right", no_wrap=True)
@@ -114,8 +120,14 @@ def _print(name: str, report: "AuditReport") -> None:
         f"epsilon (replace-one) at delta {report.views[0].delta:g}; attacks are lower bounds at "
         f"{report.confidence:.0%} confidence"
     )
+    refuted = sum(not check.sound for check in report.checks)
     if report.sound:
         console.print(f"{bound}; none exceeds what is proven", soft_wrap=True)
+    elif all(view.sound for view in report.views):
+        console.print(
+            f"{bound}; [red]{refuted} of {len(report.checks)} checks refuted: the proof does not hold[/]",
+            soft_wrap=True,
+        )
     else:
         console.print(f"{bound}; [red]the engine leaks more than is charged[/]", soft_wrap=True)
 

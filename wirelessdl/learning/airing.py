@@ -28,10 +28,10 @@ class Airing:
     """Noise and superposition of K models of `size` numbers. draws: one for each worker, all alike."""
 
     def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
-        self.nodes, self.size, self._device, self._dtype, self._workers = nodes, size, device, dtype, workers
+        self.nodes, self.size, self.device, self.dtype, self.workers = nodes, size, device, dtype, workers
         self.rows = max(1, _NOISE_PIECE // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
-        self.air, self._pass_air = Air(device, dtype), Air(device, dtype)
+        self.air, self.pass_air = Air(device, dtype), Air(device, dtype)
 
     def payload(
         self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
@@ -42,14 +42,14 @@ class Airing:
         """
         noisy, messages = bool(given.noise_scale.any()), given.messages
         if noisy and given.pairs is not None:
-            self._shared(given.pairs, draws, given.round, sent)
+            self.shared_noise(given.pairs, draws, given.round, sent)
         scale = torch.from_numpy(given.noise_scale).unsqueeze(1)
 
         def send(worker: int, nodes: range) -> None:
             part = slice(nodes.start, nodes.stop)
             w = model(part)
             if noisy and given.pairs is None:
-                draws[worker].fill_normal(sent[part], given.round, "noise", nodes)
+                self.own_noise(draws[worker], given.round, nodes, sent[part])
                 w.addcmul_(sent[part].to(w), scale[part].to(w))
             elif noisy:
                 w.add_(sent[part].to(w))
@@ -72,11 +72,11 @@ class Airing:
 
         before: what was sent in the payload; it is overwritten, as is `spare`.
         """
-        power = torch.zeros(self.nodes, dtype=self._dtype, device=self._device)
+        power = torch.zeros(self.nodes, dtype=self.dtype, device=self.device)
         self._weigh(passes[0], y, before, before)
         for number, one in enumerate(passes[1:]):
             power += self._limit(one, y, before)
-            self._receive(one.segments, round, number, draws, y, spare, self._pass_air, None)
+            self._receive(one.segments, round, number, draws, y, spare, self.pass_air, None)
             self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before
         return y, before, spare, power
@@ -115,7 +115,7 @@ class Airing:
         """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""
         noise = any(segment.receiver_noise for segment in segments)
         interferes = any(segment.self_interference_scale.any() for segment in segments)
-        power = torch.empty(self.nodes, dtype=self._dtype, device=self._device) if interferes else None
+        power = torch.empty(self.nodes, dtype=self.dtype, device=self.device) if interferes else None
         thermal, interference = (
             self.tensor(np.stack([getattr(segment, name) for segment in segments], axis=1))
             for name in ("thermal_scale", "self_interference_scale")
@@ -137,7 +137,7 @@ class Airing:
                     out[there].mul_(deviation[:, slot : slot + 1])
 
         if noise or send is not None or power is not None:
-            self._workers.each(-(-self.nodes // self.rows), work)
+            self.workers.each(-(-self.nodes // self.rows), work)
         if not noise:
             out.zero_()
         air.superpose(segments, sent, out)
@@ -148,23 +148,27 @@ class Airing:
         senders = [node for node in nodes if messages.on_air[node]]
         if not senders:
             return
-        dither = torch.empty((len(senders), self.size), dtype=torch.float64, device=self._device)
+        dither = torch.empty((len(senders), self.size), dtype=torch.float64, device=self.device)
         draws.fill_dither(dither, round, senders)
         w = sent[senders]
         messages.quantizer.apply_(w, dither)
         sent[senders] = w
 
-    def _shared(self, pairs: PairInput, draws: Sequence[NodeDraws], round: int, out: Tensor) -> None:
+    def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
+        """Standard normal numbers of some nodes into `out`."""
+        draws.fill_normal(out, round, "noise", nodes)
+
+    def shared_noise(self, pairs: PairInput, draws: Sequence[NodeDraws], round: int, out: Tensor) -> None:
         """Noise of which pairs share a part, `[K, m]`, into `out`."""
 
         def own(worker: int, piece: int) -> None:
             nodes = range(piece * self.rows, min((piece + 1) * self.rows, self.nodes))
-            draws[worker].fill_normal(out[nodes.start : nodes.stop], round, "noise", nodes)
+            self.own_noise(draws[worker], round, nodes, out[nodes.start : nodes.stop])
 
-        self._workers.each(-(-self.nodes // self.rows), own)
+        self.workers.each(-(-self.nodes // self.rows), own)
         if pairs.group is not None:
             group = GroupNoise.make(
-                pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self._device, dtype=self._dtype
+                pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self.device, dtype=self.dtype
             )
             group.apply(out)
             return
@@ -177,4 +181,4 @@ class Airing:
 
     def tensor(self, values: FloatArray) -> Tensor:
         """On the device; converted before it becomes a tensor, which takes a third of the time."""
-        return torch.from_numpy(values.astype(self._numbers)).to(device=self._device, non_blocking=True)
+        return torch.from_numpy(values.astype(self._numbers)).to(device=self.device, non_blocking=True)

@@ -39,7 +39,7 @@ from wirelessdl.learning.records import RoundInput, RoundResult, Settings
 from wirelessdl.learning.runtime import Need, Workers, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.sizes import Sizes
-from wirelessdl.learning.superposition import Air, consensus_distance, project_
+from wirelessdl.learning.superposition import consensus_distance, project_
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -136,7 +136,8 @@ class LearningEngine:
         self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where mixing passes need it
-        self._airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
+        # an audit listens in its place
+        self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
 
     def _initial(self, streams: Streams) -> Tensor:
@@ -149,8 +150,8 @@ class LearningEngine:
     def x(self) -> Tensor:
         """The models, `[K, m]`, worked out anew in float64."""
         models = torch.empty(self._mixed.shape, dtype=torch.float64, device=self._home)
-        for first in range(0, self.nodes, self._airing.rows):
-            part = slice(first, first + self._airing.rows)
+        for first in range(0, self.nodes, self.airing.rows):
+            part = slice(first, first + self.airing.rows)
             models[part] = self._models(part)
         return models
 
@@ -274,15 +275,6 @@ class LearningEngine:
         return self._mixed if self.settings.evaluated == "mixed" else self.x.to(self._mixed)
 
     @property
-    def air(self) -> Air:
-        """What superposes payloads; an audit listens in its place."""
-        return self._airing.air
-
-    @air.setter
-    def air(self, air: Air) -> None:
-        self._airing.air = air
-
-    @property
     def held(self) -> Tensor:
         """What each node held after the last slot and its passes, before its step, `[K, m]`; not a copy."""
         return self._mixed
@@ -367,12 +359,12 @@ class LearningEngine:
         self, given: RoundInput, model: Callable[[slice], Tensor]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What every node holds after payload and passes; ||w||^2 / m and the passes' likewise, where they matter."""
-        power = self._airing.payload(given, self._draws, model, self._spare, self._mixed)
+        power = self.airing.payload(given, self._draws, model, self._spare, self._mixed)
         if not given.passes:
             return self._mixed, power, None
         if self._third is None:
             self._third = torch.empty_like(self._mixed)
-        y, self._spare, self._third, passed = self._airing.passes(
+        y, self._spare, self._third, passed = self.airing.passes(
             given.passes, given.round, self._draws, self._spare, self._mixed, self._third
         )
         self._mixed = y

@@ -72,7 +72,7 @@ class Observer:
         joint_window: int,
     ):
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
-        self._rounds = rounds
+        self.rounds = rounds
         self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
         links = surroundings.links.settled()
         self._nodes = links.nodes
@@ -114,7 +114,7 @@ class Observer:
         self._heard = heard
         jammer_w = self._jammer_w(geometry, time_s)
         noise_w = self._radio.thermal_w if jammer_w is None else self._radio.thermal_w + jammer_w[heard.rx]
-        frame = self._frame.in_round(round, self._rounds)
+        frame = self._frame.in_round(round, self.rounds)
         times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
         self._latest_s = times_s[-1]
         instants = Instants((heard, *(heard.at(self._geometry(when_s)) for when_s in times_s[1:])), tuple(times_s))

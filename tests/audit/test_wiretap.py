@@ -6,7 +6,7 @@ import torch
 from conftest import tiny
 from made_engines import bytes_data, make, order
 
-from wirelessdl.learning.wiretap import Wiretap
+from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.run.build import build
 from wirelessdl.streams import Streams
 
@@ -26,7 +26,7 @@ def test_an_engine_that_starts_again_is_as_if_just_built(sampling):
 
 def test_gradients_are_those_of_the_round():
     engine = make(bytes_data(), nodes=3, projection_radius=1e9)
-    engine.air = tap = Wiretap(engine.device, engine.dtype)
+    tap = Wiretap(engine)
     engine.round(order(3))
     for node in range(3):
         batch = engine.sampler.batch(engine.draws, node, 1)
@@ -38,7 +38,7 @@ def test_gradients_are_those_of_the_round():
 
 def test_a_wiretap_hears_what_is_sent_and_what_arrives():
     engine = make(bytes_data(), nodes=3)
-    engine.air = tap = Wiretap(engine.device, engine.dtype)
+    tap = Wiretap(engine)
     weights = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
     before = engine.x.clone()
     engine.round(order(3, weights=weights))

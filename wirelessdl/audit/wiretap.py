@@ -14,7 +14,7 @@ from gradients that the engine itself would take. Noise, step and sampling rate 
 the engine keeps what was declared is what the distribution of the ratio shows.
 
 Where pairs of nodes share noise, what node j sent is seen by a coalition that knows part of that noise
-(`wirelessdl.learning.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
+(`wirelessdl.audit.collusion`): all other nodes for the own view, some of them for the coalition's. Then noise_scale
 is the deviation of what they do not know. Mixing passes add nothing: they carry functions of what was sent and of
 receiver noise, and s_j, which the attacker knows, is what j held after them.
 
@@ -22,7 +22,7 @@ The link view: what one receiver hears in one frame, all its noise included, and
 senders known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -32,10 +32,12 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.collusion import Leftover, listed
+from wirelessdl.audit.collusion import Leftover, listed
+from wirelessdl.audit.hearing import OffsetHearing
+from wirelessdl.learning.airing import Airing
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.hearing import OffsetHearing
-from wirelessdl.learning.records import RoundInput
+from wirelessdl.learning.records import PairInput, RoundInput
 from wirelessdl.learning.superposition import Air, Segment, quadrature
 from wirelessdl.streams import Streams
 
@@ -43,17 +45,86 @@ Knowledge: TypeAlias = Literal["rate", "rest", "batch"]
 CANARY = 0  # position of the canary among its node's samples
 
 
-class Wiretap(Air):
-    """The air, and a copy of what was on it in the last slot: models sent with their noise, and what arrived."""
+class _Heard(Air):
+    """The air, and somebody who is told of every superposition: what was sent, receiver noise, what is held."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype):
+    def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor, Tensor, Tensor], None]):
         super().__init__(device, dtype)
-        self.sent = self.arrived = self.held = torch.empty(0)
+        self._tell = tell
 
     def superpose(self, segments: tuple[Segment, ...], sent: Tensor, out: Tensor) -> None:
         before = out.clone()
         super().superpose(segments, sent, out)
-        self.sent, self.arrived, self.held = sent.clone(), out - before, out.clone()
+        self._tell(sent, before, out)
+
+
+@dataclass(frozen=True, eq=False)
+class _Forced:
+    """What a node is made to send: its noise as the engine would draw it, and the model that makes w exact."""
+
+    node: int
+    noise: Tensor
+    model: Tensor
+
+
+class Wiretap(Airing):
+    """An engine's air, listened to: the last payload, `sent` with its noise, what `arrived` and is `held`; its passes.
+
+    A node can be forced to send a target, whatever its model x is: its noise is then target - x. Noise is rounded to
+    the engine's numbers, which would show in the last bits of w. So the model is handed on less that rounding, about
+    1e-7 of the noise in float32, and w is the target bit for bit.
+    """
+
+    def __init__(self, engine: LearningEngine):
+        """Takes the place of the engine's air."""
+        air = engine.airing
+        super().__init__(air.nodes, air.size, air.device, air.dtype, air.workers)
+        self.air = _Heard(air.device, air.dtype, self._hear_payload)
+        self.pass_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
+        self.sent = self.arrived = self.held = torch.empty(0)
+        self.passed: list[Tensor] = []  # what was sent in each mixing pass
+        self._forced: _Forced | None = None
+        engine.airing = self
+
+    def force(self, given: RoundInput, node: int, x: Tensor, target: Tensor) -> None:
+        """In the next payload a node sends `target`, `[m]` in the engine's numbers. x: [m] its model."""
+        scale = float(given.noise_scale[node]) if given.pairs is None else 1.0
+        noise = ((target.double() - x) / scale).to(self.dtype)
+        self._forced = _Forced(node, noise, target.double() - noise.double() * scale)
+
+    def payload(
+        self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
+    ) -> Tensor | None:
+        def forced_model(part: slice) -> Tensor:
+            x, forced = model(part), self._forced
+            if forced is not None and part.start <= forced.node < part.stop:
+                x[forced.node - part.start] = forced.model
+            return x
+
+        power = super().payload(given, draws, forced_model, sent, out)
+        self._forced = None
+        return power
+
+    def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
+        super().own_noise(draws, round, nodes, out)
+        if self._forced is not None and self._forced.node in nodes:
+            out[self._forced.node - nodes.start] = self._forced.noise
+
+    def shared_noise(self, pairs: PairInput, draws: Sequence[NodeDraws], round: int, out: Tensor) -> None:
+        forced, self._forced = self._forced, None  # others' noise may hold what this node draws: it stays as it is
+        super().shared_noise(pairs, draws, round, out)
+        self._forced = forced
+        if forced is not None:
+            out[forced.node] = forced.noise
+
+    def _hear_payload(self, sent: Tensor, before: Tensor, out: Tensor) -> None:
+        self.sent, self.arrived, self.held, self.passed = sent.clone(), out - before, out.clone(), []
+
+
+def wiretap(engine: LearningEngine) -> Wiretap:
+    """The wiretap of an engine that has one."""
+    assert isinstance(engine.airing, Wiretap)
+    return engine.airing
 
 
 @dataclass(frozen=True)
@@ -96,7 +167,7 @@ class CanaryTrial:
         coalition: tuple[int, ...] | None = None,
     ):
         """coalition: nodes that collude, where pairs of nodes share noise; None for no such view."""
-        self._engines, self._node, self._knowledge, self._link = engines, node, knowledge, link
+        self.engines, self._node, self._knowledge, self._link = engines, node, knowledge, link
         self._inputs = [given if given.pairs is None else replace(given, pairs=listed(given.pairs)) for given in inputs]
         everyone = [other for other in range(engines[0].nodes) if other != node]
         self._own, self._coalition = (
@@ -108,19 +179,18 @@ class CanaryTrial:
         )
         self._own_point = engines[0].settings.gradient_at == "own"
         for engine in engines:
-            engine.air = Wiretap(engine.device, engine.dtype)
+            Wiretap(engine)
 
     def run(self, with_canary: bool, streams: Streams) -> Scores:
         """One trial with batches and noise of its own."""
-        engine, node = self._engines[with_canary], self._node
+        engine, node = self.engines[with_canary], self._node
         engine.restart(streams)
-        tap = engine.air
-        assert isinstance(tap, Wiretap)
+        tap = wiretap(engine)
         known = _Law((1.0,), (engine.x[node].clone(),))
         laws = (known, known)  # without the canary, with it
         own = coalition = link = square = 0.0
         for given, everyone, some in zip(self._inputs, self._own, self._coalition):
-            models = _models(engine, given)
+            models = unnoised_models(engine, given)
             if given.update.withdraw[node]:
                 back = _Law((1.0,), (models[node],))
                 laws = (back, back)
@@ -153,7 +223,7 @@ class CanaryTrial:
         # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
         points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
         samples = [*map(_canary_replaced, batches[0]), *batches[1]]
-        gradient = self._engines[1].gradients(self._node, samples, torch.stack(points).to(held))
+        gradient = self.engines[1].gradients(self._node, samples, torch.stack(points).to(held))
         models = engine.stepped(held, gradient, step)
         first = len(batches[0])
         return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
@@ -223,7 +293,7 @@ class CanaryTrial:
         return _ratio(torch.cat(heard), (seen[0], seen[1]), 1.0)
 
 
-def _models(engine: LearningEngine, given: RoundInput) -> Tensor:
+def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
     models[back] = engine.stepped(engine.held[back], engine.held[back], 0.0)

@@ -1,0 +1,199 @@
+"""Six engines that the attack calls sound, each refuted by a check of the command; the sound engine by none."""
+
+import json
+
+import numpy as np
+import pytest
+import tomli_w
+from broken_engines import (
+    attacked,
+    halve_noise,
+    models_in_passes,
+    no_pair_noise,
+    noise_after_the_quantiser,
+    noise_of_two_rounds,
+    own_term_without_noise,
+    pair_noise_of_one_round,
+    self_interference_of_models,
+    stop_clipping,
+)
+from scipy.stats import chi2
+
+from wirelessdl.audit.canary import candidates
+from wirelessdl.audit.checks import product_bound, run_checks, square_bound
+from wirelessdl.audit.trials import Job, make_trial, trial_streams
+from wirelessdl.learning.draws import NodeDraws
+from wirelessdl.learning.pair_noise import GroupNoise
+from wirelessdl.run.build import build
+
+PAIRS = {"privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.5}}
+RING = {"network": {"nodes": 5, "topology": "ring"}, "privacy": {**PAIRS["privacy"], "pairs": "neighbours"}}
+PASSES = {"radio": {"mixing_passes": 2, "thermal_noise": True}}
+CLOSING = {"learning": {"closing_passes": 2}}
+DIGITAL = {"radio": {"access": "digital", "quantizer_bits": 4}}
+LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellation_db": 10.0}
+CRASH = {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.003}]}}
+
+SHIFT, TWINS = "shift of x over its charge", "difference of twins that send the same w"
+NODES, ROUNDS = "covariance of noise over nodes, error", "covariance of noise over rounds, error"
+COORDINATE, RECEPTION = "variance of noise in a coordinate, error", "s and passes, relative error"
+CLOSED = "covariance of closed form, error"
+
+BROKEN = {
+    "own term of s without its noise": (own_term_without_noise, {}, {TWINS}),
+    "passes send x": (models_in_passes, PASSES, {TWINS, RECEPTION}),
+    "one noise for two rounds": (noise_of_two_rounds, {}, {ROUNDS}),
+    "pair noise never added": (no_pair_noise, PAIRS, {NODES}),
+    "pair noise reused in every round": (pair_noise_of_one_round, PAIRS, {ROUNDS}),
+    "noise after the quantiser": (noise_after_the_quantiser, DIGITAL, {TWINS}),
+}
+ALSO_BROKEN = {
+    "own term without its noise, then passes": (own_term_without_noise, PASSES, {TWINS}),
+    "closing passes send x": (models_in_passes, CLOSING, {TWINS, RECEPTION}),
+    "one noise for two rounds, pairs": (noise_of_two_rounds, PAIRS, {ROUNDS}),
+    "pair noise of neighbours never added": (no_pair_noise, RING, {NODES}),
+    "pair noise of neighbours reused": (pair_noise_of_one_round, RING, {ROUNDS}),
+    "receivers hear their own model, not what they sent": (
+        self_interference_of_models,
+        {"radio": LOUD},
+        {TWINS, RECEPTION},
+    ),
+    "half of the noise": (halve_noise, {}, {NODES, COORDINATE}),
+    "no clipping": (stop_clipping, {}, {SHIFT}),
+}
+SOUND = {
+    "independent noise": {},
+    "passes": PASSES,
+    "closing passes": CLOSING,
+    "pairs": PAIRS,
+    "pairs of neighbours": RING,
+    "digital": DIGITAL,
+    "self-interference": {"radio": LOUD},
+    "batches": {"learning": {"sampling": "without-replacement", "batch_size": 8}},
+    "a crash": {"faults": CRASH},
+    "float64": {"learning": {"dtype": "float64"}, "faults": CRASH},
+    "the paper's protocol": {
+        "privacy": {"epsilon_max": 8.0, "protocol": "paper", "clipping": "batch"},
+        "power": {"balance": False},
+    },
+}
+
+
+def wide(**sections):
+    """The scenario that is attacked elsewhere with 771 coordinates instead of 51: as many draws in fewer runs."""
+    data = {"kind": "synthetic", "classes": 3, "features": 256, "samples": 600, "test_samples": 20}
+    return attacked(**{**sections, "learning": {"dataset": data, **sections.get("learning", {})}})
+
+
+def audited(scenario, command, folder, *options):
+    path = folder / "audited.toml"
+    path.write_text(tomli_w.dumps(scenario.to_table()))
+    return command("audit", str(path), "--trials", "50", "--rounds", "4", "--workers", "1", *options)
+
+
+def checks_of(scenario, rounds=4):
+    """What the command checks, with the first canary that there is."""
+    world = build(scenario, device="cpu")
+    canary = next(iter(candidates(world.data, world.client_indices[0])))
+    trial, (recording, _) = make_trial(Job(scenario, rounds, 0, 32, canary, "batch", None, None))
+    return {
+        check.name: check
+        for check in run_checks(trial.engines, recording, 0, lambda number: trial_streams(scenario, number))
+    }
+
+
+def refuted(checks):
+    return {name for name, check in checks.items() if not check.sound}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_six_broken_engines_are_refuted_by_the_command(case, monkeypatch, tmp_path, wirelessdl_command):
+    broken, sections, expected = BROKEN[case]
+    broken(monkeypatch)
+    shown = audited(wide(**sections), wirelessdl_command, tmp_path, "--json")
+    report = json.loads(shown.out)
+    assert shown.code == 1
+    assert not report["sound"]
+    assert {check["name"] for check in report["checks"] if not check["sound"]} >= expected
+    own = next(view for view in report["views"] if view["view"] == "own")
+    assert own["sound"]  # the attack sees nothing: it is handed s, and assumes the law
+
+
+@pytest.mark.parametrize("case", ALSO_BROKEN)
+def test_other_broken_engines_are_refuted(case, monkeypatch):
+    broken, sections, expected = ALSO_BROKEN[case]
+    broken(monkeypatch)
+    assert refuted(checks_of(wide(**sections))) >= expected
+
+
+@pytest.mark.parametrize("case", SOUND)
+def test_no_check_refutes_the_sound_engine(case):
+    checks = checks_of(wide(**SOUND[case]))
+    assert not refuted(checks)
+    assert checks[SHIFT].measured > 0.01  # the canary did count
+    assert (CLOSED in checks) == (case == "pairs")
+
+
+def test_the_command_prints_a_line_for_each_check(monkeypatch, tmp_path, wirelessdl_command):
+    names = (SHIFT, TWINS, NODES, ROUNDS, COORDINATE, RECEPTION)
+    shown = audited(wide(), wirelessdl_command, tmp_path)
+    assert shown.code == 0
+    assert [line.split(": ")[:2] for line in shown.out.splitlines()[2:8]] == [["passed", name] for name in names]
+    noise_of_two_rounds(monkeypatch)
+    shown = audited(wide(), wirelessdl_command, tmp_path)
+    assert shown.code == 1
+    (line,) = (line for line in shown.out.splitlines() if line.startswith("refuted: "))
+    assert line.startswith(f"refuted: {ROUNDS}: 0.")
+    assert "lag 1" in line
+    assert "false alarm 1e-06" in line
+    assert "1 of 6 checks refuted: the proof does not hold" in shown.out
+
+
+def test_noise_that_leaves_out_a_coordinate_is_refuted(monkeypatch):
+    real = NodeDraws.fill_normal
+
+    def fill_normal(self, out, round, purpose, nodes=None):
+        real(self, out, round, purpose, nodes)
+        if purpose == "noise":
+            out[:, 7] = 0.0
+
+    monkeypatch.setattr(NodeDraws, "fill_normal", fill_normal)
+    found = checks_of(wide())
+    assert COORDINATE in refuted(found)
+    assert found[COORDINATE].words.startswith("coordinate 7, ")
+
+
+def test_noise_that_comes_again_three_rounds_later_is_refuted(monkeypatch):
+    real = NodeDraws.fill_normal
+
+    def fill_normal(self, out, round, purpose, nodes=None):
+        real(self, out, round % 3 if purpose == "noise" else round, purpose, nodes)
+
+    monkeypatch.setattr(NodeDraws, "fill_normal", fill_normal)
+    found = checks_of(wide(), rounds=5)
+    assert refuted(found) == {ROUNDS}
+    assert "lag 3" in found[ROUNDS].words
+
+
+def test_a_closed_form_of_another_law_is_refuted(monkeypatch):
+    monkeypatch.setattr(GroupNoise, "apply", lambda self, draws: draws.mul_(self.deviation))  # nothing cancels
+    assert refuted(checks_of(wide(**PAIRS))) >= {CLOSED, NODES}
+
+
+@pytest.mark.parametrize("draws", [5, 100, 65536])
+def test_squares_exceed_their_bound_no_more_often_than_stated(draws):
+    share = np.log(1e9)
+    bound = float(square_bound(draws, share))
+    assert chi2.sf(draws * (1 + bound), draws) <= 1e-9
+    assert chi2.cdf(draws * (1 - bound), draws) <= 1e-9
+    assert chi2.sf(draws * (1 + 0.5 * bound), draws) > 1e-9  # and it is no more than twice what it must be
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_products_exceed_their_bound_no_more_often_than_stated(lag):
+    """Of two nodes in one round, or of one node in successive rounds; 20,000 means of 64 products, share e^-3."""
+    rng = np.random.default_rng(4)
+    one, other = rng.standard_normal((2, 20_000, 65))
+    products = one[:, :-1] * one[:, 1:] if lag else one[:, 1:] * other[:, 1:]
+    exceeded = np.mean(products.mean(axis=1) > product_bound(64, 3.0))
+    assert 0.0005 < exceeded <= np.exp(-3.0)
