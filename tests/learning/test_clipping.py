@@ -85,17 +85,29 @@ CASES = [
 ]
 
 
-def single_sums(learner, strategy, clipping="per-sample", clip_norm=1.0, offsets=OFFSETS):
+# weights that an adversary may choose, from initial ones
+CHOSEN = {
+    "large": lambda x: 30.0 * x,
+    "alike": lambda x: torch.full_like(x, 0.1),
+    "signs": lambda x: 0.5 * x.sign(),
+    "mixed scales": lambda x: x * torch.logspace(-3, 3, x.shape[1]),
+}
+
+
+def single_sums(
+    learner, strategy, clipping="per-sample", clip_norm=1.0, offsets=OFFSETS, chosen_weights=lambda x: x, deviation=1.0
+):
     """What each sample alone adds to the sum of a batch, `[offsets, samples]`: all others have a weight of zero."""
     generator = torch.Generator().manual_seed(2)
     job = Job(learner, clipping, clip_norm, CPU, torch.float32, isinstance(learner, Ridge))
     chosen = choose(strategy, job, nodes=1, batch=SAMPLES, input_shape=SHAPE, threads=1)
     x = torch.as_tensor(learner.initial(np.random.default_rng(1))).float().unsqueeze(0)
     x += (0.0 if isinstance(learner, ModuleLearner) else 0.1) * torch.randn(x.shape, generator=generator)
+    x = chosen_weights(x)
     penalty = getattr(learner, "penalty", 0.0)
     found = []
     for offset in offsets:
-        features = torch.randn(1, SAMPLES, *SHAPE, generator=generator) + offset
+        features = deviation * torch.randn(1, SAMPLES, *SHAPE, generator=generator) + offset
         if learner.bias_column:
             features = torch.cat([features.flatten(2), torch.ones(1, SAMPLES, 1)], dim=2)
         labels = torch.randint(CLASSES, (1, SAMPLES), generator=generator)
@@ -115,6 +127,27 @@ def test_no_sample_exceeds_the_clip_norm(monkeypatch, name, strategy):
     found = single_sums({**MODULES, **CLOSED}[name](), strategy.split(",")[0], offsets=offsets)
     assert found.max() <= 1.0 + 1e-6
     assert found.max() > 0.9998  # the bound is no tighter than it must be
+
+
+@pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
+@pytest.mark.parametrize("weights", CHOSEN)
+@pytest.mark.parametrize("name", ["raw", "patches", "cnn"])
+def test_no_chosen_weights_let_a_sample_exceed_the_clip_norm(name, weights, strategy):
+    offsets = (1e4,) if name == "cnn" else OFFSETS[1:]
+    assert single_sums(MODULES[name](), strategy, offsets=offsets, chosen_weights=CHOSEN[weights]).max() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
+@pytest.mark.parametrize("deviation", [0.0, 1e-3, 30.0])
+def test_positions_that_cancel_hide_no_norm_however_alike_they_are(deviation, strategy):
+    """Pixels that all have one value leave gradients of rounding alone."""
+    assert single_sums(MODULES["raw"](), strategy, deviation=deviation, offsets=OFFSETS[1:]).max() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("weights", CHOSEN)
+def test_no_chosen_weights_let_a_sample_of_a_closed_form_exceed_the_clip_norm(name, weights):
+    assert single_sums(CLOSED[name](), "closed-form", chosen_weights=CHOSEN[weights]).max() <= 1.0 + 1e-6
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
