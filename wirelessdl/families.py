@@ -1,11 +1,13 @@
-"""Families whose members cross a round: ways across the air (`access`), ways to hide a sender (`mechanism`).
+"""Families whose members cross a round: ways across the air (`access`), ways to hide a sender (`mechanism`), ways to
+learn from what was received (`update`).
 
 A member is one module of its own. Beside its class, `Member`, it has
 
     Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family
     refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it
 
-and what the protocol of the family names (`wirelessdl/access/__init__.py`, `wirelessdl/mechanism/__init__.py`).
+and what the protocol of the family names (`wirelessdl/access/__init__.py`, `wirelessdl/mechanism/__init__.py`,
+`wirelessdl/learning/updates/__init__.py`).
 Modules are imported by name, so nothing but this table knows one: to add a member, add a line here, a test and a
 section of its page. A member's imports at the top are light (no torch, no SciPy): scenarios are checked with it.
 """
@@ -16,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from wirelessdl.errors import nearest
 
-Family: TypeAlias = Literal["access", "mechanism"]
+Family: TypeAlias = Literal["access", "mechanism", "update"]
 
 MEMBERS: dict[Family, dict[str, str]] = {
     "access": {
@@ -28,8 +30,9 @@ MEMBERS: dict[Family, dict[str, str]] = {
         "independent": "wirelessdl.mechanism.own",
         "pairwise": "wirelessdl.mechanism.pairwise",
     },
+    "update": {"sgd": "wirelessdl.learning.updates.sgd"},
 }
-KEYS: dict[Family, str] = {"access": "radio.access", "mechanism": "privacy.noise"}
+KEYS: dict[Family, str] = {"access": "radio.access", "mechanism": "privacy.noise", "update": "learning.update"}
 
 
 def member(family: Family, name: str) -> ModuleType | None:

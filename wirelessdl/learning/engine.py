@@ -40,6 +40,7 @@ from wirelessdl.learning.runtime import Need, Workers, one_thread, pick_device
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.sizes import Sizes
 from wirelessdl.learning.superposition import consensus_distance, project_
+from wirelessdl.learning.updates.running import RunningUpdate
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -136,9 +137,17 @@ class LearningEngine:
         self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where mixing passes need it
+        self._update = self._running_update()
         # an audit listens in its place
         self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
+
+    def _running_update(self) -> RunningUpdate | None:
+        """None for plain SGD, which steps from what was received."""
+        if self.settings.update is None:
+            return None
+        name, given = self.settings.update
+        return RunningUpdate(name, given, self._mixed, is_user_class=":" in name)
 
     def _initial(self, streams: Streams) -> Tensor:
         with Guard(f"learning.model: {name_of(self.learner)}.initial", is_user_class=not is_built_in(self.learner)):
@@ -164,7 +173,8 @@ class LearningEngine:
         return project_(torch.addcmul(base, gradient, step, value=-1.0), self.radius)
 
     def _models(self, part: slice) -> Tensor:
-        return self.stepped(self._mixed[part], self._gradient[part], self._step[part])
+        base = self._mixed if self._update is None else self._update.base
+        return self.stepped(base[part], self._gradient[part], self._step[part])
 
     @property
     def rounding(self) -> FloatArray:
@@ -189,6 +199,7 @@ class LearningEngine:
         self.sampler.restart()
         self._mixed.copy_(self._initial(streams))
         self._step.zero_()
+        self._update = self._running_update()
         if isinstance(self.strategy, Threads) and self.remembered is not None:
             self.strategy.remember(self.nodes)
 
@@ -234,6 +245,9 @@ class LearningEngine:
         mixed, self_interference_power, pass_power = self._on_air(given, model)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
+        point_of_all = mixed if hardened else self._gradient
+        if self._update is not None:
+            point_of_all = self._update.apply(mixed, None if kept is None else away, given.round)
         stood = None
         if self.remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
@@ -244,7 +258,7 @@ class LearningEngine:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
             batch = self._batch(worker, nodes, given.round)
-            point, gradient = (mixed if hardened else self._gradient)[part], self._spare[part]
+            point, gradient = point_of_all[part], self._spare[part]
             with self._guard():
                 loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
             refuse_autocast(self.learner, self.device)
@@ -289,7 +303,8 @@ class LearningEngine:
         found = {"gradient": self._gradient, "mixed": self._mixed, "step": self._step}
         if self.remembered is not None:
             found["remembered"] = self.remembered
-        return {name: values.cpu().numpy().copy() for name, values in found.items()}
+        kept = {name: values.cpu().numpy().copy() for name, values in found.items()}
+        return kept if self._update is None else kept | self._update.kept()
 
     def mixed(self) -> np.ndarray:
         """What each node held after the last slot, before its step, `[K, m]`."""
@@ -301,6 +316,8 @@ class LearningEngine:
             values.copy_(torch.as_tensor(state[name]))
         if self.remembered is not None:
             self.remembered.copy_(torch.as_tensor(state["remembered"]))
+        if self._update is not None:
+            self._update.restore(state)
 
     def ready(self, stored: np.ndarray) -> Tensor:
         """Samples, as the data set stores them, as this learner takes them."""

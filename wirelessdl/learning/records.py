@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -130,6 +130,7 @@ class Settings:
     batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
     strategy: StrategyName = "auto"
     augment: Literal["none", "flip-crop"] = "none"
+    update: Any = None  # a class of the user's in place of plain SGD, see `learning/updates`
     regret: bool = False
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all

@@ -202,6 +202,7 @@ def _engine(
     least_step: float,
 ) -> LearningEngine:
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
+    update = builder.part("learning.update", learning.update)
     settings = Settings(
         batch_size=learning.batch_size,
         clipping=privacy.clipping,
@@ -217,6 +218,7 @@ def _engine(
         augment=learning.augment,
         regret=learning.regret,
         passes=_most_passes(builder.scenario),
+        update=None if learning.update.name == "sgd" else (learning.update.name, update),
         eval_samples=learning.eval_samples,
         links=links,
         least_step=least_step,

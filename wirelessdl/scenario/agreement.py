@@ -99,10 +99,17 @@ def _require_talk(scenario: "Scenario") -> None:
 
 
 def _require_members(scenario: "Scenario") -> None:
-    """What mechanism and access refuse."""
+    """What mechanism, access and update refuse."""
+    update = scenario.learning.update.name
+    if update != "sgd" and scenario.privacy.protocol == "paper":
+        raise ValueError(
+            f'learning.update is "{update}" under privacy.protocol "paper"; there the gradient is taken at a model '
+            'that was never sent: set protocol = "hardened"'
+        )
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),
+        ("update", scenario.learning.update.name),
     )
     for family, name in parts:
         module = member(family, name)

@@ -198,6 +198,11 @@ class LearningSection(Section):
     dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
     model: Model = Field(Model(model="softmax"), description="Model that is trained.")  # type: ignore[call-arg]
     partition: Part = Field(Part(kind="iid"), description="How training samples are distributed to nodes.")  # type: ignore[call-arg]
+    update: FamilyMember = Field(
+        FamilyMember(kind="sgd"),  # type: ignore[call-arg]
+        description="What a node makes of what it received, around its one clipped gradient. sgd: a step from there; "
+        "or your class, file.py:Class, which sees no data: totals stay proven.",
+    )
     batch_size: Count = Field(64, description="Samples per node and round; under poisson sampling, their mean number.")
     batch_fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
         0.0,

@@ -1,0 +1,26 @@
+"""Plain stochastic gradient descent: the step starts at what was received, and the gradient is taken there.
+
+x <- Proj(s - gamma mult g(s))
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from wirelessdl.scenario.section import Section
+
+if TYPE_CHECKING:
+    from wirelessdl.scenario.schema import Scenario
+
+
+class Keys(Section):
+    """Plain SGD has no keys of its own."""
+
+
+def refuse(scenario: "Scenario") -> None:
+    """It goes together with everything."""
+
+
+class Member:
+    """The engine takes received models as they are: `base` is never asked in a run."""
+
+    def base(self, received: Any, state: Any, round: int) -> tuple[Any, Any, Any]:  # noqa: ARG002
+        return received, received, state
