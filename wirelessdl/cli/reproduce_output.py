@@ -35,7 +35,7 @@ NUMBERS = (
     *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
     *("attempts_mean", "outage_rate", "wall_s"),
 )
-TEXTS = ("scenario", "protocol", "unit", "promised", "adversary", "connectivity", "stopped")
+TEXTS = ("scenario", "protocol", "unit", "promised", "epsilon_status", "adversary", "connectivity", "stopped")
 
 
 class Rehearsal(Study):

@@ -44,6 +44,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "amplified": ledger.terms.amplified,
         "epsilon_total": total.get(ledger.terms.promised, total["own"]),
         "promised": ledger.terms.promised,
+        "epsilon_status": "unproven" if ledger.terms.declared else "proven",
         "adversary": ledger.terms.adversary,
         "coalition": ledger.terms.coalition or None,
         **engine.stages.planner.mechanism.figures(),

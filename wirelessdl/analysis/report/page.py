@@ -174,7 +174,8 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
     words = adversary(run)
-    total = f"for {protects(run)}; proven, against {words}{'' if run.summary else ', so far'}"
+    status = run.summary.get("epsilon_status", "proven")
+    total = f"for {protects(run)}; {status}, against {words}{'' if run.summary else ', so far'}"
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
     if promised_view(run) == "coalition":
