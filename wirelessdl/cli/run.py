@@ -163,8 +163,8 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
     shared = summary["epsilon_coalition_total"] is not None
     table.add_row(
         "whole run",
-        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}, {summary['epsilon_status']}, against "
-        f"{summary['adversary']}",
+        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}, {summary['epsilon_status']}, "
+        f"against {summary['adversary']}",
     )
     if "epsilon_declared" in summary:
         rest = (
