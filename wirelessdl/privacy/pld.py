@@ -30,7 +30,7 @@ from scipy.special import log_ndtr
 from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
 
-BEYOND = 5000.0  # cheap bounds above this one are not composed: what is left of them protects nothing
+BEYOND = 5000.0  # releases whose cheap bounds exceed this are not composed: the bound is their total
 _TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 

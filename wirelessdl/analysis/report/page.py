@@ -25,7 +25,7 @@ from wirelessdl.analysis.runs import (
 )
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import exact_slot_epsilon
-from wirelessdl.privacy.terms import AMPLIFIED, OUTSIDE, adversary_of
+from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, adversary_of
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, remove_left_report, require_outside, write_text
 from wirelessdl.trace.run import Run
@@ -185,7 +185,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         total += f"; against {coalition}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
-    total += f"; {OUTSIDE}"
+    total += f"; {OUTSIDE}" if words != NOBODY_SENDS and number["epsilon"] not in ("", "inf") else ""
     what = "links" if number["epsilon_link_max"] else "senders"
     limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
     slot, whose = final["epsilon_link_max"], "worst link, one antenna in phase"
