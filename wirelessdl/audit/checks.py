@@ -87,8 +87,8 @@ def _twins(
         x, x_other = (unnoised_models(engine, given)[node] for engine in engines)
         if decision.on_air[node]:
             own = float((given.noise_scale if given.pairs is None else given.pairs.own)[node])
-            shift, charge = float(torch.linalg.vector_norm(x_other - x)), float(mu) * own
-            shift = max(shift - rounding * float(torch.linalg.vector_norm(x)), 0.0)
+            shift, charge = _largest(torch.linalg.vector_norm(x_other - x)), float(mu) * own
+            shift = max(shift - rounding * _largest(torch.linalg.vector_norm(x)), 0.0)
             share = shift / charge if charge > 0 else math.inf if shift > 0 else 0.0
             if share > worst:
                 worst, moved_in = share, given.round
@@ -228,7 +228,8 @@ def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: 
         away = torch.from_numpy(given.update.keep)
         pairs = [(f"pass {number}", *both) for number, both in enumerate(zip(tap.passed, passed), start=1)]
         for what, found, expected in (*pairs, ("s", engine.held[~away], held[~away])):
-            error = _largest(found.double() - expected) / max(_largest(expected), np.finfo(np.float64).tiny)
+            size = max(_largest(expected), np.finfo(np.float64).tiny)
+            error = _largest(found.double() - expected) / size if math.isfinite(size) else math.inf
             if error > worst or not where:
                 worst, where = error, f"{what} in round {given.round}"
         if len(tap.passed) != len(passed):

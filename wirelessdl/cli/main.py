@@ -18,7 +18,7 @@ _COMMANDS = {
     "reproduce": "Run the study behind a figure of the paper; or a study file, with figures.",
     "check": "Check a scenario and print what would run.",
     "plan": "Print the power split, one-slot epsilons and a forecast of training.",
-    "audit": "Attack a scenario's engine with a canary and compare with what is proven.",
+    "audit": "Check a scenario's engine, attack it with a canary, compare with the proof.",
     "channel": "Print link statistics of every frame; draw or export gains.",
     "report": "Write one HTML file of one or several runs, or of a study.",
     "plot": "Draw a figure for a paper, of runs or of a study, with 95% bands.",
