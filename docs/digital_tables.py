@@ -16,6 +16,7 @@ import wirelessdl
 from wirelessdl import Run
 
 NAMES = ("oac", "tdma", "digital", "digital-lean", "ideal")
+TIMED = ("oac", "tdma", "digital", "digital-lean")
 REACHED = 0.45
 
 
@@ -58,8 +59,8 @@ if __name__ == "__main__":
     for nodes, power in places:
         row = [results(cells[nodes, power, name], name) for name in NAMES]
         print(f"| {nodes} | {power:g} dBm | {median_snr(cells[nodes, power, 'digital'])} | {' | '.join(row)} |")
-    print("| nodes | power | `oac` | `digital` | `digital-lean` |")
-    print("|---" * 5 + "|")
+    print("| nodes | power | " + " | ".join(f"`{name}`" for name in TIMED) + " |")
+    print("|---" * (2 + len(TIMED)) + "|")
     for nodes, power in places:
-        row = [time_to_accuracy(cells[nodes, power, name]) for name in ("oac", "digital", "digital-lean")]
+        row = [time_to_accuracy(cells[nodes, power, name]) for name in TIMED]
         print(f"| {nodes} | {power:g} dBm | {' | '.join(row)} |")
