@@ -70,6 +70,7 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         declared=mechanism_of(run) if ":" in mechanism_of(run) else "",
         promised=promised_view(run),
         passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
+        one_slot=":" not in str(_stored(run, "radio.access")),
         sends=sends(run),
     )
 

@@ -50,6 +50,7 @@ class Terms:
     promised: Proven = "own"
     declared: str = ""  # mechanism of the user's: what its noise hides is its own statement, and no total is proven
     passes: bool = False  # whether what was received is sent on, and averaged again
+    one_slot: bool = True  # whether a receiver's share of a slot is known: not under an access of the user's
     sends: bool = True  # whether anything leaves a node at all
     rounding: float = 0.0  # largest share of a charged sensitivity that is rounding before the noise
 
@@ -75,7 +76,7 @@ class Terms:
 
         It adds variances of independent noise, and knows nothing of what passes hand on.
         """
-        return not (self.shares_noise or self.passes or self.declared)
+        return self.one_slot and not (self.shares_noise or self.passes or self.declared)
 
     @property
     def adversary(self) -> str:
