@@ -4,8 +4,8 @@ Settings that matter here. One task at a time in a process, and cores // jobs th
 runs do not fight over cores. No memory limit of Dask's: it would pause a worker for good, or kill it, over memory that
 a run needs. Workers of this machine do not hear Ctrl-C: the driver does, and lets runs stop after their round.
 
-Whoever reaches a scheduler can run code on it. That of this machine takes TLS connections alone, with a key that is made
-for it and never leaves the memory of its processes; another user of the machine has none.
+Whoever reaches a scheduler can run code on it. That of this machine takes TLS connections alone, with a key that is
+made for it and never leaves the memory of its processes; another user of the machine has none.
 """
 
 import contextlib
