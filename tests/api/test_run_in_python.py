@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -176,6 +177,93 @@ def test_a_run_that_is_stopped_is_returned():
     assert "interrupted, round 3 of 9" in run._repr_html_()
     assert wirelessdl.resume(run).state == "done"
     assert run.state == "done"
+
+
+# large enough for two threads; tables are written before the run ends
+WIDE = {"learning": {"model": {"model": "mlp", "hidden": [14_000]}}, "trace": {"flush_every": 20}}
+
+
+def in_two_threads(code, tmp_path):
+    """What a script prints whose torch has two threads."""
+    (tmp_path / "script.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_leaves_no_threads_however_it_ends(tmp_path):
+    """Of the engine's, which takes whole nodes, and of the recorder's, which writes tables."""
+    code = f"""
+import threading, wirelessdl
+from wirelessdl.scenario.loader import parse_scenario
+most = []
+
+def on_round(round):
+    most.append(threading.active_count())
+
+def fails(round):
+    on_round(round)
+    if round == 21:
+        raise KeyError("mine")
+
+scenario = parse_scenario({quick_table(scenario={"rounds": 21}, **WIDE)!r})
+run = wirelessdl.simulate(scenario, out=None, on_round=on_round)
+print(max(most) > 2, threading.active_count())
+run.learner().accuracy(run.final_models())
+print(threading.active_count())
+most.clear()
+try:
+    wirelessdl.simulate(scenario, out=None, on_round=fails)
+except KeyError:
+    print(max(most) > 2, threading.active_count())
+"""
+    assert in_two_threads(code, tmp_path) == "True 1\n1\nTrue 1\n"
+
+
+def test_a_process_that_is_forked_after_a_run_can_run_and_use_torch(tmp_path):
+    """OpenMP's threads do not survive a fork: it waited for them forever."""
+    code = f"""
+import multiprocessing, torch, wirelessdl
+from wirelessdl.scenario.loader import parse_scenario
+scenario = parse_scenario({quick_table(**WIDE)!r})
+
+def forked():
+    matrix = torch.ones(2000, 2000)
+    assert (matrix @ matrix)[0, 0] == 2000
+    print(wirelessdl.simulate(scenario, out=None).provenance["threads"], flush=True)
+
+if __name__ == "__main__":
+    print(wirelessdl.simulate(scenario, out=None).provenance["threads"], flush=True)
+    torch.ones(2000, 2000) @ torch.ones(2000, 2000)
+    child = multiprocessing.get_context("fork").Process(target=forked)
+    child.start()
+    child.join(120)
+    print(child.exitcode, torch.get_num_threads())
+    child.kill()
+"""
+    assert in_two_threads(code, tmp_path) == "2\n1\n0 2\n"
+
+
+@pytest.mark.parametrize("name", ["on_round", "on_evaluation", "should_stop", "connect net.state"])
+def test_stop_iteration_in_a_callback_says_where_it_is_from(name, tmp_path):
+    """SimPy's processes are generators, which it would end: the run was a RuntimeError of SimPy's."""
+
+    def mine(*_):
+        return next(iter(()))
+
+    word, _, event = name.partition(" ")
+    with pytest.raises(
+        wirelessdl.ContractError,
+        match=rf"^{name} raised StopIteration \(test_run_in_python.py line \d+\); a run is stopped by should_stop",
+    ):
+        wirelessdl.simulate(scenario(), out=tmp_path, **{word: {event: mine} if event else mine})
 
 
 @pytest.mark.parametrize("figure", [*CURVES, *SINGLE])

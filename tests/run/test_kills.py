@@ -78,17 +78,26 @@ def test_killed_and_resumed_twenty_times(seed, uninterrupted, tmp_path):
     assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
 
 
-KILLED_AT_ITS_SUMMARY = """
+KILLED_AT = """
 import os, signal, sys
+name = sys.argv.pop(1)
 
 def kill(event, given):
-    if event == "open" and ".summary.json." in str(given[0]):
+    if event == "open" and f"/.{name}." in str(given[0]):
         os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(kill)
 from wirelessdl.cli.main import main
 main()
 """
+
+
+def killed_as_it_opens(name: str, *arguments: str) -> Path:
+    """The run of a process that is killed when it opens the file aside of this name for the first time."""
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT, name, *arguments], timeout=PATIENCE_S)
+    assert killed.returncode == -signal.SIGKILL
+    (run,) = Path("outputs").iterdir()
+    return run
 
 
 @pytest.mark.parametrize("scenario", [("quickstart",), ("paper_k4_full",), ("quickstart", "radio.access=digital")])
@@ -99,9 +108,7 @@ def test_killed_between_its_last_checkpoint_and_its_summary_it_has_the_same_mode
     overrides += ["learning.eval_every=2", "learning.stop_after=2", "learning.stop_within=1", "learning.batch_size=8"]
     settings = [word for override in overrides for word in ("--set", override)]
     arguments = ["run", name, "--rounds", "30", "--quiet", *settings]
-    killed = subprocess.run([sys.executable, "-c", KILLED_AT_ITS_SUMMARY, *arguments], timeout=PATIENCE_S)
-    assert killed.returncode == -signal.SIGKILL
-    (run,) = (tmp_path / "outputs").iterdir()
+    run = killed_as_it_opens("summary.json", *arguments)
     assert not (run / "summary.json").exists()
     assert command_line("run", "--resume", str(run), "--quiet").code == 0
     assert command_line(*arguments, "--out", "whole").code == 0
@@ -111,6 +118,25 @@ def test_killed_between_its_last_checkpoint_and_its_summary_it_has_the_same_mode
     weights = [float(model["weight"].abs().sum()) for model in wirelessdl.open_run(run).final_models()]
     assert min(weights) > 0
     assert verify(run).problems == ()
+
+
+def test_killed_as_it_writes_its_checksums_anew_it_leaves_nothing_once_it_is_gone_on_with(tmp_path, monkeypatch):
+    """The very last that a run does: all else is there, and says that it is done."""
+    monkeypatch.chdir(tmp_path)
+    run = killed_as_it_opens("checksums.txt", "run", "quickstart", "--rounds", "2", "--quiet")
+    (run / ".checksums.txt.0123abcd").write_text("half a line")  # a moment later
+    assert wirelessdl.open_run(run).state == "done"
+    assert verify(run).problems == ()
+    assert command_line("run", "--resume", str(run), "--quiet").code == 0
+    assert not [path for path in run.rglob("*") if path.name.startswith(".") or path.name == "lock"]
+    listed = [line.split("  ")[1] for line in (run / "checksums.txt").read_text().splitlines()]
+    assert listed == sorted(
+        path.relative_to(run).as_posix() for path in run.rglob("*.*") if path.name != "checksums.txt"
+    )
+    assert verify(run).problems == ()
+    before = (run / "checksums.txt").stat()
+    assert command_line("run", "--resume", str(run), "--quiet").code == 0
+    assert (run / "checksums.txt").stat() == before  # nothing is left to do
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

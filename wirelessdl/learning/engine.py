@@ -363,6 +363,11 @@ class LearningEngine:
         self._gradients.each(-(-len(x) // chunk), evaluate)
         return right
 
+    def close(self) -> None:
+        """End the threads, until they are needed again."""
+        self._workers.close()
+        self._gradients.close()
+
     def need(self, nodes: int | None = None) -> Need:
         """Memory that the run takes, for this network or another size of it."""
         return self._sizes.need(self.nodes if nodes is None else nodes)

@@ -41,7 +41,9 @@ class RunLearner:
                 "models of this run are evaluated with running statistics of batch normalisation, which were never "
                 "sent: no epsilon covers them, and no model of the run holds them"
             )
-        return self._engine.accuracy(self._vectors(models)).cpu().numpy().astype(float)
+        found = self._engine.accuracy(self._vectors(models)).cpu().numpy().astype(float)
+        self._engine.close()
+        return found
 
     @own_settings()
     def scores(self, models: Models, samples: Any) -> FloatArray:

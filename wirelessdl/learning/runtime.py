@@ -6,6 +6,7 @@ to pay. Results do not depend on the number of threads, since nodes are always c
 """
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,10 @@ def fetch(tensors: list[Tensor]) -> FloatArray:
 def threads() -> int:
     """Number of threads that torch uses; sums depend on it in the last bits."""
     return torch.get_num_threads()
+
+
+# GNU OpenMP's threads do not survive a fork: the first operation that asks for them would wait forever
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def use_threads(count: int) -> None:
@@ -160,6 +165,12 @@ class Workers:
                     other.exception()  # no thread may still be running when the buffers are used again
         for other in waiting:
             other.result()
+
+    def close(self) -> None:
+        """End the threads; others are started where they are needed again."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
 
 @contextmanager

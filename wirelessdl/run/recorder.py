@@ -1,7 +1,6 @@
 """From rounds to tables: buffers the records of rounds and turns them into columns at a flush.
 
-Tensors of the learning engine stay where they are until then, so a round waits for no transfer. Rounds that are still
-under way in a second thread are not waited for either: a part of the tables is made when its last round is done, and
+Tensors of the learning engine stay where they are until then, so a round waits for no transfer. A part of the tables is
 written while the next rounds go on.
 """
 
@@ -89,6 +88,12 @@ class Recorder:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
         self._flush()
         self._await()
+
+    def close(self) -> None:
+        """End the threads that write, once what they have is on disk."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
     def _await(self) -> None:
         """Until what was made is on disk. Raises what went wrong with it."""

@@ -18,7 +18,7 @@ from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
 from wirelessdl.trace.checksums import NAME as CHECKSUMS
-from wirelessdl.trace.checksums import changed_documents
+from wirelessdl.trace.checksums import Checksums, changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.parts import find_parts
@@ -280,19 +280,21 @@ def require_same_values(kept: Mapping[str, Any], now: Mapping[str, Any]) -> None
 
 
 def settle_finished(run: Run) -> None:
-    """A process may be killed between its last figures and its last word, or before it listed one of them: do so.
+    """A process may be killed between its last figures and its last word, or before it listed all of them: do so.
 
     Raises where scenario.toml, provenance.json or summary.json was changed since it was written.
     """
     changed = changed_documents(run.path)
     if changed and not (len(changed) == 1 and _is_last_word(run)):
         raise TraceError(f"{shown(run.path)}: {changed[0]}; restore it, or start a new run")
-    if not changed and run.provenance.get("state") == "done":
+    said = run.provenance.get("state") == "done"
+    if not changed and said and (Checksums(run.path).is_compact() or not os.access(run.path, os.W_OK)):
         return
     with RunLock(run.path):
         writer = RunWriter(run.path)
         writer.adopt(run.path / "summary.json")
-        writer.provenance({**run.provenance, "state": "done"})
+        if changed or not said:
+            writer.provenance({**run.provenance, "state": "done"})
         writer.finish()
 
 

@@ -42,9 +42,17 @@ class Checksums:
 
     def compact(self) -> None:
         """One line per file that is there."""
+        write_text(self._path, self._one_line_per_file())
+
+    def is_compact(self) -> bool:
+        """Whether the list was written anew at the end of a run, and no file aside was left then."""
+        left = any(path.name.startswith(f".{NAME}") for path in self._folder.iterdir())
+        return not left and read_regular(self._path) == self._one_line_per_file().encode()
+
+    def _one_line_per_file(self) -> str:
         listed, _ = read_checksums(self._folder)
-        lines = [f"{digest}  {name}\n" for name, digest in sorted(listed.items()) if (self._folder / name).is_file()]
-        write_text(self._path, "".join(lines))
+        there = [name for name in sorted(listed) if (self._folder / name).is_file()]
+        return "".join(f"{listed[name]}  {name}\n" for name in there)
 
     def _append(self, lines: Iterable[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)

@@ -117,6 +117,7 @@ class RunWriter:
 
     def finish(self) -> None:
         """Nothing more will be written: the list of checksums becomes one line per file."""
+        remove_asides(self.folder, _DOCUMENTS)
         self._sums.compact()
 
     def part(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
