@@ -14,6 +14,7 @@ from wirelessdl.analysis.families.curves import end_points
 from wirelessdl.analysis.families.learning import learning_curves
 from wirelessdl.analysis.families.roles import Request
 from wirelessdl.analysis.figures.families import GREY, Look, _look, _spread, draw_family
+from wirelessdl.analysis.figures.study import study_figure
 from wirelessdl.analysis.style import look, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval
@@ -183,6 +184,49 @@ def test_the_legend_stands_outside_the_data(folder):
     assert [text.get_text() for text in legend.get_texts()] == [
         *("nodes 4", "nodes 10", "nodes 20", "epsilon inf", "local", "95%, 3 runs")
     ]
+
+
+def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
+    """Cells of one size, and two baselines beside each of them."""
+    own = rows(nodes=(4,), limits=limits)
+    for row in own:
+        row["epsilon_total"] = factor * row[KEYS[0]]
+    others = [{**row, "cell": f"{name}-{row['cell']}", "baseline": name} for name in ("a", "b") for row in own]
+    return [*own, *others, *local()]
+
+
+@pytest.mark.parametrize("label", [(), ("tiny=Ours",)])
+def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_look_alike(label, tmp_path):
+    study = open_study(write_study(tmp_path / "study", beside(), KEYS))
+    figure, _ = study_figure(study, Request(), labels=label)
+    (legend,) = figure.legends
+    named = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles)}
+    own = "Ours" if label else "tiny"
+    assert set(named) == {own, "a", "b", "local", "95%, 3 runs"}
+    drawn = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 3]
+    looks = [(line.get_color(), line.get_marker()) for line in drawn]
+    assert len(set(looks)) == 3
+    assert looks == [(named[name].get_color(), named[name].get_marker()) for name in (own, "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("x", "limits", "factor", "expected"),
+    [
+        ("privacy.epsilon_max", (0.3, 1.0, 3.0), 1.0, [0.3, 1.0, 3.0]),
+        ("epsilon", (0.25, 1.0, 3.0), 0.98, [0.25, 1.0, 3.0]),  # totals come out just below what was asked for
+        ("epsilon", (0.3, 1.0, 3.0), 1.117, [0.5, 1.0, 2.0]),  # results that nobody asked for
+        ("privacy.epsilon_max", (1.0, 1.05, 1.1, 10.0), 1.0, [1.0, 2.0, 5.0, 10.0]),  # labels would overlap
+    ],
+)
+def test_a_logarithmic_axis_has_its_ticks_at_the_values_that_were_swept(x, limits, factor, expected, tmp_path):
+    study = open_study(write_study(tmp_path / "study", beside(limits, factor), KEYS))
+    axis = study_figure(study, Request(x), logx=True)[0].axes[0]
+    axis.figure.canvas.draw()
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
+    assert ticks == pytest.approx(expected)
+    texts = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
+    assert texts == [f"{tick:g}" for tick in expected]
 
 
 @pytest.mark.parametrize("logx", [True, False])

@@ -1,5 +1,6 @@
 """Every block of the README runs, in order, in one folder, and the first one trains as the page says."""
 
+import json
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, command_line
 from in_process import in_process
+from PIL import Image
 
 import wirelessdl
 
@@ -92,6 +94,22 @@ def test_readme_blocks_run_in_order(ran):
     assert len(printed) >= 6
     for name in ("plan.png", "gains.png", "outputs/urban_er_k20-s7-r1/report.html", "accuracy-epsilon.pdf"):
         assert (folder / name).is_file(), name
+
+
+def test_tables_are_read_as_the_page_shows_and_hold_numbers(ran):
+    (block,) = (block for block in ran[1] if block.startswith("import pandas"))
+    words = ran[1][block].split()
+    assert "NaN" not in words
+    assert len([word for word in words if re.fullmatch(r"-?\d+\.\d+", word)]) == 3 * 3 + 3
+
+
+def test_the_picture_of_a_report_is_of_the_main_example(ran):
+    """The numbers of the run that it shows stand in the file; see CONTRIBUTING.md for how it is made."""
+    shown = json.loads(Image.open(ROOT / "docs" / "report.png").text["Summary"])
+    found = wirelessdl.open_run(ran[0] / "outputs" / "urban_er_k20-s7-r1").summary
+    assert (shown["scenario"], shown["rounds"]) == (found["scenario"], found["rounds"])
+    assert shown["epsilon_total"] == pytest.approx(found["epsilon_total"], rel=1e-6)
+    assert shown["accuracy_mean"] == pytest.approx(found["accuracy_mean"], abs=0.01)  # two threads there, one here
 
 
 def test_the_flagship_learns(ran):

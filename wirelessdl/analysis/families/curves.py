@@ -6,7 +6,8 @@ baseline that has no place on the horizontal axis, such as learning alone agains
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from wirelessdl.trace.catalog import against
 from wirelessdl.trace.study import Study, mean_interval
 
 Kind = Literal["curve", "level"]
+_FOLLOWS = 0.05  # relative distance up to which a result is what was asked for: calibrated totals end up to 2% below
 EPSILONS = ("epsilon", "epsilon_total", "epsilon_declared")  # totals as promised: the adversary belongs to them
 
 
@@ -45,7 +47,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Curves with their roles; values of series, styles and facets in order; what a reader must know."""
+    """Curves with their roles; values of series, styles and facets in order; what a reader must know.
+
+    name: of the scenario, which the study's own curves are called by where no key tells them apart. swept: values along
+    the horizontal axis that cells were asked for; empty where results lie elsewhere, and for learning curves.
+    """
 
     roles: Roles
     curves: tuple[Curve, ...]
@@ -53,7 +59,15 @@ class Family:
     styles: tuple[Any, ...]
     facets: tuple[Any, ...]
     adversaries: dict[Any, str]  # of each series, against whom epsilon holds, where all its runs agree
+    name: str
+    swept: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Baselines that have curves, in order."""
+        named = (curve.baseline for curve in self.curves if curve.kind == "curve")
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 def end_points(study: Study, request: Request) -> Family:
@@ -72,10 +86,15 @@ def end_points(study: Study, request: Request) -> Family:
             f"{shown(study.path)}: {roles.x} is infinite or empty in every run; name another horizontal axis with --x, "
             "such as a key that varies"
         )
-    return family_of(curves, roles, own, notes)
+    return replace(family_of(study, curves, roles, own, notes), swept=_swept(study, own, roles.x))
 
 
-def family_of(curves: list[Curve], roles: Roles, own: pd.DataFrame, notes: list[str]) -> Family:
+def scenario_name(study: Study) -> str:
+    """What the scenario of a study is called: its file, or its bundled name."""
+    return Path(str(study.manifest.get("scenario", ""))).stem or str(study.manifest["name"])
+
+
+def family_of(study: Study, curves: list[Curve], roles: Roles, own: pd.DataFrame, notes: list[str]) -> Family:
     """Curves with the values that their roles take, in order."""
 
     def values(role: str) -> tuple[Any, ...]:
@@ -83,8 +102,27 @@ def family_of(curves: list[Curve], roles: Roles, own: pd.DataFrame, notes: list[
         return tuple(in_order(own[key])) if key else (None,)
 
     return Family(
-        roles, tuple(curves), values("series"), values("style"), values("facet"), _adversaries(own, roles), tuple(notes)
+        roles,
+        tuple(curves),
+        values("series"),
+        values("style"),
+        values("facet"),
+        _adversaries(own, roles),
+        scenario_name(study),
+        notes=tuple(notes),
     )
+
+
+def _swept(study: Study, own: pd.DataFrame, x: str) -> tuple[float, ...]:
+    """Values of the key along the horizontal axis, or of one that results on it follow: a total that was asked for."""
+    for key in (x, *study.varied):
+        if key not in study.varied or x not in own or not pd.api.types.is_numeric_dtype(own[key]):
+            continue
+        asked, found = own[key].to_numpy(dtype=float), own[x].to_numpy(dtype=float)
+        here = np.isfinite(asked) & np.isfinite(found) & (asked > 0)
+        if here.any() and np.allclose(found[here], asked[here], rtol=_FOLLOWS, atol=0):
+            return tuple(np.unique(asked[here]).tolist())
+    return ()
 
 
 def _notes(study: Study, rows: pd.DataFrame, known: pd.DataFrame, roles: Roles) -> list[str]:

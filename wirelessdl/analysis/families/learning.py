@@ -35,7 +35,7 @@ def learning_curves(study: Study, request: Request, against: str) -> Family:
         raise TraceError(
             f"{shown(study.path)}: epsilon is infinite in every run; draw the curves --against round, time or energy"
         )
-    return family_of(curves, roles, own, list(dict.fromkeys(notes)))
+    return family_of(study, curves, roles, own, list(dict.fromkeys(notes)))
 
 
 def curves_asked_for(study: Study, request: Request, against: str) -> tuple[pd.DataFrame, Roles]:

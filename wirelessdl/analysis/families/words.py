@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.families.curves import EPSILONS, Family
+from wirelessdl.analysis.families.curves import EPSILONS, Family, scenario_name
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.study import Study, resolved
 
@@ -66,6 +66,7 @@ class Labels:
         return quoted(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:
+        """A baseline, or the scenario itself beside it."""
         return self.texts.get(name, quoted(name))
 
     def series(self, value: Any, family: Family) -> str:
@@ -77,8 +78,8 @@ class Labels:
 
 
 def labels_of(given: Sequence[str], study: Study, columns: Sequence[str]) -> Labels:
-    """`NAME=TEXT` or `NAME:VALUE=TEXT`; NAME is a column (short names too) or a baseline."""
-    baselines = [str(name) for name in study.index["baseline"].dropna().unique()]
+    """`NAME=TEXT` or `NAME:VALUE=TEXT`; NAME is a column (short names too), a baseline or the scenario."""
+    baselines = [*(str(name) for name in study.index["baseline"].dropna().unique()), scenario_name(study)]
     texts = {}
     for entry in given:
         name, equals, text = entry.partition("=")

@@ -5,6 +5,7 @@ then other markers; past seven, every curve is also named at its end. Styles dif
 place on the horizontal axis) are thin lines across, named at their right end.
 """
 
+import math
 import textwrap
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter, ScalarFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from wirelessdl.analysis.families.curves import Curve, Family
 from wirelessdl.analysis.families.words import Labels, quoted, spelled
@@ -27,6 +28,7 @@ _SMALL = 6.5  # points, of names beside lines
 _SIDES = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
 _ONE_PLACE = 1e-6  # relative distance up to which points are at one place of an axis
 _OUTSIDE = 0.02  # of an axis' width, between the intervals of levels
+_LEAST_GAP = 0.08  # of an axis' width, between two ticks with labels
 
 
 @dataclass(frozen=True)
@@ -144,20 +146,21 @@ def _draw_panel(axis: Any, curves: list[Curve], family: Family, chosen: Look) ->
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     if chosen.logx:
-        _plain_log_ticks(axis)
+        _plain_log_ticks(axis, family.swept)
     elif family.roles.x in ("round", "network.nodes"):
         axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     else:
         axis.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _plain_log_ticks(axis: Any) -> None:
-    """1, 2, 5, 10 as plain numbers where few decades are shown."""
+def _plain_log_ticks(axis: Any, swept: tuple[float, ...]) -> None:
+    """The values that were swept, else 1, 2, 5, 10, as plain numbers where few decades are shown."""
     low, high = axis.get_xlim()
-    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    if len(swept) > 1 and np.diff(np.log(swept)).min() > _LEAST_GAP * math.log(high / low):
+        axis.xaxis.set_major_locator(FixedLocator(swept))
+    else:
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
     if high / low < 1e4:
-        formatter = ScalarFormatter()
-        formatter.set_scientific(False)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
 
@@ -165,8 +168,11 @@ def _plain_log_ticks(axis: Any) -> None:
 def _look(curve: Curve, family: Family) -> tuple[str, Any, str]:
     """Colour, dash and marker of a curve; grey where it belongs to no series."""
     colour, marker = GREY, ""
-    if family.roles.series is None:
-        colour, marker = (GREY, "") if curve.baseline is not None else look(0)
+    if family.roles.series is None:  # colours tell the scenario and its baselines apart; levels are named at their ends
+        if curve.baseline is None:
+            colour, marker = look(0)
+        elif curve.kind == "curve":
+            colour, marker = look(1 + family.baselines.index(curve.baseline))
     elif curve.series in family.series:  # a baseline may have a name that is no series of the study's own cells
         colour, marker = look(family.series.index(curve.series))
     dash = DASHES[family.styles.index(curve.style) % len(DASHES)] if curve.style in family.styles else "-"
@@ -227,11 +233,19 @@ def _legend(figure: Any, curves: list[Curve], family: Family, chosen: Look) -> N
                 continue
             handle = Line2D([], [], color=GREY, linestyle=DASHES[number % len(DASHES)], linewidth=1.2)
             entries.append((handle, chosen.labels.value(family.roles.style, value)))
+    baselines = dict.fromkeys(curve.baseline for curve in curves if curve.baseline is not None)
     own_levels = [curve for curve in curves if curve.kind == "level" and curve.baseline is None]
+    if not family.roles.series and (baselines or own_levels):
+        colour, marker = look(0)
+        handle = Line2D([], [], color=colour, marker=marker, markersize=3.6, linewidth=1.2)
+        entries.append((handle, chosen.labels.baseline(family.name)))
     if own_levels:
         entries.append((Line2D([], [], color=GREY, linestyle=(0, (5, 2)), linewidth=0.9), _level_words(family)))
-    for name in dict.fromkeys(curve.baseline for curve in curves if curve.baseline is not None):
-        handle = Line2D([], [], color=GREY, linestyle=(0, (1, 1.2)), linewidth=1.0)
+    for name in baselines:
+        colour, marker = GREY, ""
+        if not family.roles.series and name in family.baselines:
+            colour, marker = look(1 + family.baselines.index(name))
+        handle = Line2D([], [], color=colour, marker=marker, markersize=3.6, linestyle=(0, (1, 1.2)), linewidth=1.0)
         entries.append((handle, chosen.labels.baseline(name)))
     runs = sorted({count for curve in curves for count in curve.n})
     if not entries or runs == [1]:

@@ -140,9 +140,9 @@ function ticks(count) {
 }
 const nodeAxis = (count) => axis("node", { ...ticks(count), range: [-0.7, count - 0.3], showgrid: false });
 
-// 1, 2, 5, 10, ... : ticks of a logarithmic axis, with plain labels.
-function logTicks() {
-  const values = [];
-  for (let power = -4; power < 7; power++) [1, 2, 5].forEach((digit) => values.push(Number(`${digit}e${power}`)));
+// Ticks of a logarithmic axis, with plain labels: the values given, else 1, 2, 5, 10, ...
+function logTicks(given = []) {
+  const values = [...given];
+  if (!values.length) for (let power = -4; power < 7; power++) [1, 2, 5].forEach((digit) => values.push(Number(`${digit}e${power}`)));
   return { type: "log", tickvals: values, ticktext: values.map(String) };
 }

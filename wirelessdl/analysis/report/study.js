@@ -201,18 +201,25 @@ const inPanel = (some, facet, value) => some.filter((cell) => facet === "" || va
   || (cell.baseline !== null && cell.values[facet] === undefined) || (cell.baseline !== null && cell.values[facet] === null));
 
 function seriesEntries(key, some) {
-  const entries = key === "" ? [] : valuesOf(key).map((value, n) => [labelOf(key, value), n, ""]);
-  [...new Set(some.filter((cell) => cell.baseline !== null).map((cell) => cell.baseline))].forEach((name) => entries.push([name, null, "dotted"]));
-  return entries;
+  const names = [...new Set(some.filter((cell) => cell.baseline !== null).map((cell) => cell.baseline))];
+  const own = key !== "" ? valuesOf(key).map((value, n) => [labelOf(key, value), n, ""]) : names.length ? [[page.scenario, 0, ""]] : [];
+  return [...own, ...names.map((name) => [name, null, "dotted"])];
 }
 // place of a cell among the series, -1 for a baseline that belongs to none
 const placeOf = (cell, key, values) => (key === "" ? (cell.baseline === null ? 0 : -1) : values.indexOf(valueOf(cell, key)));
 // what a line is in the legend of a picture
-const nameOf = (cell, key) => plain([cell.baseline, placeOf(cell, key, valuesOf(key)) < 0 || key === "" ? null : labelOf(key, valueOf(cell, key))].filter((one) => one !== null).join(", "));
+const nameOf = (cell, key) => plain([cell.baseline === null && key === "" ? page.scenario : cell.baseline, placeOf(cell, key, valuesOf(key)) < 0 || key === "" ? null : labelOf(key, valueOf(cell, key))].filter((one) => one !== null).join(", "));
 const shade = (n) => (n < 0 ? colour("soft") : series(n));
 
 // --- results
 
+// values along an axis that cells were asked for, as in analysis/families/curves.py; none where results lie elsewhere
+function swept(x, some) {
+  const found = page.numeric.map((key) => some.filter((cell) => cell.baseline === null && xOf(cell, key) > 0 && xOf(cell, x) > 0 && Number.isFinite(xOf(cell, key) + xOf(cell, x))).map((cell) => [xOf(cell, key), xOf(cell, x)]));
+  const pairs = found.find((one) => one.length && one.every(([asked, value]) => Math.abs(value / asked - 1) < 0.05)) || [];
+  const values = [...new Set(pairs.map(([asked]) => asked))].sort((a, b) => a - b);
+  return values.length > 1 && values.length <= 12 ? values : [];
+}
 const xOf = (cell, name) => asNumber(page.numeric.includes(name) ? cell.values[name] : (cell.stats[name] || [null])[0]);
 
 function drawFamilies() {
@@ -256,7 +263,7 @@ function drawFamilies() {
         text: on.map((cell) => `${plain(cell.label)}<br>${plain(wordsOf[y] || y)} ${withInterval(stat(cell), y)}`), hovertemplate: "%{text}<extra></extra>",
       });
     });
-    const across = log ? logTicks() : { rangemode: "tozero" };
+    const across = log ? logTicks(swept(x, known)) : { rangemode: "tozero" };
     draw(id, traces.length ? traces : [{ type: "scatter", x: [], y: [] }], layout("", {
       shapes, xaxis: axis(plain(wordsOf[x] || x), across), yaxis: axis(plain(wordsOf[y] || y), { tickformat: isShare(y) ? ".0%" : undefined, range }),
     }));

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.families.curves import adversary_of_rows
+from wirelessdl.analysis.families.curves import adversary_of_rows, scenario_name
 from wirelessdl.analysis.families.learning import at_evaluations, axes_of
 from wirelessdl.analysis.families.words import COLUMNS, CURVE_COLUMNS, spelled
 from wirelessdl.analysis.paired import cell_name, study_differences
@@ -107,6 +107,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
         "runs": [],  # the other kind of page has these
         "keys": [key for key in study.varied if index.loc[index["baseline"].isna(), key].nunique(dropna=False) > 1],
         "varied": study.varied,
+        "scenario": shown(scenario_name(study), 60),
         "numeric": [key for key in study.varied if pd.api.types.is_numeric_dtype(index[key])],
         "figures": [{"name": name, "words": _words(name)} for name in figures],
         "against": [{"name": name, "words": _words(column)} for name, column in CURVE_COLUMNS.items()],
