@@ -126,11 +126,13 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     "power.allocator": (
         ("keeps_epsilon_max", FLAG, False, "no link of its plans leaks more than epsilon_max in a slot"),
     ),
+    "radio.access": (("turns", METHOD, None, "turns(round, links): [K] the turn in which each node sends, from 0"),),
     "radio.csi": (("symbols", COUNT, 1, "pilot symbols of each sender; senders take turns"),),
     "faults.blockage": (
         ("still_heard", FLAG, False, "a blocked link still interferes where radio.interference is physical"),
     ),
     "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
+    "learning.update": (("initial", METHOD, None, "initial(received): its state before the first round, tensors"),),
     "learning.learning_rate": (("spans_run", FLAG, False, "its rates depend on how many rounds the run has"),),
     "learning.model": (
         ("name", TEXT, None, "its name in messages; None: that of its class, in lower case"),

@@ -46,7 +46,7 @@ def test_everyone_is_heard_leaks_and_is_traced(tmp_path):
         # Theorem 1 with the noise of everyone who is heard
         sigma = run.rounds.noise_std.iloc[2]
         masking = (heard.gain**2 * nodes.beta.loc[heard.tx].to_numpy()).sum() * 10 ** (23 / 10 - 3) * sigma**2
-        carried = 2 / 8 * run.rounds.learning_rate.iloc[1] * 6
+        carried = run.clients["sensitivity"][0] * run.rounds.learning_rate.iloc[1] * 6
         expected = carried * reaching / np.sqrt(masking) * np.sqrt(2 * np.log(1.25e4))
         np.testing.assert_allclose(heard.epsilon, expected, rtol=1e-6)
 

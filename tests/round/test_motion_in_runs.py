@@ -148,7 +148,7 @@ def test_plans_of_frames_without_links_do_not_depend_on_memory(tmp_path):
     # whom nobody hears hides behind its own noise all the same
     heard = set(zip(whole.links["round"], whole.links.tx))
     alone = [pair not in heard for pair in zip(whole.nodes["round"], whole.nodes.node)]
-    ratio = (2 / 8 * 6 / (10.0 * slot_mu(0.5, 1e-4))) ** 2
+    ratio = (whole.clients["sensitivity"].max() * 6 / (10.0 * slot_mu(0.5, 1e-4))) ** 2
     assert whole.nodes.alpha[alone].max() == pytest.approx(1 / (1 + ratio))
 
 

@@ -267,7 +267,7 @@ def test_paper_links_leak_as_printed_and_the_first_round_is_charged_there(tmp_pa
     # sigma_t = rho gamma_t masks a gradient of gamma_{t-1}: sqrt(2) too little noise at t = 2, and the ledger knows
     node = run.nodes.pivot(index="round", columns="node")
     gamma = run.rounds["learning_rate"].to_numpy()
-    carried = 2.0 * gamma[:-1, None] * node["multiplier"].to_numpy()[:-1]
+    carried = run.clients["sensitivity"].to_numpy() * gamma[:-1, None] * node["multiplier"].to_numpy()[:-1]
     noise = np.sqrt(node["beta"] / node["alpha"]).to_numpy()[1:] * 10 * gamma[1:, None]
     expected = slot_epsilon(carried / noise, 1e-4).max(axis=1)
     np.testing.assert_allclose(run.rounds["epsilon_own_max"], [0.0, *expected], rtol=1e-9)

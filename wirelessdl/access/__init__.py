@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept, read_only
-from wirelessdl.contract import guarded
+from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class UserAccess:
 
     def __init__(self, name: str, given: Any):
         self.name, self._mix = name, guarded("radio.access", given, "mix")
-        self._turns = guarded("radio.access", given, "turns") if hasattr(given, "turns") else None
+        self._turns = None if capability(given, "turns") is None else guarded("radio.access", given, "turns")
 
     def schedule(self, round: int, links: "Links") -> "Turns":
         from wirelessdl.radio.participation import Turns

@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 import click
 from pydantic import TypeAdapter
@@ -45,7 +45,9 @@ def _table(name: str, target: Any, key: str, supplied: tuple[str, ...]) -> dict[
     properties: dict[str, Any] = {key: {"const": name}}
     required = [key]
     if target.__init__ is not object.__init__:
-        hints = get_type_hints(target.__init__, include_extras=True)
+        from wirelessdl.scenario.part import type_hints
+
+        hints = type_hints(target)
         for parameter in list(inspect.signature(target).parameters.values()):
             if parameter.name in supplied:
                 continue

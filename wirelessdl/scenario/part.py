@@ -238,7 +238,7 @@ class Catalog:
         # what the simulator supplies may be said in the scenario: by a class of the user's, and a model's own carrier
         kept = part.parameters if part.is_user_class else part.parameters.keys() & {"frequency_hz"}
         accepted = {name: p for name, p in _accepted(target).items() if name not in given or name in kept}
-        hints = _hints(target)
+        hints = type_hints(target)
         for name in part.parameters:
             if name not in accepted:
                 hint = nearest(name, accepted) or f"; {part.name} takes no parameters"
@@ -393,7 +393,7 @@ def _spelled(value: object) -> bool:
         return False
 
 
-def _hints(target: Any) -> dict[str, Any]:
+def type_hints(target: Any) -> dict[str, Any]:
     """Type hints of a class's constructor, as far as they can be resolved."""
     try:
         return get_type_hints(target.__init__, include_extras=True)

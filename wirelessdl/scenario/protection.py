@@ -150,7 +150,7 @@ class PrivacyKeys(Section):
 def with_keys(section: type[Section], name: str, family: Family) -> type[Section]:
     """A section with the keys of all members of a family."""
     bases = (*(module.Keys for module in modules(family)), section)  # fields of the last come first
-    return create_model(name, __base__=bases, __doc__=section.__doc__)
+    return create_model(name, __base__=bases, __doc__=section.__doc__, __module__=section.__module__)
 
 
 if TYPE_CHECKING:

@@ -271,7 +271,7 @@ _RESOLVED: dict[str, tuple[type, ...]] = {
     "scenario.run": (int,),
     "scenario.rounds": (int,),
     "network.nodes": (int,),
-    "radio.access": (str,),
+    "radio.access": (str, dict),
     "radio.bandwidth_hz": (int, float),
     "privacy.protocol": (str,),
     "privacy.clipping": (str,),

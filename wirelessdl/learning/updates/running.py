@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.contract import Guard
+from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 
 State = dict[str, Tensor]
@@ -20,7 +20,7 @@ class RunningUpdate:
         self._update, self._guard = update, Guard(f"learning.update: {name}", is_user_class=is_user_class)
         self._name, self.base = name, start.clone()
         self._state: State = {}
-        if hasattr(update, "initial"):
+        if capability(update, "initial") is not None:
             with self._guard:
                 given = update.initial(start.clone())
             self._state = self._checked(given, start)
