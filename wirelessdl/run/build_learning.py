@@ -153,7 +153,8 @@ def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[I
     share = learning.sampling == "full" or learning.batch_fraction > 0  # of whatever a node has
     needed, held = 1 if share else learning.batch_size, len(clients[fewest])
     if held < needed <= len(data.train_y) // nodes:  # an even split would do
-        evener = f"set its min_samples to {needed}" if "min_samples" in vars(partition) else "make it more even"
+        takes = builder.resolved["learning.partition"].parameters
+        evener = f"set its min_samples to {needed}" if "min_samples" in takes else "make it more even"
         raise builder.fail(
             f"learning.partition gives node {fewest} only {held} of {len(data.train_y)} samples; must be at least "
             f"{needed}, a batch: {evener}" + ("" if share else ", lower learning.batch_size, or use batch_fraction")
