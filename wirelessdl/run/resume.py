@@ -288,7 +288,7 @@ def settle_finished(run: Run) -> None:
     if changed and not (len(changed) == 1 and _is_last_word(run)):
         raise TraceError(f"{shown(run.path)}: {changed[0]}; restore it, or start a new run")
     said = run.provenance.get("state") == "done"
-    if not changed and said and (Checksums(run.path).is_compact() or not os.access(run.path, os.W_OK)):
+    if not changed and said and not (os.access(run.path, os.W_OK) and Checksums(run.path).is_left_open()):
         return
     with RunLock(run.path):
         writer = RunWriter(run.path)

@@ -8,7 +8,7 @@ it wrote the line: at most the newest file of each kind is then unlisted, and wh
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,17 +42,16 @@ class Checksums:
 
     def compact(self) -> None:
         """One line per file that is there."""
-        write_text(self._path, self._one_line_per_file())
-
-    def is_compact(self) -> bool:
-        """Whether the list was written anew at the end of a run, and no file aside was left then."""
-        left = any(path.name.startswith(f".{NAME}") for path in self._folder.iterdir())
-        return not left and read_regular(self._path) == self._one_line_per_file().encode()
-
-    def _one_line_per_file(self) -> str:
         listed, _ = read_checksums(self._folder)
-        there = [name for name in sorted(listed) if (self._folder / name).is_file()]
-        return "".join(f"{listed[name]}  {name}\n" for name in there)
+        write_text(self._path, _text({name: listed[name] for name in listed if (self._folder / name).is_file()}))
+
+    def is_left_open(self) -> bool:
+        """Whether a killed process did not come to write the list anew. A damaged list, or run, is left as it is."""
+        listed, problems = read_checksums(self._folder)
+        if problems or not all((self._folder / name).is_file() for name in listed):
+            return False
+        aside = any(path.name.startswith(f".{NAME}") for path in self._folder.iterdir())
+        return aside or read_regular(self._path) != _text(listed).encode()
 
     def _append(self, lines: Iterable[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)
@@ -68,6 +67,10 @@ class Checksums:
                 os.close(handle)
         except OSError as error:
             raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
+
+
+def _text(listed: Mapping[str, str]) -> str:
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(listed.items()))
 
 
 def changed_documents(folder: Path) -> list[str]:
