@@ -28,7 +28,7 @@ class Rings:
 class EverySoMany:
     """Sample n goes to node n modulo the number of nodes."""
 
-    def split(self, labels, nodes, rng):  # noqa: ARG002
+    def split(self, labels, nodes, rng):
         return [np.arange(node, len(labels), nodes) for node in range(nodes)]
 
 

@@ -124,7 +124,12 @@ def test_slots_are_tested_against_what_the_air_carries(tmp_path):
         sigma = 10.0 * 0.1 / math.sqrt(3)
         noise = sum(links.loc[(row["rx"], tx), "gain"] ** 2 * nodes["beta"][tx] for tx in senders) * sigma**2
         step = 0.1 / math.sqrt(2) * nodes["sent_multiplier"][row["tx"]]  # of the gradient of round 2
-        shift = run.clients["sensitivity"][row["tx"]] * step * links.loc[(row["rx"], row["tx"]), "gain"] * math.sqrt(nodes["alpha"][row["tx"]])
+        shift = (
+            run.clients["sensitivity"][row["tx"]]
+            * step
+            * links.loc[(row["rx"], row["tx"]), "gain"]
+            * math.sqrt(nodes["alpha"][row["tx"]])
+        )
         expected = shift / math.sqrt(noise) * math.sqrt(2 * math.log(1.25 / run.scenario["privacy"]["delta"]))
         assert row["formula"] == pytest.approx(expected, rel=1e-6)
         # three and a half standard errors; twelve links and a fixed seed

@@ -88,6 +88,7 @@ OPTIONS = {
     "access": {
         "oac": {},
         "tdma": {"radio.access": "tdma"},
+        "tdma-truncated": {"radio.access": "tdma", "radio.truncate_snr_db": 3.0},
         "digital": {"radio.access": "digital"},
         "digital-coarse": {
             "radio.access": "digital",

@@ -7,7 +7,10 @@ from wirelessdl.scenario.baselines import BASELINES
 from wirelessdl.scenario.schema import Scenario
 
 # what says nothing about what happens in a run, or is said by every row alike
-LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scenario.run", "scenario.rounds"}
+# names, and a family of which one member is built in
+LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scenario.run", "scenario.rounds"} | {
+    "learning.update"
+}
 LEFT_OUT_PARTS = {("learning.dataset", name) for name in ("mnist", "fashion-mnist", "cifar10", "cifar100")}  # downloads
 
 

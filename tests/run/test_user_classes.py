@@ -67,6 +67,19 @@ BODIES = {
     def split(self, labels, nodes, rng):
         return np.array_split(rng.permutation(len(labels)), nodes)
 """,
+    "radio.access": """
+    def mix(self, links, gain, amplitude, on_air):
+        heard = np.bincount(links.rx, minlength=links.nodes)
+        return 0.5 / heard[links.rx], np.where(heard > 0, 0.5, 1.0), np.zeros(links.nodes)
+""",
+    "privacy.noise": """
+    def protect(self, plan, on_air, links, sigma):
+        return Protection(plan)
+""",
+    "learning.update": """
+    def base(self, received, state, round):
+        return received, received, state
+""",
     "learning.learning_rate": """
     def rate(self, round):
         return 0.1 / round
@@ -101,6 +114,7 @@ HEADER = """import numpy as np
 import torch
 from wirelessdl import Geometry, Links
 from wirelessdl.learning.data import Dataset
+from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import solve
 def told(word):
     with open({log!r}, "a") as log:

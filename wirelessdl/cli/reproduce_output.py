@@ -33,9 +33,19 @@ NUMBERS = (
     *("rounds", "nodes", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_max", "delta", "epsilon_link_max"),
     *("violations", "epsilon_total", "epsilon_declared", "coalition", "pair_ratio", "epsilon_own_total"),
     *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
-    *("attempts_mean", "outage_rate", "wall_s"),
+    *("rounding_share", "energy_nominal_j", "amplified", "attempts_mean", "outage_rate", "wall_s"),
 )
-TEXTS = ("scenario", "protocol", "unit", "promised", "epsilon_status", "adversary", "connectivity", "stopped")
+TEXTS = (
+    "scenario",
+    "protocol",
+    "unit",
+    "promised",
+    "adjacency",
+    "epsilon_status",
+    "adversary",
+    "connectivity",
+    "stopped",
+)
 
 
 class Rehearsal(Study):

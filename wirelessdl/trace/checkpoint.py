@@ -27,7 +27,7 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.checksums import Checksums, read_checksums
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
 
-VERSION = 2
+VERSION = 3
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
 RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
 
