@@ -22,6 +22,11 @@ class Gossip:
         weight = (1 - self.kept) / heard[links.rx]
         return weight, np.where(heard > 0, self.kept, 1.0), np.zeros(links.nodes)
 
+class Noisy(Gossip):
+    def mix(self, links, gain, amplitude, on_air):
+        weight, own, noise = super().mix(links, gain, amplitude, on_air)
+        return weight, own, noise + 1e-9
+
 class Short(Gossip):
     def mix(self, links, gain, amplitude, on_air):
         return super().mix(links, gain, amplitude, on_air)[:2]
@@ -98,6 +103,21 @@ def test_a_user_s_access_mixes_as_it_says_and_leaves_totals_proven(folder):
     # what one receiver gets of a slot is not known: no link view
     assert [(one.view, one.status) for one in ours.engine.stages.ledger.statements()] == [("own", "proven")]
     assert not np.array_equal(ours.after_round[-1], plain.after_round[-1])
+
+
+def test_a_node_that_came_back_takes_nothing_of_its_own_under_a_user_s_access(folder):
+    """Its model was never sent: a share of it in s would be shown, and sent on, without a charge."""
+    outages = {"kind": "schedule", "events": [{"node": 1, "at_s": 0.03, "for_s": 0.02}]}
+    faults = {"crashes": outages, "rejoin": "listen"}
+    clocked = {"policy": {"kind": "clocked", "period_s": 0.02}}
+    ours = watched(folder, rounds=8, radio={"access": "my_access.py:Noisy"}, faults=faults, time=clocked)
+    listened = [one for one in ours.decisions if one.participation.listening.any()]
+    assert listened
+    for decision in listened:
+        (node,) = np.flatnonzero(decision.participation.listening)
+        row = decision.weights.actual.dense[node]
+        assert row[node] == 0.0
+        assert row.sum() == pytest.approx(1.0)
 
 
 def test_a_user_s_mechanism_is_charged_as_it_says_and_is_not_proven(folder, tmp_path):

@@ -252,6 +252,12 @@ class UserWeigher(Weigher):
         on_air = np.bincount(links.tx, minlength=links.nodes) > 0
         for slot in channel.slots:
             weight, own, noise = self._ask(links, channel.of_links(slot.gain_est), amplitude, on_air)
+            if listening.any():  # what such a node holds was never sent: none of it may stay
+                total = np.bincount(links.rx, weight, minlength=links.nodes)
+                takes, scale = listening & (total > 0) & (noise > 0), np.where(total > 0, total, 1.0)
+                share = np.where(takes, 1.0 / scale, np.where(listening, 0.0, 1.0))
+                weight, noise = weight * share[links.rx], noise * share
+                own = np.where(listening, np.where(takes, 0.0, 1.0), own)
             found.append(Mixing(links, weight, own, noise))
         return tuple(found)
 
