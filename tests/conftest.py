@@ -27,6 +27,15 @@ settings.register_profile("busy", deadline=None)  # an example takes as long as 
 settings.load_profile("busy")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `slow_tier.txt` slow."""
+    listed = set((ROOT / "tests" / "slow_tier.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in listed:
+            item.add_marker(pytest.mark.slow)
+
+
 def tiny_table(**sections: dict) -> dict:
     """Four nodes, two rounds, batches of eight, two or three evaluations; sections are merged over it."""
     table = {
