@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.cli.options import PATH, one_study, reads_runs
 from wirelessdl.errors import shown as printable
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from wirelessdl.scenario.part import MODELS, UserFile
 from wirelessdl.trace.arrow_arrays import arrow_array
 from wirelessdl.trace.checksums import Checksums
 from wirelessdl.trace.files import (
+    StablePath,
     own_folder,
     remove_asides,
     remove_left_report,
@@ -29,7 +30,6 @@ from wirelessdl.trace.files import (
     write_text,
     write_whole,
 )
-from wirelessdl.trace.place import Place
 from wirelessdl.trace.schema import TABLES, part_schema
 
 _DOCUMENTS = r"scenario\.toml|provenance\.json|summary\.json|checksums\.txt"
@@ -79,11 +79,11 @@ class RunWriter:
     """Everything that goes into one run directory."""
 
     def __init__(self, folder: Path):
-        self._place = Place(folder)
+        self._folder = StablePath(folder)
 
     @property
     def folder(self) -> Path:
-        return self._place.path
+        return self._folder.path
 
     @property
     def _sums(self) -> Checksums:
@@ -152,7 +152,7 @@ class RunWriter:
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        folder = self._place.absolute  # parts are written while code of the user's runs
+        folder = self._folder.absolute  # parts are written while code of the user's runs
         try:
             path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
             write_whole(path, lambda handle: pq.write_table(table, handle, **options))
