@@ -19,7 +19,7 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.trace.checkpoint import Checkpoint
+from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
 from wirelessdl.trace.run import Run
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
@@ -58,13 +58,10 @@ def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
 def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
     """The ledger that a checkpoint holds. Raises TraceError where it is not one of these senders."""
     ledger = Ledger(split.terms, split.rate)
-    state = {name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")}
-    fresh = ledger.state()
-    alike = state.keys() == fresh.keys() and all(
-        state[name].dtype == fresh[name].dtype and state[name].shape[:-1] == fresh[name].shape[:-1] for name in fresh
-    )
-    totals = [f"{view}_total" for view, _ in ledger.views()]
-    if not alike or any(state[name].shape != fresh[name].shape for name in totals) or not ledger.fits(state):
+    fresh = {f"ledger_{name}": values for name, values in ledger.state().items()}
+    stored = {name: values for name, values in kept.arrays.items() if name.startswith("ledger_")}
+    state = arrays_of(stored, "ledger")
+    if array_problem(fresh, stored) is not None or not ledger.fits(state):
         raise TraceError(f"checkpoint of round {kept.round}: its ledger is not one of this run's senders and links")
     ledger.restore(state)
     return ledger
@@ -78,8 +75,6 @@ def traced_links(run: Run) -> ReleaseCounts:
     classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
     """
     count, delta = run.scenario["network"]["nodes"], run.scenario["privacy"]["delta"]
-    if not 0 < delta < 1:
-        raise TraceError(f"{shown(run.path)}/scenario.toml: privacy.delta is {delta}; must be in (0, 1): it was edited")
     falling = slot_epsilon(1.0 / GRID.nu(np.arange(GRID.cells)), delta)
     counts = ReleaseCounts()
     for frame in run.frames("links", ["rx", "tx", "epsilon"]):

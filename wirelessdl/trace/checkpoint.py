@@ -3,7 +3,7 @@
 One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest and the one
 before are kept, so that a file damaged later still leaves one to go on from. The text lists dtype, shape and SHA-256 of
 every array, and its own digest stands beside it: a checkpoint whose content is not what was written is passed over.
-What the arrays must be (names, shapes, finite numbers) is checked by the engine that takes them.
+What the arrays must be (names, shapes, finite numbers) an engine tells by `array_problem`.
 
 A stranger may have written it. Before it is opened its checksum is compared with checksums.txt; before anything is
 unpacked, all members must be stored as they are, in no more bytes than the file has; before an array is read, the text
@@ -29,6 +29,13 @@ from wirelessdl.trace.files import open_regular, own_folder, plain, remove_aside
 
 VERSION = 2
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
+# arrays that grow with what was met, may be negative, or are sums without bound
+_GROWING = (
+    *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
+    "multiplier_weights",
+)
+_SIGNED = ("gradient", "mixed", "remembered")
+_MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
 
 
@@ -190,3 +197,26 @@ def _files(run: Path) -> list[Path]:
 
 def _dump(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     np.savez(handle, **dict(arrays))  # type: ignore[arg-type]
+
+
+def array_problem(fresh: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """What is wrong with kept arrays, in words; None where they are as those of a fresh engine."""
+    for name in sorted({*fresh, *arrays}):
+        if name not in arrays or name not in fresh:
+            return f"{shown(name, 40)} is {'missing' if name in fresh else 'unknown'}"
+        here, kept = fresh[name], arrays[name]
+        shape = (*here.shape[:-1], *kept.shape[-1:]) if name in _GROWING else here.shape
+        if kept.dtype != here.dtype or kept.shape != shape:
+            return f"{name} is {kept.dtype} of shape {kept.shape}, expected {here.dtype} of shape {here.shape}"
+        if kept.dtype.kind == "f" and np.isnan(kept).any():
+            return f"{name} holds NaN"
+        if kept.dtype.kind == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(kept).all():
+            return f"{name} holds infinities"
+        if name not in _SIGNED and not name.startswith("update_") and (kept < 0).any():
+            return f"{name} holds negative numbers"
+    return None
+
+
+def arrays_of(arrays: Mapping[str, NDArray[Any]], stage: str) -> dict[str, NDArray[Any]]:
+    """The arrays of one stage, such as the ledger, by their names there."""
+    return {name.removeprefix(f"{stage}_"): a for name, a in arrays.items() if name.startswith(f"{stage}_")}
