@@ -9,7 +9,8 @@ from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
 from wirelessdl.trace.run import Run
-from wirelessdl.trace.soundness import problems_of
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.soundness import require_sound
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,7 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
         raise TraceError(f'{run.path}: the audit needs every link; run with trace.links = "all"')
     if not sends(run):
         raise TraceError(f"{run.path}: nothing was sent, so nobody heard anything; nothing to audit")
-    problem = next(iter(problems_of(run)), None)  # it works on dense matrices of what the tables name
-    if problem is not None:
-        raise TraceError(f"{run.path}: {problem}")
+    require_sound(run, TABLES)  # it works on dense matrices of what the tables name
     nodes, links = run.nodes, run.links
     count, rounds = int(nodes["node"].max()) + 1, int(nodes["round"].max())
     if receiver is None:

@@ -16,6 +16,7 @@ from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.terms import NOBODY_SENDS, Terms, adversary_of
 from wirelessdl.trace.run import Run
+from wirelessdl.trace.soundness import require_sound
 
 _PROTOCOLS = ("hardened", "paper")
 
@@ -32,27 +33,11 @@ class DataSplit:
 
 def data_split(run: Run) -> DataSplit:
     """The split of a run. Raises TraceError where the table or the scenario does not hold it."""
-    table, nodes = run.clients, run.scenario["network"]["nodes"]
-    if table["node"].tolist() != list(range(nodes)):
-        raise TraceError(
-            f"{run.path}/clients: has {len(table)} rows, network.nodes is {nodes}; must have one row per node: run the "
-            "scenario again"
-        )
-    counts = table["class_counts"].tolist()
-    rate, sensitivity = table["sampling_rate"].to_numpy(), table["sensitivity"].to_numpy()
-    sound = {
-        "class_counts": len({len(row) for row in counts}) == 1,
-        "sampling_rate": bool(np.all((rate > 0) & (rate <= 1))),
-        "sensitivity": bool(np.all(sensitivity >= 0)),
-        "epoch_rounds": bool((table["epoch_rounds"] >= 1).all()),
-    }
-    wrong = [column for column, fine in sound.items() if not fine]
-    if wrong:
-        raise TraceError(f"{run.path}/clients: {wrong[0]} is out of range; run the scenario again")
+    table = require_sound(run, ("clients",)).clients
     return DataSplit(
-        counts=np.array(counts, dtype=np.int64),
-        rate=rate,
-        sensitivity=sensitivity,
+        counts=np.array(table["class_counts"].tolist(), dtype=np.int64),
+        rate=table["sampling_rate"].to_numpy(),
+        sensitivity=table["sensitivity"].to_numpy(),
         terms=_terms(run, table["epoch_rounds"].to_numpy()),
     )
 
@@ -63,29 +48,22 @@ def _terms(run: Run, epoch_rounds: IntArray) -> Terms:
         protocol=_stored(run, "privacy.protocol", _PROTOCOLS),
         sampler=SAMPLERS[sampling],
         clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
-        delta=delta_of(run, "delta_total"),
+        delta=run.scenario["privacy"]["delta_total"],
         unit=_stored(run, "privacy.unit", get_args(Unit)),
         epoch_rounds=tuple(epoch_rounds.tolist()) if sampling == "shuffled" else (),
         coalition=coalition_of(run),
         declared=mechanism_of(run) if ":" in mechanism_of(run) else "",
         promised=promised_view(run),
-        passes=any(_count(run, key) for key in ("radio.mixing_passes", "learning.closing_passes")),
+        passes=bool(run.scenario["radio"]["mixing_passes"] or run.scenario["learning"]["closing_passes"]),
         sends=sends(run),
     )
 
 
-def delta_of(run: Run, key: Literal["delta", "delta_total"]) -> float:
-    """Delta of one slot, or of the whole run."""
-    delta = _stored(run, f"privacy.{key}")
-    if not isinstance(delta, float) or not 0 < delta < 1:
-        raise TraceError(f"{run.path}/scenario.toml: privacy.{key} is {delta!r}; must be in (0, 1): it was edited")
-    return delta
-
-
 def sends(run: Run) -> bool:
     """Whether anything left a node: not with one node alone, nor on a graph without links."""
-    topology = _stored(run, "network.topology")
-    return _count(run, "network.nodes") != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")
+    network = run.scenario["network"]
+    topology = network.get("topology")
+    return network["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")
 
 
 def mechanism_of(run: Run) -> str:
@@ -104,11 +82,11 @@ def coalition_of(run: Run) -> int:
     module = member("mechanism", mechanism_of(run))
     if module is None or not module.COALITION:
         return 0
-    coalition = _count(run, "privacy.coalition")
-    if coalition < 1:
+    coalition = _stored(run, "privacy.coalition")
+    if not isinstance(coalition, int) or isinstance(coalition, bool) or coalition < 1:
         raise TraceError(
-            f"{run.path}/scenario.toml: privacy.coalition is {coalition}; must be >= 1 where nodes share noise: it was "
-            "edited"
+            f"{run.path}/scenario.toml: privacy.coalition is {shown(coalition, 40)}; must be >= 1 where nodes share "
+            "noise: it was edited"
         )
     return coalition
 
@@ -123,13 +101,6 @@ def adversary(run: Run) -> str:
     """Against whom the promised total of a run holds, in words."""
     declared = mechanism_of(run) if ":" in mechanism_of(run) else ""
     return adversary_of(promised_view(run), coalition_of(run), declared) if sends(run) else NOBODY_SENDS
-
-
-def _count(run: Run, key: str) -> int:
-    value = _stored(run, key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TraceError(f"{run.path}/scenario.toml: {key} is {value!r}; must be a number from 0: it was edited")
-    return value
 
 
 def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:

@@ -12,7 +12,7 @@ import copy
 import json
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,41 +264,54 @@ def _parsed(text: bytes) -> dict[str, Any]:
     return tomllib.loads(text.decode())
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value of a document is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or is_count(value)
+
+
 # keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
-_RESOLVED: dict[str, tuple[type, ...]] = {
-    "scenario.name": (str,),
-    "scenario.seed": (int,),
-    "scenario.run": (int,),
-    "scenario.rounds": (int,),
-    "network.nodes": (int,),
-    "radio.access": (str,),
-    "radio.bandwidth_hz": (int, float),
-    "privacy.protocol": (str,),
-    "privacy.clipping": (str,),
-    "privacy.rho": (int, float),
-    "privacy.delta": (int, float),
-    "privacy.delta_total": (int, float),
-    "privacy.epsilon_max": (int, float),
-    "learning.sampling": (str,),
-    "trace.links": (str,),
+_RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+    "a text": (
+        lambda value: isinstance(value, str),
+        (
+            *("scenario.name", "radio.access", "trace.links", "learning.sampling"),
+            *("privacy.protocol", "privacy.clipping"),
+        ),
+    ),
+    "a whole number": (is_count, ("scenario.seed", "scenario.run")),
+    "a whole number from 1 to 2^31": (
+        lambda value: is_count(value) and 1 <= value <= 2**31,
+        ("scenario.rounds", "network.nodes"),
+    ),
+    "a whole number from 0": (
+        lambda value: is_count(value) and value >= 0,
+        ("radio.mixing_passes", "learning.closing_passes"),
+    ),
+    "a number": (_is_number, ("radio.bandwidth_hz", "privacy.rho", "privacy.epsilon_max")),
+    "a number from 0": (lambda value: _is_number(value) and value >= 0, ("privacy.clip_norm",)),
+    "a number from 1": (lambda value: _is_number(value) and value >= 1, ("learning.batch_size",)),
+    "a number above 0 and below 1": (
+        lambda value: _is_number(value) and 0 < value < 1,
+        ("privacy.delta", "privacy.delta_total"),
+    ),
 }
 
 
 def require_resolved(table: dict[str, Any], path: Path) -> None:
     """Raise, naming the key, unless a stored scenario has what readers rely on."""
-    for key, kinds in _RESOLVED.items():
-        section, _, name = key.partition(".")
-        part = table.get(section)
-        value = part.get(name) if isinstance(part, dict) else None
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            what = "is missing" if value is None else f"is {shown(value, 40)}"
-            raise TraceError(
-                f"{shown(path)}: {key} {what}; a run's scenario is complete: restore the file, or run the scenario anew"
-            )
-    for key in ("scenario.rounds", "network.nodes"):
-        section, _, name = key.partition(".")
-        if not 1 <= table[section][name] <= 2**31:
-            raise TraceError(f"{shown(path)}: {key} is {table[section][name]}; must be a number of at least 1")
+    for words, (rule, keys) in _RESOLVED.items():
+        for key in keys:
+            section, _, name = key.partition(".")
+            part = table.get(section)
+            value = part.get(name) if isinstance(part, dict) else None
+            if not rule(value):
+                what = f"is {shown(value, 40)}; must be {words}"
+                what = "is missing; a run's scenario is complete" if value is None else what
+                raise TraceError(f"{shown(path)}: {key} {what}: restore the file, or run the scenario anew")
 
 
 def is_traced(scenario: dict[str, Any], name: str) -> bool:

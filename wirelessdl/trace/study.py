@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, require_name, shown
 from wirelessdl.trace.files import open_regular, plain
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.run import Run, is_count, open_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,8 +210,8 @@ def _manifest(path: Path) -> dict[str, Any]:
         "name": (_is_text, "a text"),
         "varied": (lambda v: _is_list(v, _is_text) and len(set(v)) == len(v), "a list of different keys"),
         "cells": (lambda v: _is_list(v, _is_cell), "a list of cells, each an object with a text 'cell'"),
-        "seeds": (lambda v: _is_list(v, _is_count), "a list of whole numbers"),
-        "runs": (lambda v: _is_list(v, _is_count), "a list of whole numbers"),
+        "seeds": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
+        "runs": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
     }
     for key, (rule, words) in rules.items():
         if not rule(content.get(key)):
@@ -302,10 +302,6 @@ def with_epsilon(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 4096 and "\0" not in value
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_cell(value: Any) -> bool:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
-from wirelessdl.analysis.data_split import adversary, coalition_of, delta_of, promised_view
+from wirelessdl.analysis.data_split import adversary, coalition_of, promised_view
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
     FIGURES,
@@ -199,7 +199,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         ("epsilon of the run", number["epsilon"] or "none yet", total),
         (
             "epsilon of one slot",
-            f"{exact_slot_epsilon(slot, delta_of(run, 'delta')):.3g}",
+            f"{exact_slot_epsilon(slot, run.scenario['privacy']['delta']):.3g}",
             f"{whose}; {limit}",
         ),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),
