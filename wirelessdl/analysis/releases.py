@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from wirelessdl.analysis.data_split import DataSplit, mechanism_of
-from wirelessdl.arrays import BoolArray
+from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import member
 from wirelessdl.gaussian import slot_epsilon
@@ -124,3 +124,19 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
             link_tx=no_links,
             link_mu=np.zeros(0),
         )
+
+
+def pending_gradients(run: Run) -> tuple[FloatArray, FloatArray]:
+    """Learning rate and multiplier of each node's newest gradient that it has not sent, `[K]`; 0 for none."""
+    count = run.scenario["network"]["nodes"]
+    table = run.table("nodes", ["loss", "present", "multiplier", "transmitted"])
+    stepped = ~np.asarray(table["loss"].is_null()).reshape(-1, count)  # a gradient was taken where there is a loss
+    present, sent, multiplier = (
+        table[name].to_numpy().reshape(-1, count) for name in ("present", "transmitted", "multiplier")
+    )
+    gamma, factor = np.zeros(count), np.zeros(count)
+    for row, rate in enumerate(run.rounds["learning_rate"].to_numpy()):
+        held = ~(present[row] & sent[row])  # what was not sent stays
+        gamma = np.where(stepped[row], rate, np.where(held, gamma, 0.0))
+        factor = np.where(stepped[row], multiplier[row], np.where(held, factor, 0.0))
+    return gamma, factor

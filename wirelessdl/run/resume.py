@@ -3,14 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
-from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
@@ -21,10 +19,11 @@ from wirelessdl.trace.checksums import NAME as CHECKSUMS
 from wirelessdl.trace.checksums import changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
-from wirelessdl.trace.parts import find_parts
-from wirelessdl.trace.run import Run, is_traced, open_run
+from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.schema import SNAPSHOTS, TABLES
 from wirelessdl.trace.sink import RunWriter
 
+_NOT_FROM_IT = "; the run cannot go on from it"
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
 _HARMLESS = (
@@ -69,12 +68,11 @@ def resumption(
 
     parts: objects that the run was started with, by what a part is called; objects: by the names in its scenario.
     """
-    from wirelessdl.trace import soundness  # loads pyarrow.compute, which a new run can do without
+    from wirelessdl.trace.soundness import document_problems  # loads pyarrow.compute, which a new run can do without
 
     run = open_run(path)
-    problem = next(iter(soundness.document_problems(run)), None)
-    if problem is not None:
-        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
+    for problem in document_problems(run):
+        raise TraceError(f"{shown(run.path)}: {problem}{_NOT_FROM_IT}")
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
@@ -138,11 +136,12 @@ def require_as_it_was(
     force: bool,
 ) -> None:
     """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own."""
-    require_whole(run, kept.round if kept is not None else 0)
     scenario, origin = plain(run.scenario), run.provenance
-    if kept is not None:
-        require_traced(run, kept, clients)
-        require_charged(run, kept)
+    if kept is None:
+        for name in TABLES.keys() - {*SNAPSHOTS}:
+            run.up_to(0).table(name)  # raises where somebody put other files there
+    else:
+        _require_traced(run.up_to(kept.round), kept, clients)
         require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
     refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
@@ -150,103 +149,25 @@ def require_as_it_was(
         require_same_values(origin, now)
 
 
-def require_whole(run: Run, done: int) -> None:
-    """Raise unless every table can be read up to the checkpoint: what is missing now stays missing."""
-    for name in ("rounds", "nodes", "links", "blocks", "events"):
-        if not is_traced(run.scenario, name):
-            continue
-        parts = find_parts(run.path, name, last_round=done)
-        if parts.problems:
-            raise TraceError(f"{parts.problems[0]}; the run cannot go on without it")
-        if parts.last_round < done:
-            missing = f"{run.path / name}: rounds {parts.last_round + 1} to {done} are missing"
-            raise TraceError(f"{missing}; the run cannot go on without them")
-
-
-def require_charged(run: Run, kept: Checkpoint) -> None:
-    """Raise unless a kept ledger charges senders, and links that are traced, with at least what the traces say.
-
-    Epsilon rests on the ledger alone; the traces are a second witness of every release.
-    """
-    then = run.up_to(kept.round)
-    split = data_split(then)
-    again, stored = recounted_ledger(then, split, least=True), stored_ledger(kept, split)
-    wrong = next(iter(share_problems(then, split)), None)
-    if wrong is not None:
-        raise TraceError(f"{shown(run.path)}: {wrong}; it was changed: start the run anew")
-    for (view, charged), (_, traced) in zip(stored.views(), again.views()):
-        fewer = np.flatnonzero(~charged.charges_at_least(traced))
-        if len(fewer):
-            node, kept_total, traced_total = int(fewer[0]), charged.total(), traced.total()
-            raise TraceError(
-                f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon "
-                f"{kept_total[node]:.6g} (view {view}) for {charged.rounds[node]} releases, its traces with "
-                f"{traced_total[node]:.6g} for {traced.rounds[node]}; one of them was changed: start the run anew"
-            )
-    if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
-        return
-    links = stored.link_counts().fewer_than(traced_links(then))
-    if len(links):
-        rx, tx = divmod(int(links[0]), len(split.rate))
-        raise TraceError(
-            f"{shown(run.path)}: the checkpoint of round {kept.round} charges the link from node {tx} to node {rx} "
-            "with less than its traces do; one of them was changed: start the run anew"
-        )
-
-
-def require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> None:
+def _require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> None:
     """Raise unless the tables up to a checkpoint are whole and agree with it and with the data that is there now.
 
-    clients: the clients table as this scenario and these data make it. What is pending in the checkpoint decides what
-    the next transmission is charged with, so it must be what the traces say was computed last.
+    clients: the clients table as this scenario and these data make it. Epsilon rests on the checkpoint's ledger, and on
+    what is pending in it; the traces are a second witness of every release.
     """
-    from wirelessdl.trace import soundness
+    from wirelessdl.analysis.data_split import data_split
+    from wirelessdl.analysis.releases import share_problems
+    from wirelessdl.analysis.verify import checkpoint_problems
+    from wirelessdl.trace.soundness import require_sound
 
-    then = run.up_to(kept.round)
-    problem = next(iter(soundness.problems_of(then)), None)
-    if problem is not None:
-        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
-    stored = then.clients
+    require_sound(run, TABLES, _NOT_FROM_IT)
     for name in ("samples", "sampling_rate", "sensitivity", "epoch_rounds"):
-        if not np.allclose(stored[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
+        if not np.allclose(run.clients[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
             raise TraceError(f"{shown(run.path)}/clients: {name} is not what data and partition give; it was changed")
-    gamma, multiplier = _pending_by_traces(then)
-    was_zeroed = (kept.arrays["pending_gamma"] == 0) & (kept.arrays["pending_multiplier"] == 0)
-    excused = was_zeroed & np.isin(np.arange(len(gamma)), _interrupted(then))
-    wrong = ~(
-        np.isclose(kept.arrays["pending_gamma"], gamma, rtol=1e-12)
-        & np.isclose(kept.arrays["pending_multiplier"], multiplier, rtol=1e-12)
-    )
-    if (wrong & ~excused).any():
-        node = int(np.flatnonzero(wrong & ~excused)[0])
-        raise TraceError(
-            f"{shown(run.path)}: the checkpoint of round {kept.round} holds another gradient of node {node} than its "
-            "traces do; one of them was changed: start the run anew"
-        )
-
-
-def _pending_by_traces(run: Run) -> tuple[FloatArray, FloatArray]:
-    """Learning rate and multiplier of each node's newest gradient that it has not sent, `[K]`; 0 for none."""
-    count = run.scenario["network"]["nodes"]
-    table = run.table("nodes", ["loss", "present", "multiplier", "transmitted"])
-    stepped = ~np.asarray(table["loss"].is_null()).reshape(-1, count)  # a gradient was taken where there is a loss
-    present = table["present"].to_numpy().reshape(-1, count)
-    heard = stepped | (present & table["transmitted"].to_numpy().reshape(-1, count))
-    multiplier = table["multiplier"].to_numpy().reshape(-1, count)
-    rates = run.rounds["learning_rate"].to_numpy()
-    gamma, factor = np.zeros(count), np.zeros(count)
-    for row, rate in enumerate(rates):
-        gamma = np.where(stepped[row], rate, np.where(heard[row], 0.0, gamma))
-        factor = np.where(stepped[row], multiplier[row], np.where(heard[row], 0.0, factor))
-    return gamma, factor
-
-
-def _interrupted(run: Run) -> list[int]:
-    """Nodes that lost a gradient for a reason that the events name: a crash, a spent budget or battery."""
-    events = run.events
-    return [
-        int(node) for node in events.loc[events["kind"].isin(["crash", "rejoin", "budget", "battery"]), "node"].dropna()
-    ]
+    split = data_split(run)
+    of_checkpoint = (f"the checkpoint of round {kept.round} {line}" for line in checkpoint_problems(kept, run, split))
+    for problem in chain(share_problems(run, split), of_checkpoint):
+        raise TraceError(f"{shown(run.path)}: {problem}; tables or checkpoint were changed: start the run anew")
 
 
 def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -78,29 +78,24 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
     """Whole checkpoints, the newest first. Raises where there are some and none of them is whole."""
-    files, found = _files(run), False
-    listed = _listed(run)
-    for path in reversed(files):
-        checkpoint = _load(path, listed.get(path.name))
+    files = whole = 0
+    for _, checkpoint in stored_checkpoints(run):
+        files += 1
         if checkpoint is not None:
-            found = True
+            whole += 1
             yield checkpoint
-    if files and not found:
+    if files and not whole:
         raise TraceError(
             f"{shown(run / _FOLDER)}: no checkpoint in it is whole; remove the folder to start the run over from "
             "round 1"
         )
 
 
-def whole_checkpoints(run: Path) -> list[tuple[Path, bool]]:
-    """Every checkpoint file, and whether its content is what was written."""
-    listed = _listed(run)
-    return [(path, _load(path, listed.get(path.name)) is not None) for path in _files(run)]
-
-
-def _listed(run: Path) -> dict[str, str]:
-    """Digests of checkpoint files by checksums.txt; a killed process may have left the newest one out."""
-    return {name.removeprefix(f"{_FOLDER}/"): digest for name, digest in read_checksums(run)[0].items()}
+def stored_checkpoints(run: Path) -> Iterator[tuple[Path, Checkpoint | None]]:
+    """Every checkpoint file, the newest first, and what it holds; None where that is not what was written."""
+    listed, _ = read_checksums(run)  # a killed process may have left the newest one out
+    for path in reversed(_files(run)):
+        yield path, _load(path, listed.get(f"{_FOLDER}/{path.name}"))
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
@@ -187,7 +182,7 @@ def discard_checkpoints(run: Path, *, after: int = 0) -> None:
         path.unlink(missing_ok=True)
     sums = Checksums(run)
     sums.removed(*gone)
-    sums.adopt(*(path for path, whole in whole_checkpoints(run) if whole))
+    sums.adopt(*(path for path, kept in stored_checkpoints(run) if kept is not None))
 
 
 def _files(run: Path) -> list[Path]:

@@ -235,8 +235,10 @@ class Run:
 
     def _end(self, name: str) -> tuple[int, list[str]]:
         """The last round that a table must hold by now, 0 where unknown; and what is wrong with the summary."""
-        if self._last_round is not None or not is_traced(self.scenario, name):
+        if not is_traced(self.scenario, name):
             return 0, []
+        if self._last_round is not None:
+            return (0 if name in SNAPSHOTS else self._last_round), []
         done = self.summary.get("rounds", 0)
         if not isinstance(done, int):
             return 0, [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
