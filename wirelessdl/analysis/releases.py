@@ -1,29 +1,106 @@
-"""Every release of a run, worked out again from its traces: a second witness of what the ledger wrote down.
+"""What a run released, from its scenario and traces alone: terms, data split, and every release worked out again.
 
     mu[t, j] = sens gamma mult / (sqrt(share beta/alpha) sigma),   gamma and mult of the gradient that was sent
 
 share: of the noise that is sent, what hides the sender in each view; 1 where no pairs share noise.
 Hardened: sigma = rho gamma, so gamma cancels. Paper protocol: sigma = rho gamma_t, the rate of the round itself.
+
+A second witness of what the ledger wrote down: no data set is loaded and no file of the user's is imported.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, mechanism_of
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.families import member
+from wirelessdl.families import MEMBERS, member
 from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
+from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
-from wirelessdl.trace.run import Run
+from wirelessdl.trace.run import Run, is_count
+from wirelessdl.trace.soundness import require_sound
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
 _SHARES = ("own_share", "coalition_share")
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplit:
+    """Of K nodes: samples of each class, sampling rate q, sensitivity of the gradient, and terms of the totals."""
+
+    counts: IntArray  # [K, classes]; of a regression [K, 1], all samples
+    rate: FloatArray  # [K]
+    sensitivity: FloatArray  # [K]
+    terms: Terms
+
+
+def data_split(run: Run) -> DataSplit:
+    """The split of a run by its clients table. Raises TraceError where table or scenario do not hold it."""
+    table = require_sound(run, ("clients",)).clients
+    return DataSplit(
+        counts=np.array(table["class_counts"].tolist(), dtype=np.int64),
+        rate=table["sampling_rate"].to_numpy(),
+        sensitivity=table["sensitivity"].to_numpy(),
+        terms=terms_of(run),
+    )
+
+
+def terms_of(run: Run) -> Terms:
+    """The terms under which totals of a run are stated, by its scenario. Raises TraceError where it was edited."""
+    scenario, mechanism = run.scenario, _mechanism(run)
+    module, coalition = member("mechanism", mechanism), 0
+    if module is not None and module.COALITION:
+        coalition = _stored(run, "privacy.coalition")
+        if not is_count(coalition) or coalition < 1:
+            raise _edited(run, "privacy.coalition", coalition, ">= 1 where nodes share noise")
+    everyone = _stored(run, "privacy.against", ("auto", "everyone", "coalition")) == "everyone"
+    sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
+    return Terms(
+        protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
+        sampler=SAMPLERS[sampling],
+        clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
+        delta=scenario["privacy"]["delta_total"],
+        unit=_stored(run, "privacy.unit", get_args(Unit)),
+        epoch_rounds=tuple(run.clients["epoch_rounds"].tolist()) if sampling == "shuffled" else (),
+        coalition=coalition,
+        declared=mechanism if ":" in mechanism else "",
+        promised="own" if everyone or not coalition else "coalition",
+        passes=bool(scenario["radio"]["mixing_passes"] or scenario["learning"]["closing_passes"]),
+        # not with one node alone, nor on a graph without links
+        sends=scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none"),
+    )
+
+
+def _mechanism(run: Run) -> str:
+    """The mechanism that hid senders: a name of ours, or a class of the user's, `file.py:Class`."""
+    stored = _stored(run, "privacy.noise")
+    name = stored.get("kind") if isinstance(stored, dict) else stored
+    if not isinstance(name, str) or (name not in MEMBERS["mechanism"] and ":" not in name):
+        raise _edited(run, "privacy.noise", name, f"one of {', '.join(MEMBERS['mechanism'])}, or file.py:Class")
+    return name
+
+
+def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:
+    """A value of the resolved scenario, which spells every key out unless somebody edited it."""
+    section, name = key.split(".")
+    value = run.scenario.get(section, {}).get(name)
+    if allowed and value not in allowed:
+        raise _edited(run, key, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def _edited(run: Run, key: str, value: Any, rule: str) -> TraceError:
+    return TraceError(
+        f"{shown(run.path)}/scenario.toml: {key} is {shown(repr(value), 40)}; must be {rule}: it was edited"
+    )
 
 
 def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledger:
@@ -49,7 +126,7 @@ def _smaller(release: FrameRelease) -> FrameRelease:
 
 def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
     """One line for each share of noise that is not what its mechanism gives: shares decide what the ledger charges."""
-    module = member("mechanism", mechanism_of(run))
+    module = member("mechanism", _mechanism(run))
     if module is not None:
         terms = split.terms
         yield from module.recount(run, terms.coalition, promised_coalition=terms.promised == "coalition")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit  # Student's quantile; scipy.stats takes half a second to load
 
-from wirelessdl.analysis.data_split import promised_view
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
@@ -144,7 +144,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     privacy = run.privacy
     newest = rounds.iloc[-1]  # between evaluations there is the bound
     promised, own = (_latest(newest, view) for view in ("promised", "own"))
-    coalition = promised if promised_view(run) == "coalition" else None
+    coalition = promised if terms_of(run).promised == "coalition" else None
     on_links = rounds["epsilon_link_max"]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {

@@ -15,13 +15,15 @@ Nothing of the run is executed and nothing is written.
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, data_split
 from wirelessdl.analysis.releases import (
+    DataSplit,
+    data_split,
     pending_gradients,
     recounted_ledger,
     share_problems,
@@ -80,7 +82,8 @@ def verify(path: str | Path) -> Verification:
             totals = {view: senders.total() if run.summary else senders.bound() for view, senders in views}
             problems += _totals(run, totals, promised)
             for kept in load_checkpoints(run.path):
-                for line in (*_models(kept, run), *checkpoint_problems(kept, run, split), *_ledger(kept, run, split)):
+                of_ledger = chain(checkpoint_problems(kept, run, split), _ledger(kept, run, split))
+                for line in chain(_models(kept, run), of_ledger):
                     problems.append(f"checkpoint of round {kept.round}: {line}")
     except (TraceError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         problems.append(shown(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {shown(error)}")

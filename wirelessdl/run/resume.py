@@ -155,8 +155,7 @@ def _require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> N
     clients: the clients table as this scenario and these data make it. Epsilon rests on the checkpoint's ledger, and on
     what is pending in it; the traces are a second witness of every release.
     """
-    from wirelessdl.analysis.data_split import data_split
-    from wirelessdl.analysis.releases import share_problems
+    from wirelessdl.analysis.releases import data_split, share_problems
     from wirelessdl.analysis.verify import checkpoint_problems
     from wirelessdl.trace.soundness import require_sound
 
@@ -277,22 +276,15 @@ def extensions(run: Run, kept: Checkpoint | None, rounds: int) -> list[int]:
 
     By its documents and by its checkpoint: a process may be killed when it has written only one of them anew.
     """
-    declared = [run.scenario["scenario"]["rounds"], *_extended(run.provenance)]
+    declared = [run.scenario["scenario"]["rounds"], *run.provenance.get("extended", [])]
     if kept is not None:
-        declared += [kept_rounds(kept), *_extended(kept.facts["origin"])]
+        declared += [kept_rounds(kept), *kept.facts["origin"].get("extended", [])]
     return sorted({number for number in declared if 0 < number < rounds})  # a run is never cut short
 
 
 def kept_rounds(kept: Checkpoint) -> int:
     """Rounds that the process which saved a checkpoint was to run."""
-    section = kept.facts["scenario"].get("scenario")
-    rounds = section.get("rounds") if isinstance(section, dict) else None
-    return rounds if isinstance(rounds, int) else 0  # a stranger may have written it
-
-
-def _extended(origin: Mapping[str, Any]) -> list[int]:
-    said = origin.get("extended")
-    return [number for number in said if isinstance(number, int)] if isinstance(said, list) else []
+    return int(kept.facts["scenario"]["scenario"]["rounds"])
 
 
 def extension_warning(before: list[int], rounds: int) -> str:

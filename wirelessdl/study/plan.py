@@ -36,8 +36,8 @@ from wirelessdl.trace.files import (
 )
 from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
-from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
+from wirelessdl.trace.study import MANIFEST, SCHEMA, read_manifest, sealed
+from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, run_name
 
 _DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
 _ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.checksums import Checksums, read_checksums
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
+from wirelessdl.trace.run import is_count
 
 VERSION = 2
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
@@ -144,6 +145,8 @@ def _is_complete(facts: Any) -> bool:
     ):
         return False
     wall_s, layout = facts.get("wall_s"), facts.get("layout")
+    if not all(map(is_count, [facts["scenario"]["scenario"]["rounds"], *facts["origin"].get("extended", [])])):
+        return False
     if layout is not None:  # of a run in which something is sent
         nodes = facts["scenario"]["network"]["nodes"]
         shape = [nodes, sum(math.prod(int(size) for size in shape) for _, shape, _ in layout)]

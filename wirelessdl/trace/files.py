@@ -76,8 +76,15 @@ def _new_file(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    def write(handle: IO[bytes]) -> None:
+        handle.write(content)
+
+    write_whole(path, write)
+
+
 def write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda handle: _write(handle, text.encode()))
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -98,16 +105,30 @@ def figures_text(content: Any, indent: int | None = None) -> str:
     return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises TraceError where it is none."""
+    try:
+        content = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+    if not isinstance(content, dict):
+        raise TraceError(f"{shown(path)}: holds no JSON object")
+    return content
+
+
+def read_object_if_whole(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none, for a damaged run is listed too."""
+    with suppress(TraceError):
+        return read_object(path)
+    return {}
+
+
 def read_figures(content: Mapping[str, Any]) -> dict[str, Any]:
     """Figures as they were written; runs of earlier versions have infinities as texts."""
     return {
         key: _INFINITE.get(value, value) if isinstance(value, str) and key not in _TEXTS else value
         for key, value in content.items()
     }
-
-
-def _write(handle: IO[bytes], content: bytes) -> None:
-    handle.write(content)
 
 
 def own_folder(path: Path) -> Path:

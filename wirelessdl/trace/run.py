@@ -9,7 +9,6 @@ Works while the run goes on: it shows what has been written so far.
 """
 
 import copy
-import json
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import read_figures, read_regular
+from wirelessdl.trace.files import read_figures, read_object, read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 
@@ -250,15 +249,7 @@ class Run:
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
-        if not path.is_file():
-            return {}
-        try:
-            content = json.loads(read_regular(path))
-        except (OSError, ValueError, RecursionError) as error:
-            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-        if not isinstance(content, dict):
-            raise TraceError(f"{path}: holds no JSON object")
-        return content
+        return read_object(path) if path.is_file() else {}
 
 
 @lru_cache(maxsize=8)  # by content: a report asks a hundred times, and a run may be edited meanwhile

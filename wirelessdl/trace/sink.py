@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +25,7 @@ from wirelessdl.trace.files import (
     remove_asides,
     remove_left_report,
     sync_folder,
+    write_bytes,
     write_figures,
     write_json,
     write_text,
@@ -108,7 +109,7 @@ class RunWriter:
         except OSError as error:
             raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
         path = own_folder(self.folder / MODELS) / file.stored_name
-        write_whole(path, lambda handle: _dump(handle, content))
+        write_bytes(path, content)
         self._sums.wrote(path)
 
     def adopt(self, *paths: Path) -> None:
@@ -159,7 +160,3 @@ class RunWriter:
             Checksums(folder).wrote(path)
         except TraceError as error:
             raise TraceError(str(error).replace(str(folder), str(self.folder))) from error
-
-
-def _dump(handle: IO[bytes], content: bytes) -> None:
-    handle.write(content)
