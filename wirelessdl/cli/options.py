@@ -22,14 +22,10 @@ PATH = click.Path(path_type=Path, readable=False)  # whoever reads it says in on
 
 def scenario_options(*, required: bool = True) -> Callable[[F], F]:
     """SCENARIO with --baseline, --set, --seed, --run, --rounds."""
-
-    def decorated(function: F) -> F:
-        return _decorate(function, required)
-
-    return decorated
+    return functools.partial(_decorate, required=required)
 
 
-def _decorate(function: F, required: bool) -> F:
+def _decorate(function: F, *, required: bool) -> F:
     for decorate in reversed(
         [
             click.argument("scenario", required=required),

@@ -26,16 +26,8 @@ from wirelessdl.trace.sink import RunWriter
 _NOT_FROM_IT = "; the run cannot go on from it"
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
-_HARMLESS = (
-    "scenario.description",
-    "trace.",
-    "learning.eval_every",
-    "learning.eval_samples",
-    "device",
-    "threads",
-    "packages.",
-    "wirelessdl",
-)
+ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
+_HARMLESS = (*ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,11 @@ def require_as_it_was(
     spans_run: bool,
     force: bool,
 ) -> None:
-    """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own."""
+    """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own.
+
+    Changes that are harmless pass if they are forced. spans_run: the run is made for its number of rounds, so that with
+    another it would have been another from the first round on.
+    """
     scenario, origin = plain(run.scenario), run.provenance
     if kept is None:
         for name in TABLES.keys() - {*SNAPSHOTS}:
@@ -144,7 +140,16 @@ def require_as_it_was(
         _require_traced(run.up_to(kept.round), kept, clients)
         require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
-    refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
+    # both through JSON's eyes: infinities are texts there
+    before = {**_leaves(scenario), **_circumstances(origin)}
+    wanted = {**_leaves(resolved.to_table()), **_circumstances(now)}
+    free = () if spans_run else _FREE
+    changed = [key for key in sorted({*before, *wanted}) if key not in free and before.get(key) != wanted.get(key)]
+    serious = [key for key in changed if not key.startswith(_HARMLESS)]
+    if serious or (changed and not force):
+        said = (f"{key} was {_show(before.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
+        remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
+        raise TraceError(f"{run.path}: cannot go on as it was: {'; '.join(said)}; {remedy}")
     if kept is not None:
         require_same_values(origin, now)
 
@@ -174,10 +179,9 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
 
     kept: as the checkpoint has them; now: as they are, and were where a forced process was killed before it saved.
     """
-    stated = dict(leaves(_circumstances(said)))
-    if stated in (dict(leaves(_circumstances(origin))) for origin in (kept, now)):
+    stated, true = _circumstances(said), _circumstances(kept)
+    if stated in (true, _circumstances(now)):
         return
-    true = dict(leaves(_circumstances(kept)))
     key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
     raise TraceError(
         f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
@@ -228,34 +232,6 @@ def _is_last_word(run: Run) -> bool:
     return said == {**plain(kept.facts["origin"]), **last} and "provenance.json" in changed_documents(run.path)[0]
 
 
-def refuse_changes(
-    folder: Path,
-    scenario: Mapping[str, Any],
-    origin: Mapping[str, Any],
-    resolved: Scenario,
-    now: Mapping[str, Any],
-    *,
-    spans_run: bool,
-    force: bool,
-) -> None:
-    """Raise with the differing keys, unless they are harmless and forced.
-
-    scenario, origin: as they were kept; resolved, now: as they are. spans_run: the run is made for its number of
-    rounds, so that with another it would have been another from the first round on.
-    """
-    # both through JSON's eyes: infinities are texts there
-    kept = {**_leaves(dict(scenario)), **dict(leaves(_circumstances(origin)))}
-    wanted = {**_leaves(resolved.to_table()), **dict(leaves(_circumstances(now)))}
-    free = () if spans_run else _FREE
-    changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
-    serious = [key for key in changed if not key.startswith(_HARMLESS)]
-    if not changed or (force and not serious):
-        return
-    shown = "; ".join(f"{key} was {_show(kept.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
-    remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
-    raise TraceError(f"{folder}: cannot go on as it was: {shown}; {remedy}")
-
-
 def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Values by key; an object that was handed in again is judged by what it gives, not by its number."""
     found = dict(leaves(plain(scenario)))
@@ -263,7 +239,8 @@ def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
+    """What a run was made with, by key."""
+    return dict(leaves({key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}))
 
 
 def _show(value: Any) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
+from wirelessdl.run.resume import ONLY_TRACED
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.plan import Plan, make_folder, remove_left, require_free, write_plan
@@ -28,7 +29,7 @@ _WRITE_S = 2.0  # between two indexes
 _PATIENCE_S = 60.0  # for a summary that a shared file system shows late
 _ATTEMPTS = 2
 # what a resumed run may change; in a study's run it may differ, unless the study varies it
-_MAY_DIFFER = ("scenario.rounds", "scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
+_MAY_DIFFER = ("scenario.rounds", *ONLY_TRACED)
 
 
 class Listener:

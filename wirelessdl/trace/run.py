@@ -268,6 +268,10 @@ def _is_number(value: Any) -> bool:
 
 # keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
 _RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+    "a whole number from 1 to 2^31": (
+        lambda value: is_count(value) and 1 <= value <= 2**31,
+        ("scenario.rounds", "network.nodes"),
+    ),
     "a text": (
         lambda value: isinstance(value, str),
         (
@@ -276,10 +280,6 @@ _RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
         ),
     ),
     "a whole number": (is_count, ("scenario.seed", "scenario.run")),
-    "a whole number from 1 to 2^31": (
-        lambda value: is_count(value) and 1 <= value <= 2**31,
-        ("scenario.rounds", "network.nodes"),
-    ),
     "a whole number from 0": (
         lambda value: is_count(value) and value >= 0,
         ("radio.mixing_passes", "learning.closing_passes"),
