@@ -125,7 +125,7 @@ def run_status(path: Path) -> RunStatus:
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
-        epsilon=_final(total, epsilon),
+        epsilon=epsilon if total is None else float(str(total)),
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
@@ -186,8 +186,3 @@ def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:
 def headline(summary: Mapping[str, Any]) -> object:
     """Promised total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
     return summary.get("epsilon_declared", summary.get("epsilon_total"))
-
-
-def _final(total: object, latest: float | None) -> float | None:
-    """The total of a finished run, else that of its last round so far."""
-    return float(str(total)) if total is not None else latest

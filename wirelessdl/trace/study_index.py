@@ -37,11 +37,14 @@ class PlannedRun:
     values: Mapping[str, Any]
     seed: int
     run: int
-    path: str
 
     @property
     def folder_name(self) -> str:
-        return self.path.rpartition("/")[2]
+        return f"{self.cell}-s{self.seed}-r{self.run}"
+
+    @property
+    def path(self) -> str:
+        return f"{RUNS}/{self.folder_name}"
 
 
 @dataclass
@@ -54,11 +57,6 @@ class Row:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-def run_name(cell: str, seed: int, run: int) -> str:
-    """Name of a run's directory within a study."""
-    return f"{cell}-s{seed}-r{run}"
-
-
 def task_lock(name: str) -> str:
     """Name of the lock, beside the run directories, that is held while a run is made or gone on with."""
     return f".{name}.lock"
@@ -68,15 +66,7 @@ def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
     """The runs that a manifest plans."""
     try:
         return [
-            PlannedRun(
-                cell["cell"],
-                cell["name"],
-                cell["baseline"],
-                dict(cell["values"]),
-                seed,
-                run,
-                f"{RUNS}/{run_name(cell['cell'], seed, run)}",
-            )
+            PlannedRun(cell["cell"], cell["name"], cell["baseline"], dict(cell["values"]), seed, run)
             for cell in manifest["cells"]
             for seed in manifest["seeds"]
             for run in manifest["runs"]
