@@ -8,8 +8,8 @@ import pytest
 from conftest import tiny
 
 from wirelessdl import open_run, simulate
-from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.analysis.releases import data_split
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import Terms
 

@@ -3,8 +3,7 @@
 import pytest
 from conftest import tiny
 
-from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import share_problems
+from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.run.session import simulate
 
 

@@ -4,11 +4,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from bench.suites import FLAGSHIP, Contest
 from wirelessdl.analysis.report import write_report
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.trace.parts import read_folder
 from wirelessdl.trace.run import Run, open_run
 
 _ROUNDS = 300
@@ -61,12 +62,12 @@ def reports() -> Iterator[Contest]:
         yield Contest(
             "links of K=100 x 1,000 rounds as pandas, against a bare read",
             ours=lambda: open_run(run.path).links,
-            other=lambda: read_folder(run.path / "links"),
+            other=lambda: pq.read_table(run.path / "links"),
             at_most=3.0,
         )
         yield Contest(
             "report of it, against a bare read of its links",
             ours=lambda: write_report([run.path], Path(folder) / "report.html"),
-            other=lambda: read_folder(run.path / "links"),
+            other=lambda: pq.read_table(run.path / "links"),
             repeats=1,
         )

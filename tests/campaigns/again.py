@@ -6,8 +6,7 @@ short.
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import releases_of, traced_links
+from wirelessdl.analysis.releases import data_split, releases_of, traced_links
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.privacy.accountant import LinkAccountant

@@ -293,16 +293,20 @@ def test_a_state_of_another_network_does_not_fit(change):
 def test_a_ledger_that_charges_less_is_noticed():
     slots = [[0.5, 0.5, 0.5], [0.3, 0.3, 0.3]]
     ledger = ledger_of(slots)
-    assert ledger.charges_at_least(ledger_of(slots)).all()
+    assert ledger.own.charges_at_least(ledger_of(slots).own).all()
     many = [[mu] * 3 for mu in (0.5, 0.3, 0.11, 0.07, 0.9, 0.23)]
     for turn in range(1, 6):  # the same sums in another order
-        assert ledger_of(many).charges_at_least(ledger_of(many[turn:] + many[:turn])).all()
-    assert ledger_of([[0.0, 0.0, 0.5]]).charges_at_least(ledger_of([[0.0, 0.0, 0.5]])).all()
-    assert ledger.charges_at_least(ledger_of([[0.5, 0.6, 0.4], [0.3, 0.3, 0.3]])).tolist() == [True, False, True]
-    assert ledger_of([[0.5, 0.5, 0.5]]).charges_at_least(ledger).tolist() == [False, False, False]
+        assert ledger_of(many).own.charges_at_least(ledger_of(many[turn:] + many[:turn]).own).all()
+    assert ledger_of([[0.0, 0.0, 0.5]]).own.charges_at_least(ledger_of([[0.0, 0.0, 0.5]]).own).all()
+    assert ledger.own.charges_at_least(ledger_of([[0.5, 0.6, 0.4], [0.3, 0.3, 0.3]]).own).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    assert ledger_of([[0.5, 0.5, 0.5]]).own.charges_at_least(ledger.own).tolist() == [False, False, False]
     same_counts = ledger_of(slots)
     same_counts.own.accountant.total *= 1 - 1e-6
-    assert not same_counts.charges_at_least(ledger).any()
+    assert not same_counts.own.charges_at_least(ledger.own).any()
     same_totals = Ledger(terms(), RATES)
     same_totals.own.accountant.total[:] = ledger.own.accountant.total
-    assert not same_totals.charges_at_least(ledger).any()
+    assert not same_totals.own.charges_at_least(ledger.own).any()

@@ -8,8 +8,7 @@ from test_cancelling import NETWORK, OWN, PRIVATE, table
 from watching import Watched
 
 import wirelessdl
-from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import share_problems
+from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.links import Geometry, Links

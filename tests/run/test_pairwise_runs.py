@@ -11,9 +11,8 @@ from conftest import command_line, tiny
 from hostile import arrays, column, document, parts, scenario, sign
 from interrupting import StopAt, assert_same_tables
 
-from wirelessdl.analysis.data_split import data_split
 from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.releases import recounted_ledger
+from wirelessdl.analysis.releases import data_split, recounted_ledger
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import RunInterrupted, TraceError

@@ -11,8 +11,8 @@ from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
 from wirelessdl.scenario.loader import load_scenario
+from wirelessdl.trace.files import StablePath
 from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.place import Place
 
 MOVES = """
 import os
@@ -91,12 +91,12 @@ def test_a_run_is_called_as_it_was_named(tmp_path, monkeypatch):
     assert str(wirelessdl.resume("outputs/tiny-s3-r1", rounds=3).path) == "outputs/tiny-s3-r1"
 
 
-def test_a_place_is_the_same_folder_from_everywhere(tmp_path, monkeypatch):
+def test_a_stable_path_is_the_same_folder_from_everywhere(tmp_path, monkeypatch):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
     monkeypatch.chdir(first)
-    place = Place(Path("outputs"))
+    place = StablePath(Path("outputs"))
     assert (place.path, place.absolute) == (Path("outputs"), first / "outputs")
     os.chdir(second)
     assert (place.path, place.absolute) == (first / "outputs", first / "outputs")

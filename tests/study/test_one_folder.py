@@ -11,7 +11,8 @@ from wirelessdl.errors import StudyError
 from wirelessdl.run.session import simulate
 from wirelessdl.study import engine, sweep
 from wirelessdl.trace.lock import LockedError, RunLock
-from wirelessdl.trace.study_index import RUNS, read_manifest
+from wirelessdl.trace.study import read_manifest
+from wirelessdl.trace.study_index import RUNS
 
 
 def plan_of(folder, values, key="network.nodes"):

@@ -29,8 +29,8 @@ from wirelessdl.study import engine, sweep
 from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
 from wirelessdl.study.task import Outcome, RunTask, check, pilot, run_or_resume
 from wirelessdl.trace.lock import RunLock
-from wirelessdl.trace.study import sealed
-from wirelessdl.trace.study_index import STOP, figures_of, planned_in, read_manifest, status_of, task_lock
+from wirelessdl.trace.study import read_manifest, sealed
+from wirelessdl.trace.study_index import STOP, figures_of, planned_in, status_of, task_lock
 
 BROKEN = """
 import os

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split, sends
+from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.audit import Transcript, transcript_mu
 from wirelessdl.trace.run import Run
-from wirelessdl.trace.soundness import problems_of
+from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.soundness import require_sound
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,9 @@ def audit_run(run: Run, receiver: int | None = None) -> list[Audit]:
     """The audit for one receiver and every sender it hears; by default the receiver that hears most."""
     if run.scenario["trace"]["links"] != "all":
         raise TraceError(f'{run.path}: the audit needs every link; run with trace.links = "all"')
-    if not sends(run):
+    if not terms_of(run).sends:
         raise TraceError(f"{run.path}: nothing was sent, so nobody heard anything; nothing to audit")
-    problem = next(iter(problems_of(run)), None)  # it works on dense matrices of what the tables name
-    if problem is not None:
-        raise TraceError(f"{run.path}: {problem}")
+    require_sound(run, TABLES)  # it works on dense matrices of what the tables name
     nodes, links = run.nodes, run.links
     count, rounds = int(nodes["node"].max()) + 1, int(nodes["round"].max())
     if receiver is None:

@@ -24,9 +24,9 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.analysis.paired import Difference, study_differences
-from wirelessdl.analysis.runs import require_sound
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
+from wirelessdl.trace.soundness import require_sound
 from wirelessdl.trace.study import Study, mean_interval
 
 FIGURES = (

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, adversary, data_split, promised_view
-from wirelessdl.analysis.releases import releases_of
+from wirelessdl.analysis.releases import DataSplit, data_split, releases_of, terms_of
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
@@ -54,7 +53,8 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
 
     others: also the totals of the other accountants, which take seconds.
     """
-    view, against = promised_view(run), adversary(run)
+    terms = terms_of(run)
+    view, against = terms.promised, terms.adversary
     stored = run.privacy
     rows = stored[stored["view"] == view].sort_values("tx")
     name = str(rows["accountant"].iloc[0]) if len(rows) else "rdp-wang19"

@@ -1,29 +1,107 @@
-"""Every release of a run, worked out again from its traces: a second witness of what the ledger wrote down.
+"""What a run released, from its scenario and traces alone: terms, data split, and every release worked out again.
 
     mu[t, j] = sens gamma mult / (sqrt(share beta/alpha) sigma),   gamma and mult of the gradient that was sent
 
 share: of the noise that is sent, what hides the sender in each view; 1 where no pairs share noise.
 Hardened: sigma = rho gamma, so gamma cancels. Paper protocol: sigma = rho gamma_t, the rate of the round itself.
+
+A second witness of what the ledger wrote down: no data set is loaded and no file of the user's is imported.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, mechanism_of
-from wirelessdl.arrays import BoolArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.families import member
+from wirelessdl.families import MEMBERS, member
 from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
+from wirelessdl.privacy.exposure import Unit
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.trace.checkpoint import Checkpoint
-from wirelessdl.trace.run import Run
+from wirelessdl.privacy.terms import Terms
+from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
+from wirelessdl.trace.run import Run, is_count
+from wirelessdl.trace.soundness import require_sound
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
 _SHARES = ("own_share", "coalition_share")
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplit:
+    """Of K nodes: samples of each class, sampling rate q, sensitivity of the gradient, and terms of the totals."""
+
+    counts: IntArray  # [K, classes]; of a regression [K, 1], all samples
+    rate: FloatArray  # [K]
+    sensitivity: FloatArray  # [K]
+    terms: Terms
+
+
+def data_split(run: Run) -> DataSplit:
+    """The split of a run by its clients table. Raises TraceError where table or scenario do not hold it."""
+    table = require_sound(run, ("clients",)).clients
+    return DataSplit(
+        counts=np.array(table["class_counts"].tolist(), dtype=np.int64),
+        rate=table["sampling_rate"].to_numpy(),
+        sensitivity=table["sensitivity"].to_numpy(),
+        terms=terms_of(run),
+    )
+
+
+def terms_of(run: Run) -> Terms:
+    """The terms under which totals of a run are stated, by its scenario. Raises TraceError where it was edited."""
+    scenario, mechanism = run.scenario, _mechanism(run)
+    module, coalition = member("mechanism", mechanism), 0
+    if module is not None and module.COALITION:
+        coalition = _stored(run, "privacy.coalition")
+        if not is_count(coalition) or coalition < 1:
+            raise _edited(run, "privacy.coalition", coalition, ">= 1 where nodes share noise")
+    everyone = _stored(run, "privacy.against", ("auto", "everyone", "coalition")) == "everyone"
+    sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
+    return Terms(
+        protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
+        sampler=SAMPLERS[sampling],
+        clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
+        delta=scenario["privacy"]["delta_total"],
+        unit=_stored(run, "privacy.unit", get_args(Unit)),
+        epoch_rounds=tuple(run.clients["epoch_rounds"].tolist()) if sampling == "shuffled" else (),
+        coalition=coalition,
+        declared=mechanism if ":" in mechanism else "",
+        promised="own" if everyone or not coalition else "coalition",
+        passes=bool(scenario["radio"]["mixing_passes"] or scenario["learning"]["closing_passes"]),
+        one_slot=":" not in str(scenario["radio"]["access"]),
+        # not with one node alone, nor on a graph without links
+        sends=scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none"),
+    )
+
+
+def _mechanism(run: Run) -> str:
+    """The mechanism that hid senders: a name of ours, or a class of the user's, `file.py:Class`."""
+    stored = _stored(run, "privacy.noise")
+    name = stored.get("kind") if isinstance(stored, dict) else stored
+    if not isinstance(name, str) or (name not in MEMBERS["mechanism"] and ":" not in name):
+        raise _edited(run, "privacy.noise", name, f"one of {', '.join(MEMBERS['mechanism'])}, or file.py:Class")
+    return name
+
+
+def _stored(run: Run, key: str, allowed: tuple[str, ...] = ()) -> Any:
+    """A value of the resolved scenario, which spells every key out unless somebody edited it."""
+    section, name = key.split(".")
+    value = run.scenario.get(section, {}).get(name)
+    if allowed and value not in allowed:
+        raise _edited(run, key, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def _edited(run: Run, key: str, value: Any, rule: str) -> TraceError:
+    return TraceError(
+        f"{shown(run.path)}/scenario.toml: {key} is {shown(repr(value), 40)}; must be {rule}: it was edited"
+    )
 
 
 def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledger:
@@ -49,7 +127,7 @@ def _smaller(release: FrameRelease) -> FrameRelease:
 
 def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
     """One line for each share of noise that is not what its mechanism gives: shares decide what the ledger charges."""
-    module = member("mechanism", mechanism_of(run))
+    module = member("mechanism", _mechanism(run))
     if module is not None:
         terms = split.terms
         yield from module.recount(run, terms.coalition, promised_coalition=terms.promised == "coalition")
@@ -58,13 +136,10 @@ def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
 def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
     """The ledger that a checkpoint holds. Raises TraceError where it is not one of these senders."""
     ledger = Ledger(split.terms, split.rate)
-    state = {name.removeprefix("ledger_"): a for name, a in kept.arrays.items() if name.startswith("ledger_")}
-    fresh = ledger.state()
-    alike = state.keys() == fresh.keys() and all(
-        state[name].dtype == fresh[name].dtype and state[name].shape[:-1] == fresh[name].shape[:-1] for name in fresh
-    )
-    totals = [f"{view}_total" for view, _ in ledger.views()]
-    if not alike or any(state[name].shape != fresh[name].shape for name in totals) or not ledger.fits(state):
+    fresh = {f"ledger_{name}": values for name, values in ledger.state().items()}
+    stored = {name: values for name, values in kept.arrays.items() if name.startswith("ledger_")}
+    state = arrays_of(stored, "ledger")
+    if array_problem(fresh, stored) is not None or not ledger.fits(state):
         raise TraceError(f"checkpoint of round {kept.round}: its ledger is not one of this run's senders and links")
     ledger.restore(state)
     return ledger
@@ -78,8 +153,6 @@ def traced_links(run: Run) -> ReleaseCounts:
     classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
     """
     count, delta = run.scenario["network"]["nodes"], run.scenario["privacy"]["delta"]
-    if not 0 < delta < 1:
-        raise TraceError(f"{shown(run.path)}/scenario.toml: privacy.delta is {delta}; must be in (0, 1): it was edited")
     falling = slot_epsilon(1.0 / GRID.nu(np.arange(GRID.cells)), delta)
     counts = ReleaseCounts()
     for frame in run.frames("links", ["rx", "tx", "epsilon"]):
@@ -129,3 +202,19 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
             link_tx=no_links,
             link_mu=np.zeros(0),
         )
+
+
+def pending_gradients(run: Run) -> tuple[FloatArray, FloatArray]:
+    """Learning rate and multiplier of each node's newest gradient that it has not sent, `[K]`; 0 for none."""
+    count = run.scenario["network"]["nodes"]
+    table = run.table("nodes", ["loss", "present", "multiplier", "transmitted"])
+    stepped = ~np.asarray(table["loss"].is_null()).reshape(-1, count)  # a gradient was taken where there is a loss
+    present, sent, multiplier = (
+        table[name].to_numpy().reshape(-1, count) for name in ("present", "transmitted", "multiplier")
+    )
+    gamma, factor = np.zeros(count), np.zeros(count)
+    for row, rate in enumerate(run.rounds["learning_rate"].to_numpy()):
+        held = ~(present[row] & sent[row])  # what was not sent stays
+        gamma = np.where(stepped[row], rate, np.where(held, gamma, 0.0))
+        factor = np.where(stepped[row], multiplier[row], np.where(held, factor, 0.0))
+    return gamma, factor

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit  # Student's quantile; scipy.stats takes half a second to load
 
-from wirelessdl.analysis.data_split import promised_view
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
@@ -20,10 +20,9 @@ from wirelessdl.privacy.terms import protected
 from wirelessdl.trace.catalog import State, headline, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, open_run
-from wirelessdl.trace.soundness import problems_of
+from wirelessdl.trace.soundness import require_sound
 
 _DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ
-_SMALL = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 _WORDS = ("scenario.description",)  # keys that change nothing
 
 
@@ -52,14 +51,6 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
         raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
-
-
-def require_sound(run: Run) -> Run:
-    """The run, if its small tables are what wirelessdl writes: nothing is allocated by numbers they do not bear out."""
-    problem = next(iter(problems_of(run, _SMALL)), None)
-    if problem is not None:
-        raise TraceError(f"{escaped(run.path)}: {problem} (`wirelessdl verify` checks all of it)")
-    return run
 
 
 def state(run: Run) -> State:
@@ -153,7 +144,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
     privacy = run.privacy
     newest = rounds.iloc[-1]  # between evaluations there is the bound
     promised, own = (_latest(newest, view) for view in ("promised", "own"))
-    coalition = promised if promised_view(run) == "coalition" else None
+    coalition = promised if terms_of(run).promised == "coalition" else None
     on_links = rounds["epsilon_link_max"]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     return {

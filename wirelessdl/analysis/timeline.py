@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.analysis.data_split import sends
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.trace.run import Run
 
@@ -71,7 +71,7 @@ def timeline_of(run: Run) -> Timeline:
     names = ("round", "opened_s", "time_s", "payload_slots", "passes", "turns", *_DURATIONS)
     frame: _Frames = {name: rounds[name].to_numpy() for name in names}
     # who sent has a gradient to compute; where nothing is ever sent, everyone has
-    computes = turn >= 0 if sends(run) else table["present"].to_numpy(dtype=bool).reshape(shape)
+    computes = turn >= 0 if terms_of(run).sends else table["present"].to_numpy(dtype=bool).reshape(shape)
     sent = _transmissions(frame, turn)
     if table["attempts"].notna().any():  # messages, each as long as its sender takes
         attempts = table["attempts"].fillna(0).to_numpy(dtype=np.int64).reshape(shape)

@@ -13,19 +13,28 @@ Nothing of the run is executed and nothing is written.
 """
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import DataSplit, data_split
-from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
+from wirelessdl.analysis.releases import (
+    DataSplit,
+    data_split,
+    pending_gradients,
+    recounted_ledger,
+    share_problems,
+    stored_ledger,
+    traced_links,
+)
+from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.catalog import state_of
-from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, whole_checkpoints
+from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, stored_checkpoints
 from wirelessdl.trace.checksums import NAME, read_checksums
 from wirelessdl.trace.files import sha256_of
 from wirelessdl.trace.run import Run, open_run
@@ -58,55 +67,67 @@ def verify(path: str | Path) -> Verification:
     """Check a run directory. Raises TraceError where there is no run to check."""
     run = open_run(path)
     state = state_of(run.path)
-    listed, problems = read_checksums(run.path)
-    found, unlisted = _files(run.path)
-    notes: list[str] = []
-    for name, digest in sorted(listed.items()):
-        problems += _file(run.path, name, digest, running=state == "running")
-    for name in sorted({*found} - {*listed}):
-        line = f"{shown(name)}: is not listed in {NAME}"
-        (notes if state == "running" or (state != "done" and _may_be_unlisted(name, found)) else problems).append(line)
-    problems += [f"{shown(name)}: is neither a file nor a folder" for name in unlisted]
-    problems += [f"{name}: its content is not what was written" for name in _broken_checkpoints(run.path)]
-    rounds, epsilon, words = 0, _Totals(None, None), ""
+    files, problems, notes = _files(run.path, state)
+    rounds, promised, words, totals = 0, "", "", dict[str, FloatArray]()
     try:
         unsound = list(problems_of(run))
         problems += unsound
         if not unsound:
-            rounds = len(run.rounds)
-            split = data_split(run)
-            words = split.terms.adversary
-            problems += _figures(run, split.terms)
+            rounds, split = len(run.rounds), data_split(run)
+            promised, words = split.terms.promised, split.terms.adversary
         if rounds:
-            epsilon, wrong = _epsilon(run, split)
-            problems += wrong
-            problems += [line for kept in load_checkpoints(run.path) for line in _models(kept, run)]
+            problems += _figures(run, split.terms)
+            problems += share_problems(run, split)
+            views = recounted_ledger(run, split).views()
+            totals = {view: senders.total() if run.summary else senders.bound() for view, senders in views}
+            problems += _totals(run, totals, promised)
+            for kept in load_checkpoints(run.path):
+                of_ledger = chain(checkpoint_problems(kept, run, split), _ledger(kept, run, split))
+                for line in chain(_models(kept, run), of_ledger):
+                    problems.append(f"checkpoint of round {kept.round}: {line}")
     except (TraceError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         problems.append(shown(error, 400) if isinstance(error, TraceError) else f"tables do not agree: {shown(error)}")
     return Verification(
         state,
-        len(found),
+        files,
         rounds,
-        epsilon_total=epsilon.promised,
+        epsilon_total=_largest(totals, promised),
         adversary=words,
-        epsilon_own_total=epsilon.own,
+        epsilon_own_total=_largest(totals, "own"),
         problems=tuple(dict.fromkeys(problems)),
         notes=tuple(notes),
     )
 
 
-def _files(folder: Path) -> tuple[list[str], list[str]]:
-    """Names of regular files that a run may hold, and of anything that is none."""
-    regular: list[str] = []
-    other: list[str] = []
+def _files(folder: Path, state: str) -> tuple[int, list[str], list[str]]:
+    """Number of regular files that a run may hold; what is wrong with files, and what is normal while it goes on."""
+    listed, problems = read_checksums(folder)
+    running, found, notes = state == "running", list[str](), list[str]()
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        mode = path.lstat().st_mode
+        name, mode = path.relative_to(folder).as_posix(), path.lstat().st_mode
         hidden = any(part.startswith(".") for part in Path(name).parts)
         if stat.S_ISDIR(mode) or hidden or name in _NOT_OURS or name == NAME:
             continue
-        (regular if stat.S_ISREG(mode) else other).append(name)
-    return regular, other
+        if stat.S_ISREG(mode):
+            found.append(name)
+        else:
+            problems.append(f"{shown(name)}: is neither a file nor a folder")
+    for name, digest in sorted(listed.items()):
+        try:
+            if sha256_of(folder / name) != digest and not running:
+                problems.append(f"{shown(name)}: differs from its checksum")
+        except FileNotFoundError:
+            if not running:  # then files come and go
+                problems.append(f"{shown(name)}: is missing")
+        except OSError as error:
+            problems.append(f"{shown(name)}: cannot be read: {error.strerror}")
+    for name in sorted({*found} - {*listed}):
+        normal = running or (state != "done" and _may_be_unlisted(name, found))
+        (notes if normal else problems).append(f"{shown(name)}: is not listed in {NAME}")
+    for path, kept in stored_checkpoints(folder):
+        if kept is None:
+            problems.append(f"checkpoint/{path.name}: its content is not what was written")
+    return len(found), problems, notes
 
 
 def _may_be_unlisted(name: str, found: list[str]) -> bool:
@@ -115,160 +136,123 @@ def _may_be_unlisted(name: str, found: list[str]) -> bool:
     return len(folder.parts) == 1 and name == max(other for other in found if PurePath(other).parent == folder)
 
 
-def _file(folder: Path, name: str, digest: str, *, running: bool) -> Iterator[str]:
-    """What is wrong with one listed file; of a run that goes on, files come and go."""
-    try:
-        if sha256_of(folder / name) != digest and not running:
-            yield f"{shown(name)}: differs from its checksum"
-    except FileNotFoundError:
-        if not running:
-            yield f"{shown(name)}: is missing"
-    except OSError as error:
-        yield f"{shown(name)}: cannot be read: {error.strerror}"
-
-
-def _broken_checkpoints(folder: Path) -> list[str]:
-    return [f"checkpoint/{path.name}" for path, whole in whole_checkpoints(folder) if not whole]
-
-
 def _figures(run: Run, terms: Terms) -> Iterator[str]:
     """Figures that stand at two places."""
-    rounds, count = run.rounds, run.scenario["network"]["nodes"]
-    if rounds.empty:
-        return
-    nodes = run.frame("nodes", ["round", "node", "transmitted", "energy_j", "accuracy"])
-    nodes = nodes[nodes["round"] <= rounds["round"].max()]
-    if nodes["node"].tolist() != list(range(count)) * len(rounds):
-        yield f"nodes: does not hold nodes 0 to {count - 1} in every round"
-        return
-    by_round = nodes.groupby("round")
-    pairs: list[tuple[str, Any, Any]] = [
-        ("active_nodes", rounds["active_nodes"], by_round["transmitted"].sum()),
-        ("energy_j", rounds["energy_j"], by_round["energy_j"].sum()),
-        ("accuracy_mean", rounds["accuracy_mean"], by_round["accuracy"].mean()),
-        ("accuracy_min", rounds["accuracy_min"], by_round["accuracy"].min()),
+    rounds = run.rounds
+    nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy"])
+    by_round = nodes[nodes["round"] <= rounds["round"].max()].groupby("round")
+    pairs: list[tuple[str, Any]] = [
+        ("active_nodes", by_round["transmitted"].sum()),
+        ("energy_j", by_round["energy_j"].sum()),
+        ("accuracy_mean", by_round["accuracy"].mean()),
+        ("accuracy_min", by_round["accuracy"].min()),
     ]
     if run.scenario["trace"]["links"] == "all":
-        links = run.frame("links", ["round", "rx", "tx", "epsilon"])
-        if len(links) and not links[["rx", "tx"]].isin(range(count)).all().all():
-            yield f"links: name nodes beyond 0 to {count - 1}"
+        worst = run.frame("links", ["round", "epsilon"]).groupby("round")["epsilon"].max()
         silent = 0.0 if terms.counts_links else np.nan  # of a round in which nobody heard anybody
-        worst = links.groupby("round")["epsilon"].max().reindex(rounds["round"], fill_value=silent)
-        pairs.append(("epsilon_link_max", rounds["epsilon_link_max"], worst))
-    for name, one, other in pairs:
-        if not np.allclose(one.to_numpy(float), other.to_numpy(float), rtol=_AGREE, equal_nan=True):
+        pairs.append(("epsilon_link_max", worst.reindex(rounds["round"], fill_value=silent)))
+    for name, other in pairs:
+        if not np.allclose(rounds[name].to_numpy(float), other.to_numpy(float), rtol=_AGREE, equal_nan=True):
             yield f"rounds: {name} does not follow from the other tables"
-    summary, last = run.summary, rounds.iloc[-1]
+    last = rounds.iloc[-1]
     stated = {
         "rounds": last["round"],
         "accuracy_mean": last["accuracy_mean"],
-        "energy_j": rounds["energy_j"].sum(),
-        "energy_nominal_j": rounds["energy_nominal_j"].sum(),
-        "airtime_s": rounds["airtime_s"].sum(),
-        "violations": rounds["violations"].sum(),
-        "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else np.nan,
+        **{name: rounds[name].sum() for name in ("energy_j", "energy_nominal_j", "airtime_s", "violations")},
+        "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else None,
     }
-    for name, value in stated.items() if summary else ():
-        if not np.isclose(_number(summary.get(name)), float(value), rtol=_AGREE, equal_nan=True):
-            yield f"summary.json: {name} is {shown(summary.get(name), 40)}, the tables say {value:.6g}"
+    yield from _misstated(run.summary, stated, "tables")
     words = {"promised": terms.promised, "adversary": terms.adversary, "coalition": terms.coalition or None}
-    for name, word in words.items() if summary else ():
-        if summary.get(name) != word:
-            yield f"summary.json: {name} is {shown(summary.get(name), 80)}, the scenario says {word}"
+    for name, word in words.items() if run.summary else ():
+        if run.summary.get(name) != word:
+            yield f"summary.json: {name} is {shown(run.summary.get(name), 80)}, the scenario says {word}"
 
 
-@dataclass(frozen=True)
-class _Totals:
-    """Largest total of all senders by the traces: in the promised view, and against everyone."""
-
-    promised: float | None
-    own: float | None
-
-
-def _epsilon(run: Run, split: DataSplit) -> tuple[_Totals, list[str]]:
-    """Totals by the traces, and whatever states something else."""
-    problems = list(share_problems(run, split))
-    ledger = recounted_ledger(run, split)
-    table, largest = run.privacy, {}
-    for view, totals in ledger.views():
-        again = totals.total() if run.summary else totals.bound()
-        largest[view] = float(again.max(initial=0.0))
-        stored = table[table["view"] == view].sort_values("tx")["epsilon_total"].to_numpy()
-        if run.summary and (len(stored) != len(again) or not np.allclose(stored, again, rtol=_AGREE, equal_nan=True)):
-            problems.append(f"privacy: {view} totals do not follow from the traces")
-    found = _Totals(largest[split.terms.promised], largest["own"])
-    stated = {
-        "epsilon_total": found.promised,
-        "epsilon_own_total": found.own,
-        "epsilon_coalition_total": largest.get("coalition"),
-    }
-    for name, value in stated.items() if run.summary else ():
-        said, total = run.summary.get(name), np.nan if value is None else value
-        if not np.isclose(_number(said), total, rtol=_AGREE, equal_nan=value is None):
-            problems.append(f"summary.json: {name} is {shown(said, 40)}, the traces say {total:.6g}")
-    problems += [
-        f"checkpoint of round {kept.round}: its ledger does not follow from the traces"
-        for kept in load_checkpoints(run.path)
-        if not _follows(kept, run, split)
-    ]
-    return found, problems
+def _misstated(summary: Mapping[str, Any], stated: Mapping[str, float | None], witness: str) -> Iterator[str]:
+    """A line for each figure of a summary, where there is one, that is not what the witness says."""
+    for name, value in stated.items() if summary else ():
+        said = summary.get(name)
+        one, other = (number if isinstance(number, int | float | np.number) else np.nan for number in (said, value))
+        if not np.isclose(one, other, rtol=_AGREE, equal_nan=True):
+            yield f"summary.json: {name} is {shown(said, 40)}, the {witness} say {other:.6g}"
 
 
-def _follows(kept: Checkpoint, run: Run, split: DataSplit) -> bool:
-    """Whether a checkpoint's ledger is that of the traces up to it."""
-    charged, then = stored_ledger(kept, split), run.up_to(kept.round)
-    again = recounted_ledger(then, split)
-    for (_, one), (_, other) in zip(charged.views(), again.views()):
-        if not np.allclose(one.bound(), other.bound(), rtol=_AGREE, equal_nan=True):
-            return False
-        if not np.array_equal(one.rounds, other.rounds):
-            return False
-    if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
-        return True
-    return not len(charged.link_counts().fewer_than(traced_links(then)))
+def _totals(run: Run, totals: Mapping[str, FloatArray], promised: str) -> Iterator[str]:
+    """Where the privacy table or the summary of a finished run states other totals than the traces."""
+    for view, again in totals.items() if run.summary else ():
+        stored = run.privacy[run.privacy["view"] == view].sort_values("tx")["epsilon_total"].to_numpy()
+        if len(stored) != len(again) or not np.allclose(stored, again, rtol=_AGREE, equal_nan=True):
+            yield f"privacy: {view} totals do not follow from the traces"
+    views = {"epsilon_total": promised, "epsilon_own_total": "own", "epsilon_coalition_total": "coalition"}
+    yield from _misstated(run.summary, {name: _largest(totals, view) for name, view in views.items()}, "traces")
+
+
+def _largest(totals: Mapping[str, FloatArray], view: str) -> float | None:
+    return float(totals[view].max(initial=0.0)) if view in totals else None
+
+
+def _ledger(kept: Checkpoint, run: Run, split: DataSplit) -> Iterator[str]:
+    """Where a checkpoint's ledger is not, to rounding, that of the traces up to it; more than it is told of too."""
+    again = recounted_ledger(run.up_to(kept.round), split)
+    for (view, one), (_, other) in zip(stored_ledger(kept, split).views(), again.views()):
+        alike = np.allclose(one.bound(), other.bound(), rtol=_AGREE, equal_nan=True)
+        if not alike or not np.array_equal(one.rounds, other.rounds):
+            yield f"its ledger does not follow from the traces (view {view})"
+
+
+def checkpoint_problems(kept: Checkpoint, run: Run, split: DataSplit) -> Iterator[str]:
+    """Why a run must not go on from a checkpoint: its ledger charges less than the traces, or a gradient is another.
+
+    Senders are compared, and links that are traced. A pending gradient decides what the next transmission is charged.
+    """
+    then, count = run.up_to(kept.round), len(split.rate)
+    stored, again = stored_ledger(kept, split), recounted_ledger(then, split, least=True)
+    for (view, charged), (_, traced) in zip(stored.views(), again.views()):
+        for node in np.flatnonzero(~charged.charges_at_least(traced))[:1]:
+            yield (
+                f"charges node {node} with epsilon {charged.total()[node]:.6g} (view {view}) for "
+                f"{charged.rounds[node]} releases, its traces with {traced.total()[node]:.6g} for {traced.rounds[node]}"
+            )
+    if run.scenario["trace"]["links"] != "none" and split.terms.counts_links:
+        for link in stored.link_counts().fewer_than(traced_links(then))[:1]:
+            rx, tx = divmod(int(link), count)
+            yield f"charges the link from node {tx} to node {rx} with less than its traces do"
+    by_traces = pending_gradients(then)
+    pending = tuple(kept.arrays[f"pending_{name}"] for name in ("gamma", "multiplier"))
+    alike = np.all([np.isclose(one, other, rtol=1e-12) for one, other in zip(pending, by_traces)], axis=0)
+    lost = np.all([one == 0 for one in pending], axis=0) & np.isin(np.arange(count), _interrupted(then))
+    for node in np.flatnonzero(~alike & ~lost)[:1]:
+        yield f"holds another gradient of node {node} than its traces do"
+
+
+def _interrupted(run: Run) -> list[int]:
+    """Nodes that lost a gradient for a reason that the events name: a crash, a spent budget or battery."""
+    lost = run.events["kind"].isin(["crash", "rejoin", "budget", "battery"])
+    return [int(node) for node in run.events.loc[lost, "node"].dropna()]
 
 
 def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
     """What is wrong with models and gradients of a checkpoint, as far as the tables of its round tell."""
-    arrays, said = kept.arrays, f"checkpoint of round {kept.round}"
+    arrays, at = kept.arrays, (kept.round, kept.round)
     count, learning = run.scenario["network"]["nodes"], run.scenario["learning"]
-    of_own = run.scenario["privacy"]["protocol"] == "paper" and not learning.get("stop_after")  # distances are of x
-    if "x" in arrays:  # of an earlier version, which kept x and, where something is sent, s
-        models = None if of_own else kept.released
-        if models is None:
-            return
-    else:
-        models = arrays.get("mixed", np.zeros(0))
-        shapes = {"gradient": models.shape, "step": (count, 1), "pending_gamma": (count,)}
-        shapes["pending_multiplier"] = (count,)
-        if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
-            yield f"{said}: holds no models of {count} nodes"
-            return
-    if models.ndim != 2 or len(models) != count or not np.isfinite(models).all():
-        yield f"{said}: holds no models of {count} nodes"
+    models = arrays.get("mixed", np.zeros(0))
+    shapes = {"gradient": models.shape, "step": (count, 1), "pending_gamma": (count,), "pending_multiplier": (count,)}
+    shaped = all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items())
+    if not shaped or models.ndim != 2 or len(models) != count or not np.isfinite(models).all():
+        yield f"holds no models of {count} nodes"
         return
-    models = models.astype(float)
-    if "x" not in arrays:
-        gradient, step = arrays["gradient"].astype(float), arrays["step"]
-        norms = run.frame("nodes", ["grad_norm"], rounds=(kept.round, kept.round))["grad_norm"].to_numpy()
-        taken = np.isfinite(norms)
-        if not np.allclose(np.linalg.norm(gradient, axis=1)[taken], norms[taken], rtol=_SUMMED, atol=1e-30):
-            yield f"{said}: its gradients have other norms than the nodes table says"
-        if not np.allclose(step[:, 0], arrays["pending_gamma"] * arrays["pending_multiplier"], rtol=_AGREE):
-            yield f"{said}: its steps are not those that are charged"
-        if of_own:
-            models -= step * gradient
-            radius = learning["projection_radius"] * np.sqrt(models.shape[1])
-            models *= radius / np.maximum(np.linalg.norm(models, axis=1, keepdims=True), radius)
+    models, gradient, step = models.astype(float), arrays["gradient"].astype(float), arrays["step"]
+    norms = run.frame("nodes", ["grad_norm"], rounds=at)["grad_norm"].to_numpy()
+    taken = np.isfinite(norms)
+    if not np.allclose(np.linalg.norm(gradient, axis=1)[taken], norms[taken], rtol=_SUMMED, atol=1e-30):
+        yield "its gradients have other norms than the nodes table says"
+    if not np.allclose(step[:, 0], arrays["pending_gamma"] * arrays["pending_multiplier"], rtol=_AGREE):
+        yield "its steps are not those that are charged"
+    if run.scenario["privacy"]["protocol"] == "paper" and not learning.get("stop_after"):  # distances are of x
+        models -= step * gradient
+        radius = learning["projection_radius"] * np.sqrt(models.shape[1])
+        models *= radius / np.maximum(np.linalg.norm(models, axis=1, keepdims=True), radius)
     apart, size = (np.sqrt(np.square(x).sum(axis=1).mean()) for x in (models - models.mean(axis=0), models))
-    stated = run.frame("rounds", ["consensus_distance"], rounds=(kept.round, kept.round))["consensus_distance"].iloc[0]
+    stated = run.frame("rounds", ["consensus_distance"], rounds=at)["consensus_distance"].iloc[0]
     if not np.isclose(apart, stated, rtol=_SUMMED, atol=_CANCELLED * size):
-        yield f"{said}: its models are {apart:.6g} apart, the rounds table says {stated:.6g}"
-
-
-def _number(value: object) -> float:
-    """A figure of a JSON file: numbers, and 'inf' as text; anything else is none."""
-    try:
-        return float(str(value))
-    except ValueError:
-        return float("nan")
+        yield f"its models are {apart:.6g} apart, the rounds table says {stated:.6g}"

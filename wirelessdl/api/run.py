@@ -176,7 +176,7 @@ def plot_runs(figure: str, runs: Sequence[TracedRun], **choice: Any) -> Any:
 
     matplotlib.get_backend()  # the session's own: figures are shown here, not only written
     from wirelessdl.analysis.figures import CURVES, SINGLE, Choice, draw
-    from wirelessdl.analysis.runs import require_sound
+    from wirelessdl.trace.soundness import require_sound
 
     if figure not in (known := [*CURVES, *SINGLE]):
         raise TraceError(f"no figure {shown(figure)}{nearest(figure, known)}")

@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
-from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, OutputFile, all_overrides, say_user_code, scenario_options
 from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
-from wirelessdl.cli.target import targets
 from wirelessdl.errors import ScenarioError, shown
 
 if TYPE_CHECKING:
@@ -56,18 +55,18 @@ def command(
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
-    drawn, exported = targets(figure, export)
+    drawn, exported = (None if path is None else OutputFile(path) for path in (figure, export))
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     if loaded.silent:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     say_user_code(loaded)
-    asked = [target for target in (drawn, exported) if target is not None]
-    for target in asked:
-        target.require_apart(loaded)
+    written = [file for file in (drawn, exported) if file is not None]
+    for file in written:
+        file.require_unread(loaded)
     with json_alone(as_json):
         world = build(loaded, device="cpu")
-        for target in asked:
-            target.require_unread(world)
+        for file in written:
+            file.require_unread(loaded, world.user_files)
         with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
             found = preview_channel(world, advance)
         facts = link_facts(world, found)

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.cli.options import PATH, one_study, reads_runs
 from wirelessdl.errors import shown as printable
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
 
 
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
-    from wirelessdl.analysis.data_split import adversary
+    from wirelessdl.analysis.releases import terms_of
     from wirelessdl.analysis.runs import (
         FIGURES,
         differing,
@@ -89,7 +88,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
                 "path": str(run.path),
                 "state": state(run),
                 "keys": {key: keys[key][n] for key in keys},
-                "adversary": adversary(run),
+                "adversary": terms_of(run).adversary,
                 **figures[n],
             }
             for n, run in enumerate(opened)
@@ -107,7 +106,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     if any(state(run) != "done" for run in opened):
         table.add_row("state", *(state(run) for run in opened))
     table.add_row("every epsilon protects", *(protects(run) for run in opened))
-    table.add_row("the promised epsilon holds against", *(adversary(run) for run in opened))
+    table.add_row("the promised epsilon holds against", *(terms_of(run).adversary for run in opened))
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
     console = _console(60 + 60 * len(opened))

@@ -9,10 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, OutputFile, all_overrides, reads_runs, say_user_code, scenario_options
 from wirelessdl.cli.output import json_alone
-from wirelessdl.cli.reading import reads_runs
-from wirelessdl.cli.target import Target
 
 if TYPE_CHECKING:
     from wirelessdl.power.joint import Forecast
@@ -61,15 +59,15 @@ def command(
     from wirelessdl.run.build import build
     from wirelessdl.scenario.loader import load_scenario
 
-    drawn = None if figure is None else Target(figure)
+    drawn = None if figure is None else OutputFile(figure)
     loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
     say_user_code(loaded)
     if drawn is not None:
-        drawn.require_apart(loaded)
+        drawn.require_unread(loaded)
     with json_alone(as_json):
         world = build(loaded, device="cpu")
         if drawn is not None:
-            drawn.require_unread(world)
+            drawn.require_unread(loaded, world.user_files)
         found = preview_plan(world)
     if drawn is not None:
         from wirelessdl.preview.plan_figure import draw_plan

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.cli.options import PATH, one_study, reads_runs
 from wirelessdl.errors import shown
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.reading import one_study, reads_runs
+from wirelessdl.cli.options import PATH, one_study, reads_runs
 from wirelessdl.trace.files import require_outside
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.reading import reads_runs
+from wirelessdl.cli.options import PATH, reads_runs
 from wirelessdl.errors import shown
 
 

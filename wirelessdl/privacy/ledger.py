@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.privacy.accountant import LinkAccountant
 from wirelessdl.privacy.counts import ReleaseCounts
 from wirelessdl.privacy.release import FrameRelease
@@ -97,11 +97,6 @@ class Ledger:
             and all(totals.fits(_of_view(state, view)) for view, totals in self.views())
             and self.link.counts.fits(state["link_counts"], len(link))
         )
-
-    def charges_at_least(self, other: "Ledger") -> BoolArray:
-        """Which senders are charged with at least what another ledger charges them in every view, `[K]`."""
-        pairs = zip(self.views(), other.views())
-        return np.asarray(np.all([one.charges_at_least(two) for (_, one), (_, two) in pairs], axis=0))
 
     def link_counts(self) -> ReleaseCounts:
         """Releases on links so far; the stream of a link is its number rx * K + tx."""

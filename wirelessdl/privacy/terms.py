@@ -15,20 +15,6 @@ OUTSIDE = "tuning, choice of features and repeated runs on the same data are out
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
 
-def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
-    """Against whom a total of a proven view holds, in words. coalition: most nodes that collude.
-
-    declared: the user's mechanism, whose word is all there is.
-    """
-    if declared:
-        return f"everyone else as {declared} states it, which is not proven"
-    if view == "own":
-        return "everyone else, all nodes colluding"
-    if coalition == 1:
-        return "any one node that hears every transmission"
-    return f"any {coalition} colluding nodes that hear every transmission"
-
-
 def protected(unit: str) -> str:
     """What an epsilon protects, and its adjacency."""
     return f"{'all data of one node' if unit == 'node' else 'one sample'} ({ADJACENCY})"
@@ -85,7 +71,15 @@ class Terms:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        return adversary_of(view, self.coalition, self.declared) if self.sends else NOBODY_SENDS
+        if not self.sends:
+            return NOBODY_SENDS
+        if self.declared:
+            return f"everyone else as {self.declared} states it, which is not proven"
+        if view == "own":
+            return "everyone else, all nodes colluding"
+        if self.coalition == 1:
+            return "any one node that hears every transmission"
+        return f"any {self.coalition} colluding nodes that hear every transmission"
 
     @property
     def protects(self) -> str:

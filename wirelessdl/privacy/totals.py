@@ -14,8 +14,11 @@ from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor, profile_of
+from wirelessdl.privacy.counts import GRID
+from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
+from wirelessdl.privacy.terms import Terms
 
 _MOST_ROUNDS = 10**7
 
@@ -83,6 +86,38 @@ def calibrate(
         return _least_noise(target_epsilon, q, rounds, terms)
     assert noise_multiplier is not None
     return _most_rounds(target_epsilon, q, noise_multiplier, terms)
+
+
+def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: Terms) -> float:
+    """Largest mu of a release with which no node's total exceeds epsilon_total after all rounds.
+
+    The first round sends no gradient. Batches and sizes decide how much sampling amplifies; the worst node counts.
+    """
+    releases = rounds - 1
+    charged = (
+        np.ceil(releases / exposure.epoch_rounds) if terms.by_epoch else np.full(len(exposure.epoch_rounds), releases)
+    )
+    kinds = {(float(q), int(n)) for q, n in zip(exposure.sampling_rate, charged)}
+    return 1.0 / max(_least_counted_nu(epsilon_total, q, n, terms) for q, n in kinds)
+
+
+def _least_counted_nu(target: float, q: float, releases: int, terms: Terms) -> float:
+    """The least noise multiplier of so many releases of a node, as the ledger counts it: by the lower end of a cell."""
+    try:
+        if not terms.amplified:
+            return calibrate(target, q=1.0, delta=terms.delta, accountant="gdp", rounds=releases) * (1.0 + 1e-9)
+        of_ledger: dict[str, Any] = {"sampler": terms.sampler, "clipping": terms.clipping}
+        found = calibrate(target, q=q, delta=terms.delta, accountant="pld", rounds=releases, **of_ledger)
+    except UnsoundError as error:
+        raise ValueError(f"epsilon_total is {target:g}; {error}") from error
+    cell = int(GRID.cell(np.array([found]))[0])
+    lower, upper = GRID.nu(np.array([cell, cell + 1])).tolist()
+    least = upper if lower < found else lower
+    if not math.isfinite(least) or cell < 0:
+        raise ValueError(
+            f"epsilon_total is {target:g}; it needs a noise multiplier of {found:.3g}, beyond what is counted"
+        )
+    return float(least * (1.0 + 1e-9))
 
 
 def _least_noise(target: float, q: float, rounds: int, terms: dict[str, Any]) -> float:

@@ -42,7 +42,6 @@ from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions, Turns
-from wirelessdl.round.kept_state import part_of, unsound_arrays
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
@@ -53,6 +52,7 @@ from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.round.releases import Releases
 from wirelessdl.round.segments import Segments
 from wirelessdl.round.trace_events import fire_frame
+from wirelessdl.trace.checkpoint import array_problem, arrays_of
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -337,10 +337,10 @@ class Engine:
 
     def unsound(self, arrays: Mapping[str, NDArray[Any]]) -> str | None:
         """What is wrong with a kept state, in words; None where this engine can go on from it."""
-        found = unsound_arrays(self.state(), arrays)
+        found = array_problem(self.state(), arrays)
         if found is not None:
             return found
-        if not self.stages.ledger.fits(part_of(arrays, "ledger_")):
+        if not self.stages.ledger.fits(arrays_of(arrays, "ledger")):
             return "the ledger names senders or links that do not exist"
         return None
 
@@ -365,8 +365,8 @@ class Engine:
         stages, arrays = self.stages, replay.arrays
         stages.learning.restore(arrays)
         self.violations, self.time_ns = arrays["counts"].tolist()
-        stages.ledger.restore(part_of(arrays, "ledger_"))
-        stages.multiplier.restore(part_of(arrays, "multiplier_"))
-        stages.pending.restore(part_of(arrays, "pending_"))
+        stages.ledger.restore(arrays_of(arrays, "ledger"))
+        stages.multiplier.restore(arrays_of(arrays, "multiplier"))
+        stages.pending.restore(arrays_of(arrays, "pending"))
         self._replay, self.trace.muted = None, False
         self._hooks.on_start()

@@ -3,14 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import data_split
-from wirelessdl.analysis.releases import recounted_ledger, share_problems, stored_ledger, traced_links
-from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
@@ -21,22 +19,15 @@ from wirelessdl.trace.checksums import NAME as CHECKSUMS
 from wirelessdl.trace.checksums import Checksums, changed_documents
 from wirelessdl.trace.files import leaves, plain
 from wirelessdl.trace.lock import RunLock
-from wirelessdl.trace.parts import find_parts
-from wirelessdl.trace.run import Run, is_traced, open_run
+from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.schema import SNAPSHOTS, TABLES
 from wirelessdl.trace.sink import RunWriter
 
+_NOT_FROM_IT = "; the run cannot go on from it"
 _FREE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
-_HARMLESS = (
-    "scenario.description",
-    "trace.",
-    "learning.eval_every",
-    "learning.eval_samples",
-    "device",
-    "threads",
-    "packages.",
-    "wirelessdl",
-)
+ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
+_HARMLESS = (*ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
 
 
 @dataclass(frozen=True)
@@ -69,12 +60,11 @@ def resumption(
 
     parts: objects that the run was started with, by what a part is called; objects: by the names in its scenario.
     """
-    from wirelessdl.trace import soundness  # loads pyarrow.compute, which a new run can do without
+    from wirelessdl.trace.soundness import document_problems  # loads pyarrow.compute, which a new run can do without
 
     run = open_run(path)
-    problem = next(iter(soundness.document_problems(run)), None)
-    if problem is not None:
-        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
+    for problem in document_problems(run):
+        raise TraceError(f"{shown(run.path)}: {problem}{_NOT_FROM_IT}")
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
@@ -137,116 +127,51 @@ def require_as_it_was(
     spans_run: bool,
     force: bool,
 ) -> None:
-    """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own."""
-    require_whole(run, kept.round if kept is not None else 0)
+    """Raise unless tables, checkpoint and documents agree, and scenario and origin of today are the run's own.
+
+    Changes that are harmless pass if they are forced. spans_run: the run is made for its number of rounds, so that with
+    another it would have been another from the first round on.
+    """
     scenario, origin = plain(run.scenario), run.provenance
-    if kept is not None:
-        require_traced(run, kept, clients)
-        require_charged(run, kept)
+    if kept is None:
+        for name in TABLES.keys() - {*SNAPSHOTS}:
+            run.up_to(0).table(name)  # raises where somebody put other files there
+    else:
+        _require_traced(run.up_to(kept.round), kept, clients)
         require_same_origin(run.path, origin, kept.facts["origin"], now)
         scenario, origin = kept.facts["scenario"], kept.facts["origin"]
-    refuse_changes(run.path, scenario, origin, resolved, now, spans_run=spans_run, force=force)
+    # both through JSON's eyes: infinities are texts there
+    before = {**_leaves(scenario), **_circumstances(origin)}
+    wanted = {**_leaves(resolved.to_table()), **_circumstances(now)}
+    free = () if spans_run else _FREE
+    changed = [key for key in sorted({*before, *wanted}) if key not in free and before.get(key) != wanted.get(key)]
+    serious = [key for key in changed if not key.startswith(_HARMLESS)]
+    if serious or (changed and not force):
+        said = (f"{key} was {_show(before.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
+        remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
+        raise TraceError(f"{run.path}: cannot go on as it was: {'; '.join(said)}; {remedy}")
     if kept is not None:
         require_same_values(origin, now)
 
 
-def require_whole(run: Run, done: int) -> None:
-    """Raise unless every table can be read up to the checkpoint: what is missing now stays missing."""
-    for name in ("rounds", "nodes", "links", "blocks", "events"):
-        if not is_traced(run.scenario, name):
-            continue
-        parts = find_parts(run.path, name, last_round=done)
-        if parts.problems:
-            raise TraceError(f"{parts.problems[0]}; the run cannot go on without it")
-        if parts.last_round < done:
-            missing = f"{run.path / name}: rounds {parts.last_round + 1} to {done} are missing"
-            raise TraceError(f"{missing}; the run cannot go on without them")
-
-
-def require_charged(run: Run, kept: Checkpoint) -> None:
-    """Raise unless a kept ledger charges senders, and links that are traced, with at least what the traces say.
-
-    Epsilon rests on the ledger alone; the traces are a second witness of every release.
-    """
-    then = run.up_to(kept.round)
-    split = data_split(then)
-    again, stored = recounted_ledger(then, split, least=True), stored_ledger(kept, split)
-    wrong = next(iter(share_problems(then, split)), None)
-    if wrong is not None:
-        raise TraceError(f"{shown(run.path)}: {wrong}; it was changed: start the run anew")
-    for (view, charged), (_, traced) in zip(stored.views(), again.views()):
-        fewer = np.flatnonzero(~charged.charges_at_least(traced))
-        if len(fewer):
-            node, kept_total, traced_total = int(fewer[0]), charged.total(), traced.total()
-            raise TraceError(
-                f"{shown(run.path)}: the checkpoint of round {kept.round} charges node {node} with epsilon "
-                f"{kept_total[node]:.6g} (view {view}) for {charged.rounds[node]} releases, its traces with "
-                f"{traced_total[node]:.6g} for {traced.rounds[node]}; one of them was changed: start the run anew"
-            )
-    if run.scenario["trace"]["links"] == "none" or not split.terms.counts_links:
-        return
-    links = stored.link_counts().fewer_than(traced_links(then))
-    if len(links):
-        rx, tx = divmod(int(links[0]), len(split.rate))
-        raise TraceError(
-            f"{shown(run.path)}: the checkpoint of round {kept.round} charges the link from node {tx} to node {rx} "
-            "with less than its traces do; one of them was changed: start the run anew"
-        )
-
-
-def require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> None:
+def _require_traced(run: Run, kept: Checkpoint, clients: Mapping[str, Any]) -> None:
     """Raise unless the tables up to a checkpoint are whole and agree with it and with the data that is there now.
 
-    clients: the clients table as this scenario and these data make it. What is pending in the checkpoint decides what
-    the next transmission is charged with, so it must be what the traces say was computed last.
+    clients: the clients table as this scenario and these data make it. Epsilon rests on the checkpoint's ledger, and on
+    what is pending in it; the traces are a second witness of every release.
     """
-    from wirelessdl.trace import soundness
+    from wirelessdl.analysis.releases import data_split, share_problems
+    from wirelessdl.analysis.verify import checkpoint_problems
+    from wirelessdl.trace.soundness import require_sound
 
-    then = run.up_to(kept.round)
-    problem = next(iter(soundness.problems_of(then)), None)
-    if problem is not None:
-        raise TraceError(f"{shown(run.path)}: {problem}; the run cannot go on from it")
-    stored = then.clients
+    require_sound(run, TABLES, _NOT_FROM_IT)
     for name in ("samples", "sampling_rate", "sensitivity", "epoch_rounds"):
-        if not np.allclose(stored[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
+        if not np.allclose(run.clients[name].to_numpy(), np.asarray(clients[name]), rtol=1e-9):
             raise TraceError(f"{shown(run.path)}/clients: {name} is not what data and partition give; it was changed")
-    gamma, multiplier = _pending_by_traces(then)
-    was_zeroed = (kept.arrays["pending_gamma"] == 0) & (kept.arrays["pending_multiplier"] == 0)
-    excused = was_zeroed & np.isin(np.arange(len(gamma)), _interrupted(then))
-    wrong = ~(
-        np.isclose(kept.arrays["pending_gamma"], gamma, rtol=1e-12)
-        & np.isclose(kept.arrays["pending_multiplier"], multiplier, rtol=1e-12)
-    )
-    if (wrong & ~excused).any():
-        node = int(np.flatnonzero(wrong & ~excused)[0])
-        raise TraceError(
-            f"{shown(run.path)}: the checkpoint of round {kept.round} holds another gradient of node {node} than its "
-            "traces do; one of them was changed: start the run anew"
-        )
-
-
-def _pending_by_traces(run: Run) -> tuple[FloatArray, FloatArray]:
-    """Learning rate and multiplier of each node's newest gradient that it has not sent, `[K]`; 0 for none."""
-    count = run.scenario["network"]["nodes"]
-    table = run.table("nodes", ["loss", "present", "multiplier", "transmitted"])
-    stepped = ~np.asarray(table["loss"].is_null()).reshape(-1, count)  # a gradient was taken where there is a loss
-    present = table["present"].to_numpy().reshape(-1, count)
-    heard = stepped | (present & table["transmitted"].to_numpy().reshape(-1, count))
-    multiplier = table["multiplier"].to_numpy().reshape(-1, count)
-    rates = run.rounds["learning_rate"].to_numpy()
-    gamma, factor = np.zeros(count), np.zeros(count)
-    for row, rate in enumerate(rates):
-        gamma = np.where(stepped[row], rate, np.where(heard[row], 0.0, gamma))
-        factor = np.where(stepped[row], multiplier[row], np.where(heard[row], 0.0, factor))
-    return gamma, factor
-
-
-def _interrupted(run: Run) -> list[int]:
-    """Nodes that lost a gradient for a reason that the events name: a crash, a spent budget or battery."""
-    events = run.events
-    return [
-        int(node) for node in events.loc[events["kind"].isin(["crash", "rejoin", "budget", "battery"]), "node"].dropna()
-    ]
+    split = data_split(run)
+    of_checkpoint = (f"the checkpoint of round {kept.round} {line}" for line in checkpoint_problems(kept, run, split))
+    for problem in chain(share_problems(run, split), of_checkpoint):
+        raise TraceError(f"{shown(run.path)}: {problem}; tables or checkpoint were changed: start the run anew")
 
 
 def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -254,10 +179,9 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
 
     kept: as the checkpoint has them; now: as they are, and were where a forced process was killed before it saved.
     """
-    stated = dict(leaves(_circumstances(said)))
-    if stated in (dict(leaves(_circumstances(origin))) for origin in (kept, now)):
+    stated, true = _circumstances(said), _circumstances(kept)
+    if stated in (true, _circumstances(now)):
         return
-    true = dict(leaves(_circumstances(kept)))
     key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
     raise TraceError(
         f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
@@ -310,34 +234,6 @@ def _is_last_word(run: Run) -> bool:
     return said == {**plain(kept.facts["origin"]), **last} and "provenance.json" in changed_documents(run.path)[0]
 
 
-def refuse_changes(
-    folder: Path,
-    scenario: Mapping[str, Any],
-    origin: Mapping[str, Any],
-    resolved: Scenario,
-    now: Mapping[str, Any],
-    *,
-    spans_run: bool,
-    force: bool,
-) -> None:
-    """Raise with the differing keys, unless they are harmless and forced.
-
-    scenario, origin: as they were kept; resolved, now: as they are. spans_run: the run is made for its number of
-    rounds, so that with another it would have been another from the first round on.
-    """
-    # both through JSON's eyes: infinities are texts there
-    kept = {**_leaves(dict(scenario)), **dict(leaves(_circumstances(origin)))}
-    wanted = {**_leaves(resolved.to_table()), **dict(leaves(_circumstances(now)))}
-    free = () if spans_run else _FREE
-    changed = [key for key in sorted({*kept, *wanted}) if key not in free and kept.get(key) != wanted.get(key)]
-    serious = [key for key in changed if not key.startswith(_HARMLESS)]
-    if not changed or (force and not serious):
-        return
-    shown = "; ".join(f"{key} was {_show(kept.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
-    remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
-    raise TraceError(f"{folder}: cannot go on as it was: {shown}; {remedy}")
-
-
 def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Values by key; an object that was handed in again is judged by what it gives, not by its number."""
     found = dict(leaves(plain(scenario)))
@@ -345,7 +241,8 @@ def _leaves(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}
+    """What a run was made with, by key."""
+    return dict(leaves({key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}))
 
 
 def _show(value: Any) -> str:
@@ -358,22 +255,15 @@ def extensions(run: Run, kept: Checkpoint | None, rounds: int) -> list[int]:
 
     By its documents and by its checkpoint: a process may be killed when it has written only one of them anew.
     """
-    declared = [run.scenario["scenario"]["rounds"], *_extended(run.provenance)]
+    declared = [run.scenario["scenario"]["rounds"], *run.provenance.get("extended", [])]
     if kept is not None:
-        declared += [kept_rounds(kept), *_extended(kept.facts["origin"])]
+        declared += [kept_rounds(kept), *kept.facts["origin"].get("extended", [])]
     return sorted({number for number in declared if 0 < number < rounds})  # a run is never cut short
 
 
 def kept_rounds(kept: Checkpoint) -> int:
     """Rounds that the process which saved a checkpoint was to run."""
-    section = kept.facts["scenario"].get("scenario")
-    rounds = section.get("rounds") if isinstance(section, dict) else None
-    return rounds if isinstance(rounds, int) else 0  # a stranger may have written it
-
-
-def _extended(origin: Mapping[str, Any]) -> list[int]:
-    said = origin.get("extended")
-    return [number for number in said if isinstance(number, int)] if isinstance(said, list) else []
+    return int(kept.facts["scenario"]["scenario"]["rounds"])
 
 
 def extension_warning(before: list[int], rounds: int) -> str:

@@ -44,8 +44,8 @@ from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
 from wirelessdl.trace.events import Listener
+from wirelessdl.trace.files import StablePath
 from wirelessdl.trace.lock import RunLock
-from wirelessdl.trace.place import Place
 from wirelessdl.trace.provenance import handed_in, now, provenance
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter, create_run_folder
@@ -104,7 +104,7 @@ def simulate(
     connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
     """
     # named before code of the user's runs, which may change the working folder
-    parent, home = Place(Path(out)), Place(Path(scenario.folder)).absolute
+    parent, home = StablePath(Path(out)), StablePath(Path(scenario.folder)).absolute
     for path in (out, home if scenario.folder else ""):  # both are written down, and gone on with
         require_name(path, TraceError)
     world = build(scenario, device=device)
@@ -164,7 +164,7 @@ def resume(
 
 def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool) -> Run:
     """Run what is left of a run whose lock is held."""
-    place, home = Place(going.run.path), Place(going.home).absolute
+    place, home = StablePath(going.run.path), StablePath(going.home).absolute
     candidates = [checkpoint.state() for checkpoint in load_checkpoints(place.path)]
     world = build(going.scenario, device=device, extra_folders=(home, home.parent), run=place.absolute)
     session = _Session(world, callbacks, home)

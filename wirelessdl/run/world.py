@@ -29,12 +29,12 @@ from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.link_sample import sampling_rate
-from wirelessdl.run.target import release_mu
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.scenario.schema import Scenario

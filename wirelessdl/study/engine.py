@@ -6,25 +6,30 @@ goes on from there.
 
 import contextlib
 import time
+import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
-from wirelessdl.study.belonging import Belonging
+from wirelessdl.run.resume import ONLY_TRACED
 from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.plan import Plan, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
+from wirelessdl.trace.files import leaves, plain, read_regular
 from wirelessdl.trace.lock import RunLock
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study_index import STOP, PlannedRun, Row, figures_of, status_of, write_index
+from wirelessdl.trace.study_index import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
 
 _WRITE_S = 2.0  # between two indexes
 _PATIENCE_S = 60.0  # for a summary that a shared file system shows late
 _ATTEMPTS = 2
+# what a resumed run may change; in a study's run it may differ, unless the study varies it
+_MAY_DIFFER = ("scenario.rounds", *ONLY_TRACED)
 
 
 class Listener:
@@ -181,18 +186,43 @@ def settle_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
         remove_left(folder)
-        belonging = Belonging(folder, plan)
-        rows = [_finished(folder, planned, belonging) for planned in plan.planned()]
+        rows = list(map(_rows_of_finished(folder, plan), plan.planned()))
         write_index(folder, plan.varied, rows)
     return _result(folder, rows)
 
 
-def _finished(folder: Path, planned: PlannedRun, belonging: Belonging) -> Row:
-    """The row of a run that is finished, or failed where it is none of this study."""
-    problem = belonging.problem(planned)
-    if problem is not None:
-        return Row(planned, "failed", problem)
-    return Row(planned, "finished", None, figures_of(folder, planned))
+def _rows_of_finished(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
+    """Gives the row of a finished run: failed where the run in its folder is not the one that the plan has there."""
+    cells = {cell.cell: cell for cell in plan.cells}
+
+    @cache
+    def planned_values(cell: str) -> dict[str, Any]:
+        return _compared(plan.scenario(cells[cell], plan.seeds[0], plan.runs[0]).to_table(), plan.varied)
+
+    def row(planned: PlannedRun) -> Row:
+        try:
+            table = tomllib.loads(read_regular(folder / planned.path / SCENARIO).decode())
+            stored = _compared(table, plan.varied)
+        except (OSError, ValueError, RecursionError) as error:
+            return Row(planned, "failed", f"{SCENARIO} cannot be read: {shown(error)}")
+        wanted = {**planned_values(planned.cell), "scenario.seed": planned.seed, "scenario.run": planned.run}
+        for key, value in wanted.items():
+            if key in stored and stored[key] != value:
+                said = f"{key} is {shown(stored[key], 40)}, {shown(value, 40)} in this one"
+                return Row(planned, "failed", f"is a run of another study: {said}; move it away to have it run")
+        return Row(planned, "finished", None, figures_of(folder, planned))
+
+    return row
+
+
+def _compared(table: Mapping[str, Any], varied: Iterable[str]) -> dict[str, Any]:
+    """Values by key in which a run must be its cell: keys that are no part, which a run spells out; and what varies."""
+    return {
+        key: value
+        for key, value in leaves(plain(table))
+        if any(f"{one}.".startswith(f"{key}.") for one in varied)
+        or (key.count(".") == 1 and not isinstance(value, list) and not key.startswith(_MAY_DIFFER))
+    }
 
 
 def _result(folder: Path, rows: Iterable[Row], *, stopped: bool = False, wall_s: float = 0.0) -> Result:
@@ -226,13 +256,13 @@ class _Driver:
         self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
         self._force, self._path = force, folder
         self._cells = {cell.cell: cell for cell in plan.cells}
-        belonging = Belonging(folder, plan)
+        finished = _rows_of_finished(self._folder, plan)
         self._rows: dict[str, Row] = {}
         self._waiting: deque[str] = deque()
         for planned in plan.planned():
             status, error = status_of(self._folder, planned)
             ended = status == "finished"
-            row = _finished(self._folder, planned, belonging) if ended else Row(planned, status, error)
+            row = finished(planned) if ended else Row(planned, status, error)
             self._rows[planned.folder_name] = row
             if not ended:
                 self._waiting.append(planned.folder_name)

@@ -36,8 +36,8 @@ from wirelessdl.trace.files import (
 )
 from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study import MANIFEST, SCHEMA, sealed
-from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun, read_manifest, run_name
+from wirelessdl.trace.study import MANIFEST, SCHEMA, read_manifest, sealed
+from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun
 
 _DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
 _ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")
@@ -64,8 +64,7 @@ class Plan:
         for cell in self.cells:
             for seed in self.seeds:
                 for run in self.runs:
-                    path = f"{RUNS}/{run_name(cell.cell, seed, run)}"
-                    yield PlannedRun(cell.cell, cell.name, cell.baseline, dict(cell.values), seed, run, path)
+                    yield PlannedRun(cell.cell, cell.name, cell.baseline, dict(cell.values), seed, run)
 
     def __len__(self) -> int:
         return len(self.cells) * len(self.seeds) * len(self.runs)

@@ -1,6 +1,5 @@
 """The runs and studies in a folder, and the status of each."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,14 +8,14 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import MEMBERS, member
-from wirelessdl.trace.files import open_regular, read_regular
+from wirelessdl.trace.files import read_object_if_whole
 from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.parts import find_parts
+from wirelessdl.trace.parts import find_parts, read_parts
 from wirelessdl.trace.run import Run, check_version
+from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import is_study, study_counts
 
 _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
@@ -115,7 +114,7 @@ def _status_or_error(path: Path) -> RunStatus:
 def run_status(path: Path) -> RunStatus:
     """The status of one run; raises TraceError where its tables are of another version."""
     run = Run(path, strict=False)
-    section, origin = run.scenario["scenario"], _lenient(path / "provenance.json")
+    section, origin = run.scenario["scenario"], read_object_if_whole(path / "provenance.json")
     check_version(path, origin)
     round, accuracy, epsilon, bound = _latest(path)
     total = headline(run.summary)
@@ -126,7 +125,7 @@ def run_status(path: Path) -> RunStatus:
         round=round,
         rounds=section["rounds"],
         accuracy=accuracy,
-        epsilon=_final(total, epsilon),
+        epsilon=epsilon if total is None else float(str(total)),
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
@@ -158,7 +157,7 @@ def state_of(path: Path) -> State:
         return "running"
     if (path / "summary.json").is_file():
         return "done"  # written last; a process killed right after it had finished all the same
-    failed = _lenient(path / "provenance.json").get("state") == "failed"
+    failed = read_object_if_whole(path / "provenance.json").get("state") == "failed"
     return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
@@ -168,12 +167,10 @@ def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:
     Reads from the newest part backwards.
     """
     round, epsilon, is_bound = 0, None, False
+    schema = pa.schema([TABLES["rounds"].field(name) for name in ("round", "accuracy_mean", *_PROMISED)])
     for part in reversed(find_parts(path, "rounds").paths):
-        try:
-            with open_regular(part) as handle:
-                stored = pq.ParquetFile(handle, page_checksum_verification=True)
-                table = stored.read(columns=["round", "accuracy_mean", *_PROMISED])
-        except (pa.ArrowException, OSError, ValueError):
+        table, damaged = read_parts([part], schema)
+        if damaged:
             continue
         if not round:  # between evaluations there is the bound
             last = {name: table[name][-1].as_py() for name in table.column_names}
@@ -189,16 +186,3 @@ def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:
 def headline(summary: Mapping[str, Any]) -> object:
     """Promised total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
     return summary.get("epsilon_declared", summary.get("epsilon_total"))
-
-
-def _final(total: object, latest: float | None) -> float | None:
-    """The total of a finished run, else that of its last round so far."""
-    return float(str(total)) if total is not None else latest
-
-
-def _lenient(path: Path) -> dict[str, str]:
-    try:
-        content: dict[str, str] = json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}

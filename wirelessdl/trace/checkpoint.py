@@ -3,7 +3,7 @@
 One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest and the one
 before are kept, so that a file damaged later still leaves one to go on from. The text lists dtype, shape and SHA-256 of
 every array, and its own digest stands beside it: a checkpoint whose content is not what was written is passed over.
-What the arrays must be (names, shapes, finite numbers) is checked by the engine that takes them.
+What the arrays must be (names, shapes, finite numbers) an engine tells by `array_problem`.
 
 A stranger may have written it. Before it is opened its checksum is compared with checksums.txt; before anything is
 unpacked, all members must be stored as they are, in no more bytes than the file has; before an array is read, the text
@@ -26,9 +26,17 @@ from numpy.typing import NDArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.checksums import Checksums, read_checksums
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
+from wirelessdl.trace.run import is_count
 
 VERSION = 3
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
+# arrays that grow with what was met, may be negative, or are sums without bound
+_GROWING = (
+    *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
+    "multiplier_weights",
+)
+_SIGNED = ("gradient", "mixed", "remembered")
+_MAY_BE_INFINITE = ("ledger_own_total", "ledger_coalition_total", "multiplier_sum")
 RELEASED = "released"  # what each node holds of what was sent, [K, m]: no state, but what a run may show
 
 
@@ -71,29 +79,24 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoints(run: Path) -> Iterator[Checkpoint]:
     """Whole checkpoints, the newest first. Raises where there are some and none of them is whole."""
-    files, found = _files(run), False
-    listed = _listed(run)
-    for path in reversed(files):
-        checkpoint = _load(path, listed.get(path.name))
+    files = whole = 0
+    for _, checkpoint in stored_checkpoints(run):
+        files += 1
         if checkpoint is not None:
-            found = True
+            whole += 1
             yield checkpoint
-    if files and not found:
+    if files and not whole:
         raise TraceError(
             f"{shown(run / _FOLDER)}: no checkpoint in it is whole; remove the folder to start the run over from "
             "round 1"
         )
 
 
-def whole_checkpoints(run: Path) -> list[tuple[Path, bool]]:
-    """Every checkpoint file, and whether its content is what was written."""
-    listed = _listed(run)
-    return [(path, _load(path, listed.get(path.name)) is not None) for path in _files(run)]
-
-
-def _listed(run: Path) -> dict[str, str]:
-    """Digests of checkpoint files by checksums.txt; a killed process may have left the newest one out."""
-    return {name.removeprefix(f"{_FOLDER}/"): digest for name, digest in read_checksums(run)[0].items()}
+def stored_checkpoints(run: Path) -> Iterator[tuple[Path, Checkpoint | None]]:
+    """Every checkpoint file, the newest first, and what it holds; None where that is not what was written."""
+    listed, _ = read_checksums(run)  # a killed process may have left the newest one out
+    for path in reversed(_files(run)):
+        yield path, _load(path, listed.get(f"{_FOLDER}/{path.name}"))
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
@@ -142,6 +145,8 @@ def _is_complete(facts: Any) -> bool:
     ):
         return False
     wall_s, layout = facts.get("wall_s"), facts.get("layout")
+    if not all(map(is_count, [facts["scenario"]["scenario"]["rounds"], *facts["origin"].get("extended", [])])):
+        return False
     if layout is not None:  # of a run in which something is sent
         nodes = facts["scenario"]["network"]["nodes"]
         shape = [nodes, sum(math.prod(int(size) for size in shape) for _, shape, _ in layout)]
@@ -180,7 +185,7 @@ def discard_checkpoints(run: Path, *, after: int = 0) -> None:
         path.unlink(missing_ok=True)
     sums = Checksums(run)
     sums.removed(*gone)
-    sums.adopt(*(path for path, whole in whole_checkpoints(run) if whole))
+    sums.adopt(*(path for path, kept in stored_checkpoints(run) if kept is not None))
 
 
 def _files(run: Path) -> list[Path]:
@@ -190,3 +195,26 @@ def _files(run: Path) -> list[Path]:
 
 def _dump(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     np.savez(handle, **dict(arrays))  # type: ignore[arg-type]
+
+
+def array_problem(fresh: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """What is wrong with kept arrays, in words; None where they are as those of a fresh engine."""
+    for name in sorted({*fresh, *arrays}):
+        if name not in arrays or name not in fresh:
+            return f"{shown(name, 40)} is {'missing' if name in fresh else 'unknown'}"
+        here, kept = fresh[name], arrays[name]
+        shape = (*here.shape[:-1], *kept.shape[-1:]) if name in _GROWING else here.shape
+        if kept.dtype != here.dtype or kept.shape != shape:
+            return f"{name} is {kept.dtype} of shape {kept.shape}, expected {here.dtype} of shape {here.shape}"
+        if kept.dtype.kind == "f" and np.isnan(kept).any():
+            return f"{name} holds NaN"
+        if kept.dtype.kind == "f" and name not in _MAY_BE_INFINITE and not np.isfinite(kept).all():
+            return f"{name} holds infinities"
+        if name not in _SIGNED and not name.startswith("update_") and (kept < 0).any():
+            return f"{name} holds negative numbers"
+    return None
+
+
+def arrays_of(arrays: Mapping[str, NDArray[Any]], stage: str) -> dict[str, NDArray[Any]]:
+    """The arrays of one stage, such as the ledger, by their names there."""
+    return {name.removeprefix(f"{stage}_"): a for name, a in arrays.items() if name.startswith(f"{stage}_")}

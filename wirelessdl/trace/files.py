@@ -76,8 +76,15 @@ def _new_file(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    def write(handle: IO[bytes]) -> None:
+        handle.write(content)
+
+    write_whole(path, write)
+
+
 def write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda handle: _write(handle, text.encode()))
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -98,16 +105,30 @@ def figures_text(content: Any, indent: int | None = None) -> str:
     return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises TraceError where it is none."""
+    try:
+        content = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+    if not isinstance(content, dict):
+        raise TraceError(f"{shown(path)}: holds no JSON object")
+    return content
+
+
+def read_object_if_whole(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none, for a damaged run is listed too."""
+    with suppress(TraceError):
+        return read_object(path)
+    return {}
+
+
 def read_figures(content: Mapping[str, Any]) -> dict[str, Any]:
     """Figures as they were written; runs of earlier versions have infinities as texts."""
     return {
         key: _INFINITE.get(value, value) if isinstance(value, str) and key not in _TEXTS else value
         for key, value in content.items()
     }
-
-
-def _write(handle: IO[bytes], content: bytes) -> None:
-    handle.write(content)
 
 
 def own_folder(path: Path) -> Path:
@@ -195,3 +216,37 @@ def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from leaves({str(n): item for n, item in enumerate(value)}, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+class StablePath:
+    """A path as the user named it, though their code changes the working folder while a run goes on.
+
+    A relative name stays relative as long as the working folder is the one it was named in, also where that is
+    renamed; from any other working folder the absolute name leads there.
+    """
+
+    def __init__(self, named: Path):
+        self._named = named
+        folder, self._origin = _working_folder()
+        self._absolute = folder / named
+
+    @property
+    def path(self) -> Path:
+        """A name that leads there from the working folder: as it was named, else absolute."""
+        return self._named if _working_folder()[1] == self._origin else self._absolute
+
+    @property
+    def absolute(self) -> Path:
+        """A name that leads there from everywhere: for threads beside which the working folder may change."""
+        folder, identity = _working_folder()
+        return folder / self._named if identity == self._origin else self._absolute
+
+
+def _working_folder() -> tuple[Path, tuple[int, int] | None]:
+    """Its name, and device and inode, which stay when it is renamed; an empty name and None where it is gone."""
+    try:
+        name = os.getcwd()
+        found = os.stat(name)
+    except OSError:
+        return Path(), None
+    return Path(name), (found.st_dev, found.st_ino)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.trace.place import Place
+from wirelessdl.trace.files import StablePath
 
 LOCK = "lock"
 _PATIENCE_S = 0.3
@@ -28,7 +28,7 @@ class RunLock:
     """Held while a process writes a run; or, under another file name, whatever that stands for."""
 
     def __init__(self, folder: Path, name: str = LOCK):
-        self._path, self._name, self._place = folder / name, name, Place(folder)
+        self._path, self._name, self._folder = folder / name, name, StablePath(folder)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -68,7 +68,7 @@ class RunLock:
 
     def release(self) -> None:
         with suppress(OSError):
-            (self._place.path / self._name).unlink(missing_ok=True)
+            (self._folder.path / self._name).unlink(missing_ok=True)
         os.close(self._handle)
 
     def __enter__(self) -> "RunLock":

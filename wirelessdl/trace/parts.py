@@ -88,8 +88,3 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
 def _schema(path: Path) -> pa.Schema:
     with open_regular(path) as handle:
         return pq.ParquetFile(handle).schema_arrow
-
-
-def read_folder(folder: Path) -> pa.Table:
-    """A table's folder as pyarrow reads it, without checks: the baseline of benchmarks."""
-    return pq.read_table(folder)

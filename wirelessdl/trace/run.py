@@ -9,10 +9,9 @@ Works while the run goes on: it shows what has been written so far.
 """
 
 import copy
-import json
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import read_figures, read_regular
+from wirelessdl.trace.files import read_figures, read_object, read_regular
 from wirelessdl.trace.parts import Parts, find_parts, read_parts
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
 
@@ -235,8 +234,10 @@ class Run:
 
     def _end(self, name: str) -> tuple[int, list[str]]:
         """The last round that a table must hold by now, 0 where unknown; and what is wrong with the summary."""
-        if self._last_round is not None or not is_traced(self.scenario, name):
+        if not is_traced(self.scenario, name):
             return 0, []
+        if self._last_round is not None:
+            return (0 if name in SNAPSHOTS else self._last_round), []
         done = self.summary.get("rounds", 0)
         if not isinstance(done, int):
             return 0, [f"{self.path / 'summary.json'}: rounds is {shown(done, 40)}; must be a number"]
@@ -248,15 +249,7 @@ class Run:
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
-        if not path.is_file():
-            return {}
-        try:
-            content = json.loads(read_regular(path))
-        except (OSError, ValueError, RecursionError) as error:
-            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-        if not isinstance(content, dict):
-            raise TraceError(f"{path}: holds no JSON object")
-        return content
+        return read_object(path) if path.is_file() else {}
 
 
 @lru_cache(maxsize=8)  # by content: a report asks a hundred times, and a run may be edited meanwhile
@@ -264,41 +257,55 @@ def _parsed(text: bytes) -> dict[str, Any]:
     return tomllib.loads(text.decode())
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value of a document is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or is_count(value)
+
+
 # keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
-_RESOLVED: dict[str, tuple[type, ...]] = {
-    "scenario.name": (str,),
-    "scenario.seed": (int,),
-    "scenario.run": (int,),
-    "scenario.rounds": (int,),
-    "network.nodes": (int,),
-    "radio.access": (str, dict),
-    "radio.bandwidth_hz": (int, float),
-    "privacy.protocol": (str,),
-    "privacy.clipping": (str,),
-    "privacy.rho": (int, float),
-    "privacy.delta": (int, float),
-    "privacy.delta_total": (int, float),
-    "privacy.epsilon_max": (int, float),
-    "learning.sampling": (str,),
-    "trace.links": (str,),
+_RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+    "a whole number from 1 to 2^31": (
+        lambda value: is_count(value) and 1 <= value <= 2**31,
+        ("scenario.rounds", "network.nodes"),
+    ),
+    "a text": (
+        lambda value: isinstance(value, str),
+        (
+            *("scenario.name", "trace.links", "learning.sampling"),
+            *("privacy.protocol", "privacy.clipping"),
+        ),
+    ),
+    "a name, or a table with a name": (lambda value: isinstance(value, str | dict), ("radio.access",)),
+    "a whole number": (is_count, ("scenario.seed", "scenario.run")),
+    "a whole number from 0": (
+        lambda value: is_count(value) and value >= 0,
+        ("radio.mixing_passes", "learning.closing_passes"),
+    ),
+    "a number": (_is_number, ("radio.bandwidth_hz", "privacy.rho", "privacy.epsilon_max")),
+    "a number from 0": (lambda value: _is_number(value) and value >= 0, ("privacy.clip_norm",)),
+    "a number from 1": (lambda value: _is_number(value) and value >= 1, ("learning.batch_size",)),
+    "a number above 0 and below 1": (
+        lambda value: _is_number(value) and 0 < value < 1,
+        ("privacy.delta", "privacy.delta_total"),
+    ),
 }
 
 
 def require_resolved(table: dict[str, Any], path: Path) -> None:
     """Raise, naming the key, unless a stored scenario has what readers rely on."""
-    for key, kinds in _RESOLVED.items():
-        section, _, name = key.partition(".")
-        part = table.get(section)
-        value = part.get(name) if isinstance(part, dict) else None
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            what = "is missing" if value is None else f"is {shown(value, 40)}"
-            raise TraceError(
-                f"{shown(path)}: {key} {what}; a run's scenario is complete: restore the file, or run the scenario anew"
-            )
-    for key in ("scenario.rounds", "network.nodes"):
-        section, _, name = key.partition(".")
-        if not 1 <= table[section][name] <= 2**31:
-            raise TraceError(f"{shown(path)}: {key} is {table[section][name]}; must be a number of at least 1")
+    for words, (rule, keys) in _RESOLVED.items():
+        for key in keys:
+            section, _, name = key.partition(".")
+            part = table.get(section)
+            value = part.get(name) if isinstance(part, dict) else None
+            if not rule(value):
+                what = f"is {shown(value, 40)}; must be {words}"
+                what = "is missing; a run's scenario is complete" if value is None else what
+                raise TraceError(f"{shown(path)}: {key} {what}: restore the file, or run the scenario anew")
 
 
 def is_traced(scenario: dict[str, Any], name: str) -> bool:

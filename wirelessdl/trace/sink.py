@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,16 +20,17 @@ from wirelessdl.scenario.part import MODELS, UserFile
 from wirelessdl.trace.arrow_arrays import arrow_array
 from wirelessdl.trace.checksums import Checksums
 from wirelessdl.trace.files import (
+    StablePath,
     own_folder,
     remove_asides,
     remove_left_report,
     sync_folder,
+    write_bytes,
     write_figures,
     write_json,
     write_text,
     write_whole,
 )
-from wirelessdl.trace.place import Place
 from wirelessdl.trace.schema import TABLES, part_schema
 
 _DOCUMENTS = r"scenario\.toml|provenance\.json|summary\.json|checksums\.txt"
@@ -79,11 +80,11 @@ class RunWriter:
     """Everything that goes into one run directory."""
 
     def __init__(self, folder: Path):
-        self._place = Place(folder)
+        self._folder = StablePath(folder)
 
     @property
     def folder(self) -> Path:
-        return self._place.path
+        return self._folder.path
 
     @property
     def _sums(self) -> Checksums:
@@ -108,7 +109,7 @@ class RunWriter:
         except OSError as error:
             raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
         path = own_folder(self.folder / MODELS) / file.stored_name
-        write_whole(path, lambda handle: _dump(handle, content))
+        write_bytes(path, content)
         self._sums.wrote(path)
 
     def adopt(self, *paths: Path) -> None:
@@ -153,14 +154,10 @@ class RunWriter:
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        folder = self._place.absolute  # parts are written while code of the user's runs
+        folder = self._folder.absolute  # parts are written while code of the user's runs
         try:
             path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
             write_whole(path, lambda handle: pq.write_table(table, handle, **options))
             Checksums(folder).wrote(path)
         except TraceError as error:
             raise TraceError(str(error).replace(str(folder), str(self.folder))) from error
-
-
-def _dump(handle: IO[bytes], content: bytes) -> None:
-    handle.write(content)

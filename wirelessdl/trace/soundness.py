@@ -4,7 +4,9 @@ Readers rely on this. A run may come from a stranger, so what looks like a table
 first: nothing is allocated by a number that the tables do not bear out.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,61 +14,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wirelessdl.errors import TraceError, is_utf8, shown
-from wirelessdl.trace.run import Run
+from wirelessdl.families import columns
+from wirelessdl.trace.run import Run, is_count
 from wirelessdl.trace.schema import TABLES
 
-# columns that may be null, and numbers that may be infinite (no privacy) or not a number
+# columns that may be null, beside those that members of access add
 _NULLS = {
     "rounds": (
         *("accuracy_mean", "accuracy_min", "accuracy_max", "loss_mean"),
         *("epsilon_own_total", "epsilon_promised_total", "epsilon_link_max", "spectral_gap", "sinr_db"),
-        *("attempts_mean", "outage_rate"),
     ),
     "nodes": (
         *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
         *("excess_loss", "self_interference_w", "pass_power_w", "turn", "battery_j"),
-        *("rate_bps_hz", "attempts", "node_payload_s"),
     ),
-    "links": ("phase_rad", "snr_db", "sinr_db", "epsilon", "decoded_in", "outage"),
+    "links": ("phase_rad", "snr_db", "sinr_db", "epsilon"),
     "blocks": ("phase_rad", "epsilon"),
     "events": ("node",),
     "privacy": ("rx",),
-    "clients": (),
 }
-_INFINITE = (
-    "epsilon",
-    "epsilon_link_max",
-    "epsilon_own_max",
-    "epsilon_own_bound",
-    "epsilon_own_total",
-    "epsilon_promised_max",
-    "epsilon_promised_bound",
-    "epsilon_promised_total",
-    "epsilon_total",
-    "snr_db",
-    "sinr_db",
-)
-_LOOSE = ("loss", "loss_mean", "grad_norm", "excess_loss", "accuracy", "consensus_distance")  # training may blow up
-_FIGURES = (
-    "rounds",
-    "nodes",
-    "accuracy_mean",
-    "epsilon_total",
-    "epsilon_declared",
-    "epsilon_own_declared",
-    "epsilon_coalition_declared",
-    "epsilon_own_total",
-    "epsilon_coalition_total",
-    "epsilon_link_total",
-    "pair_ratio",
-    "coalition",
-    "time_s",
-    "energy_j",
-    "energy_nominal_j",
-)
+_MAY_BE_INFINITE = re.compile(r"epsilon(_.*)?|s(i)?nr_db")  # no privacy, no noise
+_MAY_BE_ANYTHING = ("loss", "loss_mean", "grad_norm", "excess_loss", "accuracy", "consensus_distance")  # may blow up
+_RANGES = {
+    **dict.fromkeys(("slot", "subband"), (0, 65_535)),
+    "learning_rate": (math.ulp(0.0), math.inf),
+    "sampling_rate": (1e-12, 1.0),
+    "sensitivity": (0.0, math.inf),
+    "epoch_rounds": (1, math.inf),
+}
+_SMALL = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 
 
-def problems_of(run: Run, tables: Sequence[str] = tuple(TABLES)) -> Iterator[str]:
+def require_sound(
+    run: Run, tables: Collection[str] = _SMALL, remedy: str = " (`wirelessdl verify` checks all of it)"
+) -> Run:
+    """The run, if its documents and these tables are what wirelessdl writes; else raises with the first problem."""
+    for problem in problems_of(run, tables):
+        raise TraceError(f"{shown(run.path)}: {problem}{remedy}")
+    return run
+
+
+def problems_of(run: Run, tables: Collection[str] = tuple(TABLES)) -> Iterator[str]:
     """One line for everything in a run's documents and in these tables that wirelessdl does not write."""
     try:
         yield from document_problems(run)
@@ -91,16 +79,20 @@ def problems_of(run: Run, tables: Sequence[str] = tuple(TABLES)) -> Iterator[str
 
 
 def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]:
+    may_be_null = (*_NULLS.get(name, ()), *(added for added, *_ in columns(name)))
     for field in table.schema:
         column = table[field.name]
-        if column.null_count and field.name not in _NULLS[name]:
+        if column.null_count and field.name not in may_be_null:
             yield f"{name}: {field.name} has empty fields"
             return
-        if pa.types.is_floating(field.type) and field.name not in _LOOSE:
-            allowed = pc.is_finite(column) if field.name not in _INFINITE else pc.invert(pc.is_nan(column))
+        if pa.types.is_floating(field.type) and field.name not in _MAY_BE_ANYTHING:
+            infinite = _MAY_BE_INFINITE.fullmatch(field.name)
+            allowed = pc.invert(pc.is_nan(column)) if infinite else pc.is_finite(column)
             if not pc.all(allowed).as_py() and column.null_count < len(column):
                 yield f"{name}: {field.name} holds what is no number"
                 return
+        if field.name in _RANGES and not _within(column, *_RANGES[field.name]):
+            yield f"{name}: {field.name} is out of range"
     if name == "nodes":
         every = np.arange(rounds * count)
         kept = table.slice(0, rounds * count)
@@ -109,16 +101,14 @@ def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]
             and np.array_equal(kept["round"].to_numpy(), every // count + 1)
         ):
             yield f"nodes: does not hold nodes 0 to {count - 1} in every round"
-    for key, most in (("rx", count - 1), ("tx", count - 1), ("node", count - 1)):
-        if key in table.schema.names and not _within(table[key], 0, most):
-            yield f"{name}: {key} names nodes beyond 0 to {most}"
-    if name == "blocks" and not all(_within(table[key], 0, 65_535) for key in ("slot", "subband")):
-        yield "blocks: slot or subband is out of range"
-    if name == "rounds" and not pc.all(pc.greater(table["learning_rate"], 0.0)).as_py():
-        yield "rounds: learning_rate is not above 0"
+    for key in ("rx", "tx", "node"):
+        if key in table.schema.names and not _within(table[key], 0, count - 1):
+            yield f"{name}: {key} names nodes beyond 0 to {count - 1}"
     if name == "links" and _repeats(table, count):
         yield "links: names a link twice in one round"
     if name == "clients":
+        if table["node"].to_pylist() != list(range(count)):
+            yield f"clients: does not hold nodes 0 to {count - 1} in order"
         counts = table["class_counts"].to_pylist()
         if len({len(row) for row in counts}) != 1 or not all(
             row and None not in row and min(row) >= 0 for row in counts
@@ -126,8 +116,6 @@ def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]
             yield "clients: class_counts is out of range"
         elif [sum(row) for row in counts] != table["samples"].to_pylist():
             yield "clients: class_counts does not add up to samples"
-        if not _within(table["sampling_rate"], 1e-12, 1.0):
-            yield "clients: sampling_rate is out of range"
 
 
 def _repeats(table: pa.Table, count: int) -> bool:
@@ -145,41 +133,17 @@ def _within(column: pa.ChunkedArray, least: float, most: float) -> bool:
 
 def document_problems(run: Run) -> Iterator[str]:
     """One line for everything in scenario.toml, summary.json and provenance.json that wirelessdl does not write."""
-    table = run.scenario  # raises where keys that readers rely on are missing
+    table = run.scenario  # raises where keys that readers rely on are missing or out of range
     for name, section in table.items():
         if not isinstance(section, dict):
             yield f"scenario.toml: {shown(name, 40)} is no section"
-    for key, least in (("privacy.clip_norm", 0.0), ("learning.batch_size", 1)):
-        section_name, _, key_name = key.partition(".")
-        value = table.get(section_name, {}).get(key_name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
-            yield f"scenario.toml: {key} is {shown(value, 40)}"
     if not table["scenario"]["name"].isprintable():
         yield f"scenario.toml: scenario.name is {shown(table['scenario']['name'], 40)}"
-    summary, origin = run.summary, run.provenance
-    stopped = summary.get("stopped")
-    if stopped is not None and (not isinstance(stopped, int) or isinstance(stopped, bool)):
-        yield f"summary.json: stopped is {shown(stopped, 40)}"
-    for name in _FIGURES if summary else ():
-        if name in summary and not _is_figure(summary[name]):
-            yield f"summary.json: {name} is {shown(summary[name], 40)}"
-    lists = [summary.get("warnings", []), summary.get("epsilon_own_conditions", []), origin.get("resumed", [])]
-    if not all(isinstance(items, list) and all(_is_text(item) for item in items) for items in lists):
-        yield "summary.json or provenance.json: a list of texts is something else"
-    for name in ("started", "finished", "state", "error", "folder", "wirelessdl", "device"):
-        if name in origin and not _is_text(origin[name]):
-            yield f"provenance.json: {name} is no text"
-    for name, rule, words in _ORIGIN:
-        if origin.get(name) is not None and not rule(origin[name]):
-            yield f"provenance.json: {name} is {shown(origin[name], 40)}; must be {words}"
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_figure(value: Any) -> bool:
-    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("inf", "-inf", None)
+    for document, content in (("summary.json", run.summary), ("provenance.json", run.provenance)):
+        for words, names in _ENTRIES[document].items():
+            for name in names:
+                if name in content and not _KINDS[words](content[name]):
+                    yield f"{document}: {name} is {shown(content[name], 40)}; must be {words}"
 
 
 def _is_text(value: Any) -> bool:
@@ -187,19 +151,38 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and "\0" not in value and is_utf8(value)
 
 
-def _are_texts(value: Any) -> bool:
-    """Texts by name; None stands for a package that is not installed."""
-    return isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values())
+def _is_list(value: Any, rule: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(rule, value))
 
 
-_ORIGIN = (
-    ("packages", _are_texts, "texts by name"),
-    ("user_files", _are_texts, "texts by name"),
-    ("threads", _is_count, "a whole number"),
-    ("schema", _is_count, "a whole number"),
-    ("wall_s", _is_figure, "a number"),
-    ("strategy", _is_text, "a text"),
-    ("git", _is_text, "a text"),
-    ("command", lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of texts"),
-    ("extended", lambda value: isinstance(value, list) and all(map(_is_count, value)), "a list of whole numbers"),
-)
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "a number": lambda value: isinstance(value, float) or is_count(value) or value in ("inf", "-inf", None),
+    "a whole number": lambda value: value is None or is_count(value),
+    "a text": _is_text,
+    "a text, or null": lambda value: value is None or _is_text(value),
+    "texts by name": lambda value: (
+        value is None or (isinstance(value, dict) and all(_is_text(item) or item is None for item in value.values()))
+    ),
+    "a list of texts": lambda value: _is_list(value, _is_text),
+    "a list of whole numbers": lambda value: _is_list(value, is_count),
+}
+_ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {
+    "summary.json": {
+        "a number": (
+            *("rounds", "nodes", "accuracy_mean", "pair_ratio", "coalition", "time_s", "energy_j", "energy_nominal_j"),
+            *("epsilon_total", "epsilon_own_total", "epsilon_coalition_total", "epsilon_link_total"),
+            *("epsilon_declared", "epsilon_own_declared", "epsilon_coalition_declared"),
+        ),
+        "a whole number": ("stopped",),
+        "a list of texts": ("warnings", "epsilon_own_conditions"),
+    },
+    "provenance.json": {
+        "a number": ("wall_s",),
+        "a whole number": ("threads", "schema"),
+        "a text": ("started", "finished", "state", "error", "folder", "wirelessdl", "device"),
+        "a text, or null": ("strategy", "git"),
+        "texts by name": ("packages", "user_files"),
+        "a list of texts": ("command", "resumed"),
+        "a list of whole numbers": ("extended",),
+    },
+}

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import open_regular, plain
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.files import open_regular, plain, read_object
+from wirelessdl.trace.run import Run, is_count, open_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,11 +53,7 @@ def is_study(path: str | Path) -> bool:
 def open_study(path: str | Path) -> "Study":
     """The study in a directory; one clear line where its manifest or index is not what `wirelessdl sweep` writes."""
     require_name(path, TraceError)
-    folder = Path(path)
-    if not is_study(folder):
-        what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
-        raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made")
-    study = Study(folder, _manifest(folder / MANIFEST))
+    study = Study(Path(path), read_manifest(Path(path)))
     study.index  # noqa: B018  checked once, here
     return study
 
@@ -189,17 +185,15 @@ def _columns_digest(schema: pa.Schema) -> bytes:
     return hashlib.sha256(text.encode()).hexdigest().encode()
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    try:
-        with open_regular(path) as handle:
-            text = handle.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise ValueError(f"is larger than {_MOST_BYTES >> 20} MB")
-        content = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-    if not isinstance(content, dict):
-        raise TraceError(f"{shown(path)}: holds no JSON object")
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """study.json of a study, its entries checked."""
+    path = folder / MANIFEST
+    if not is_study(folder):
+        what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
+        raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made")
+    if path.stat().st_size > _MOST_BYTES:
+        raise TraceError(f"{shown(path)}: cannot be read: is larger than {_MOST_BYTES >> 20} MB")
+    content = read_object(path)
     if content.get("schema") != SCHEMA:
         raise TraceError(
             f"{shown(path)}: schema is {shown(content.get('schema'), 40)}, this version reads {SCHEMA}; use the "
@@ -210,8 +204,8 @@ def _manifest(path: Path) -> dict[str, Any]:
         "name": (_is_text, "a text"),
         "varied": (lambda v: _is_list(v, _is_text) and len(set(v)) == len(v), "a list of different keys"),
         "cells": (lambda v: _is_list(v, _is_cell), "a list of cells, each an object with a text 'cell'"),
-        "seeds": (lambda v: _is_list(v, _is_count), "a list of whole numbers"),
-        "runs": (lambda v: _is_list(v, _is_count), "a list of whole numbers"),
+        "seeds": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
+        "runs": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
     }
     for key, (rule, words) in rules.items():
         if not rule(content.get(key)):
@@ -254,7 +248,7 @@ def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str]
 
 def study_counts(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """Manifest of a study, and how many runs have each status; without pandas."""
-    manifest = _manifest(path / MANIFEST)
+    manifest = read_manifest(path)
     table = _table(path / INDEX, manifest, path, ["status"])
     found = table["status"].to_pylist() if table.num_columns else []
     return manifest, {state: found.count(state) for state in STATES}
@@ -302,10 +296,6 @@ def with_epsilon(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 4096 and "\0" not in value
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_cell(value: Any) -> bool:

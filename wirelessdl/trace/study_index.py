@@ -5,7 +5,6 @@ that never had a directory comes from elsewhere. Numbers are numbers here: the t
 """
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ import pyarrow.parquet as pq
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checksums import changed_documents
-from wirelessdl.trace.files import open_regular, read_regular, write_whole
+from wirelessdl.trace.files import open_regular, read_figures, read_object_if_whole, write_whole
 from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.study import INDEX, MANIFEST, require_sealed, with_digest
+from wirelessdl.trace.study import INDEX, MANIFEST, with_digest
 
 SCENARIO, RUNS, STOP = "scenario.toml", "runs", "stop"
 Status = Literal["planned", "running", "interrupted", "finished", "failed"]
@@ -38,11 +37,14 @@ class PlannedRun:
     values: Mapping[str, Any]
     seed: int
     run: int
-    path: str
 
     @property
     def folder_name(self) -> str:
-        return self.path.rpartition("/")[2]
+        return f"{self.cell}-s{self.seed}-r{self.run}"
+
+    @property
+    def path(self) -> str:
+        return f"{RUNS}/{self.folder_name}"
 
 
 @dataclass
@@ -55,45 +57,16 @@ class Row:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-def run_name(cell: str, seed: int, run: int) -> str:
-    """Name of a run's directory within a study."""
-    return f"{cell}-s{seed}-r{run}"
-
-
 def task_lock(name: str) -> str:
     """Name of the lock, beside the run directories, that is held while a run is made or gone on with."""
     return f".{name}.lock"
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """study.json of a study."""
-    path = folder / MANIFEST
-    try:
-        content = json.loads(read_regular(path))
-    except FileNotFoundError:
-        what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
-        raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-    if not isinstance(content, dict):
-        raise TraceError(f"{shown(path)}: holds no JSON object")
-    require_sealed(content, path)
-    return content
 
 
 def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
     """The runs that a manifest plans."""
     try:
         return [
-            PlannedRun(
-                str(cell["cell"]),
-                cell["name"],
-                cell["baseline"],
-                dict(cell["values"]),
-                int(seed),
-                int(run),
-                f"{RUNS}/{run_name(str(cell['cell']), int(seed), int(run))}",
-            )
+            PlannedRun(cell["cell"], cell["name"], cell["baseline"], dict(cell["values"]), seed, run)
             for cell in manifest["cells"]
             for seed in manifest["seeds"]
             for run in manifest["runs"]
@@ -110,25 +83,24 @@ def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
     state = state_of(folder)
     if state == "done":
         edited = [line for line in changed_documents(folder) if line.startswith("summary.json")]
-        if edited or not _content(folder / "summary.json"):
+        if edited or not read_object_if_whole(folder / "summary.json"):
             problem = edited[0] if edited else "summary.json cannot be read"
             return "failed", f"{problem}; restore it, or remove the run's folder to run it again"
         return "finished", None
     if state == "failed":
-        return "failed", _one_line(_content(folder / "provenance.json").get("error"))
+        return "failed", _one_line(read_object_if_whole(folder / "provenance.json").get("error"))
     return ("running" if state == "running" else "interrupted"), None
 
 
 def figures_of(study: Path, planned: PlannedRun) -> dict[str, Any]:
     """Every scalar of a run's summary; empty while there is none."""
-    summary = _content(study / planned.path / "summary.json")
-    scalars = {key: _number(value) for key, value in summary.items() if not isinstance(value, dict | list)}
+    summary = read_figures(read_object_if_whole(study / planned.path / "summary.json"))
     # one copy of texts that all runs share: a driver keeps the figures of many
-    return {sys.intern(key): _shared(value) for key, value in scalars.items() if key not in _OWN}
-
-
-def _shared(value: Any) -> Any:
-    return sys.intern(value) if isinstance(value, str) else value
+    return {
+        sys.intern(key): sys.intern(value) if isinstance(value, str) else value
+        for key, value in summary.items()
+        if key not in _OWN and not isinstance(value, dict | list)
+    }
 
 
 def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:
@@ -144,7 +116,7 @@ def index_table(varied: Sequence[str], rows: Iterable[Row]) -> pa.Table:
     for name in ("cell", "name", "baseline"):
         columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.string())
     for key in varied:
-        columns[key] = column([_number(row.planned.values.get(key)) for row in rows])
+        columns[key] = column([read_figures(row.planned.values).get(key) for row in rows])
     for name in ("seed", "run"):
         columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.int64())
     for name in ("status", "error"):
@@ -191,18 +163,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _number(value: Any) -> Any:
-    """JSON has no infinities: their texts stand for them."""
-    return math.inf if value == "inf" else -math.inf if value == "-inf" else value
-
-
 def _one_line(error: Any) -> str:
     return shown(" ".join(str(error or "the run failed").split()), 1000)
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}

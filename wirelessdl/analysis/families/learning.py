@@ -10,11 +10,12 @@ import pandas as pd
 from wirelessdl.analysis.families.curves import Curve, Family, family_of, unfinished_note
 from wirelessdl.analysis.families.roles import Request, Roles, curve_roles, finished_rows
 from wirelessdl.analysis.families.words import CURVE_COLUMNS
-from wirelessdl.analysis.runs import mean_band, require_sound
+from wirelessdl.analysis.runs import mean_band
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.soundness import require_sound
 from wirelessdl.trace.study import Study, resolved
 
 _SUMS = ("energy_j", "airtime_s")  # columns of a round that an axis adds up

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.collections import LineCollection
 
-from wirelessdl.analysis.data_split import sends
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.style import COLUMN, GREY, HEAT, dashed, save, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.run import Run
@@ -70,7 +70,7 @@ def _links(run: Run, round: int | None) -> pd.DataFrame:
 
 
 def _require_sends(run: Run) -> None:
-    if not sends(run):
+    if not terms_of(run).sends:
         raise TraceError(f"{run.path}: has no links, for nothing was sent; name a run whose nodes talk to each other")
 
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.data_split import data_split
+from wirelessdl.analysis.releases import data_split
 from wirelessdl.analysis.runs import Group, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, HEAT, ORANGE, TEXT, save, styled
 from wirelessdl.arrays import IntArray

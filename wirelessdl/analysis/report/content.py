@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.data_split import promised_view
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.network import network_of
 from wirelessdl.analysis.report.packing import numbers, packed, thinned
 from wirelessdl.analysis.runs import final_figures, node_means, state
@@ -118,7 +118,7 @@ def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
 def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
     """Promised totals per node and accountant, and the terms they are stated under."""
     privacy = run.privacy
-    promised = privacy[privacy["view"] == promised_view(run)]
+    promised = privacy[privacy["view"] == terms_of(run).promised]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
     order = sorted(curve.totals, key=lambda name: list(ACCOUNTANTS).index(name) if name in ACCOUNTANTS else 9)
     terms = []

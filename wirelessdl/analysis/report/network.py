@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from wirelessdl.analysis.data_split import sends
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.packing import numbers, packed, packed_levels, thinned
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.mixing import perron_vector
@@ -90,7 +90,7 @@ def network_of(run: Run, runs: int) -> Network:
         found.heat = _heat(sums, found.notes)
         found.mixing = _mixing(run, sums, len(rounds) if scenario["trace"]["links"] == "all" else len(traced))
     else:
-        why = "no links were traced" if sends(run) else "nothing was sent"
+        why = "no links were traced" if terms_of(run).sends else "nothing was sent"
         found.notes.append(f"{why}, so the page has no links, heat maps and weights")
     return found
 

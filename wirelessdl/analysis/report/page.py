@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
-from wirelessdl.analysis.data_split import adversary, coalition_of, delta_of, promised_view
+from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
     FIGURES,
@@ -25,7 +25,7 @@ from wirelessdl.analysis.runs import (
 )
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import exact_slot_epsilon
-from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, adversary_of
+from wirelessdl.privacy.terms import AMPLIFIED, OUTSIDE
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, remove_left_report, require_outside, write_text
 from wirelessdl.trace.run import Run
@@ -159,7 +159,7 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     finals = [final_figures(run) for run in runs]
     rows = [(words, [formatted(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
     protected = ("every epsilon protects", [protects(run) for run in runs])
-    against = ("the promised epsilon holds against", [adversary(run) for run in runs])
+    against = ("the promised epsilon holds against", [terms_of(run).adversary for run in runs])
     return [("state", [state(run) for run in runs]), protected, against, *rows]
 
 
@@ -173,24 +173,23 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     final, privacy = final_figures(run), run.scenario.get("privacy", {})
     number = {name: formatted(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
-    words = adversary(run)
+    terms = terms_of(run)
     status = run.summary.get("epsilon_status", "proven")
-    total = f"for {protects(run)}; {status}, against {words}{'' if run.summary else ', so far'}"
+    total = f"for {protects(run)}; {status}, against {terms.adversary}{'' if run.summary else ', so far'}"
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
-    if promised_view(run) == "coalition":
+    if terms.promised == "coalition":
         total += f"; against everyone else, all colluding: {number['epsilon_own']}"
     elif number["epsilon_coalition"]:
-        coalition = adversary_of("coalition", coalition_of(run))
-        total += f"; against {coalition}: {number['epsilon_coalition']}"
+        total += f"; against {terms.against('coalition')}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
-    total += f"; {OUTSIDE}" if words != NOBODY_SENDS and number["epsilon"] not in ("", "inf") else ""
+    total += f"; {OUTSIDE}" if terms.sends and number["epsilon"] not in ("", "inf") else ""
     what = "links" if number["epsilon_link_max"] else "senders"
     limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
     slot, whose = final["epsilon_link_max"], "worst link, one antenna in phase"
     if slot is None:  # pairs share noise, or passes send on what was received
-        slot, whose = final["epsilon_promised_max"], f"worst sender, against {words}"
+        slot, whose = final["epsilon_promised_max"], f"worst sender, against {terms.adversary}"
     assert slot is not None
     whose += f"; {slot:.3g} by Theorem 1" if slot < 1.0 else ""
     whose += f"; {AMPLIFIED}" if run.summary.get("amplified") is True else ""
@@ -199,7 +198,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         ("epsilon of the run", number["epsilon"] or "none yet", total),
         (
             "epsilon of one slot",
-            f"{exact_slot_epsilon(slot, delta_of(run, 'delta')):.3g}",
+            f"{exact_slot_epsilon(slot, run.scenario['privacy']['delta']):.3g}",
             f"{whose}; {limit}",
         ),
         ("simulated time", f"{number['time_s']} s", f"{number['airtime_s']} s of it on air"),

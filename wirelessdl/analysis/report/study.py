@@ -20,9 +20,10 @@ from wirelessdl.analysis.families.words import COLUMNS, CURVE_COLUMNS, spelled
 from wirelessdl.analysis.paired import cell_name, study_differences
 from wirelessdl.analysis.report.packing import numbers, thinned
 from wirelessdl.analysis.report.page import made_page, require_writable
-from wirelessdl.analysis.runs import mean_band, require_sound
+from wirelessdl.analysis.runs import mean_band
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import read_regular, write_text
+from wirelessdl.trace.soundness import require_sound
 from wirelessdl.trace.study import Study, inside, mean_interval, open_study
 
 _MOST_POINTS = 60_000  # of all learning curves on a page
