@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray, kept
-from wirelessdl.contract import guard_of
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.contract import POSITIVE, SHARES, checked_array, guard_of, of_node
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
@@ -327,17 +327,11 @@ def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
     """The plan as far as an allocator decides it: what is charged rests on it, and pairs are no business of its."""
     if not isinstance(plan, PowerPlan):
         raise ContractError(f"{name}.allocate returned {type(plan).__name__}, expected a PowerPlan")
-    alpha, power_w = kept(plan.alpha), kept(plan.power_w)
-    rules = (
-        ("alpha", alpha.shape == (nodes,) and ((alpha > 0) & (alpha <= 1)).all(), f"{nodes} shares > 0 and <= 1"),
-        ("power_w", power_w.shape == (nodes,) and ((power_w > 0) & np.isfinite(power_w)).all(), f"{nodes} powers > 0"),
-        ("theta", bool(0 < plan.theta < np.inf), "a finite number > 0"),
-    )
-    for field, holds, rule in rules:
-        if not holds:
-            raise ContractError(
-                f"{name}.allocate returned {field} = {shown(getattr(plan, field), 60)}, expected {rule}"
-            )
+    name, shape = f"{name}.allocate", (nodes,)
+    alpha = checked_array(name, plan.alpha, shape, "one share per node", SHARES, field="alpha", place=of_node)
+    power_w = checked_array(name, plan.power_w, shape, "one power per node", POSITIVE, field="power_w", place=of_node)
+    if not 0 < plan.theta < np.inf:
+        raise ContractError(f"{name} returned theta {shown(plan.theta, 60)}, expected a finite number > 0")
     return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None, fixed=None)
 
 
