@@ -88,25 +88,19 @@ def command(
         shown = loaded
     say_user_code(shown, resumed)
     console.print(_headline(shown, done), soft_wrap=True)
-    from wirelessdl.run.session import resume, simulate  # after the first line: torch takes a second or two
+    from wirelessdl.run.session import RunOptions, resume, simulate  # after the first line: torch takes a second or two
 
     with (
         stopper_installed() as stop,
         listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
         json_alone(as_json),
     ):
-        hooks: dict[str, Any] = {
-            "device": device,
-            "log": log,
-            "on_round": listen.on_round,
-            "on_evaluation": listen.on_evaluation,
-            "should_stop": stop.asked,
-        }
+        options = RunOptions(device, listen.on_round, listen.on_evaluation, stop.asked, log=log)
         try:
             if resumed is None:
-                run = simulate(shown, out=out, **hooks)
+                run = simulate(shown, options, out=out)
             else:
-                run = resume(resumed, scenario=loaded, overrides=() if loaded else changes, force=force, **hooks)
+                run = resume(resumed, options, scenario=loaded, overrides=() if loaded else changes, force=force)
         except RunInterrupted as interrupted:
             listen.close()
             stop.end(str(interrupted))
