@@ -14,7 +14,8 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import MEMBERS, member
 from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.exposure import Unit
-from wirelessdl.privacy.terms import NOBODY_SENDS, Terms, adversary_of
+from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import adversary as adversary_words
 from wirelessdl.trace.run import Run
 
 _PROTOCOLS = ("hardened", "paper")
@@ -122,7 +123,7 @@ def promised_view(run: Run) -> Literal["own", "coalition"]:
 def adversary(run: Run) -> str:
     """Against whom the promised total of a run holds, in words."""
     declared = mechanism_of(run) if ":" in mechanism_of(run) else ""
-    return adversary_of(promised_view(run), coalition_of(run), declared) if sends(run) else NOBODY_SENDS
+    return adversary_words(promised_view(run), coalition_of(run), declared, sends=sends(run))
 
 
 def _count(run: Run, key: str) -> int:

@@ -15,11 +15,13 @@ OUTSIDE = "tuning, choice of features and repeated runs on the same data are out
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
 
-def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
+def adversary(view: Proven, coalition: int, declared: str = "", *, sends: bool = True) -> str:
     """Against whom a total of a proven view holds, in words. coalition: most nodes that collude.
 
-    declared: the user's mechanism, whose word is all there is.
+    declared: the user's mechanism, whose word is all there is. sends: whether anything leaves a node.
     """
+    if not sends:
+        return NOBODY_SENDS
     if declared:
         return f"everyone else as {declared} states it, which is not proven"
     if view == "own":
@@ -27,6 +29,11 @@ def adversary_of(view: Proven, coalition: int, declared: str = "") -> str:
     if coalition == 1:
         return "any one node that hears every transmission"
     return f"any {coalition} colluding nodes that hear every transmission"
+
+
+def adversary_in_short(coalition: int | None) -> str:
+    """The same for tables and legends: any so many nodes, or, for None, everyone else."""
+    return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
 
 
 def protected(unit: str) -> str:
@@ -84,7 +91,7 @@ class Terms:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        return adversary_of(view, self.coalition, self.declared) if self.sends else NOBODY_SENDS
+        return adversary(view, self.coalition, self.declared, sends=self.sends)
 
     @property
     def protects(self) -> str:

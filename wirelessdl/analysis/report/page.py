@@ -25,7 +25,8 @@ from wirelessdl.analysis.runs import (
 )
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import exact_slot_epsilon
-from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, adversary_of
+from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE
+from wirelessdl.privacy.terms import adversary as adversary_words
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import plain, remove_left_report, require_outside, write_text
 from wirelessdl.trace.run import Run
@@ -179,10 +180,9 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
     if promised_view(run) == "coalition":
-        total += f"; against everyone else, all colluding: {number['epsilon_own']}"
+        total += f"; against {adversary_words('own', 0)}: {number['epsilon_own']}"
     elif number["epsilon_coalition"]:
-        coalition = adversary_of("coalition", coalition_of(run))
-        total += f"; against {coalition}: {number['epsilon_coalition']}"
+        total += f"; against {adversary_words('coalition', coalition_of(run))}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
     total += f"; {OUTSIDE}" if words != NOBODY_SENDS and number["epsilon"] not in ("", "inf") else ""
