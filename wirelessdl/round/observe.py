@@ -29,7 +29,7 @@ from wirelessdl.units import to_db, to_s
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class ObservedParts:
     """The parts that are asked as frames open. channel: None where nothing is sent; blockage, jammer: where none is.
 
     labels: how the scenario names mobility, topology and CSI, by their keys, for messages.
@@ -46,7 +46,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, eq=False)
-class RadioTerms:
+class RadioSettings:
     """Powers and habits of the radio: power_w [K] budgets; thermal_w as it is added to what is heard; noise_w kTBF."""
 
     power_w: FloatArray
@@ -62,8 +62,8 @@ class Observer:
 
     def __init__(
         self,
-        surroundings: Surroundings,
-        radio: RadioTerms,
+        parts: ObservedParts,
+        radio: RadioSettings,
         frame: Frame,
         streams: Streams,
         *,
@@ -73,10 +73,10 @@ class Observer:
     ):
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
         self.rounds = rounds
-        self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
-        links = surroundings.links.settled()
+        self._parts, self._radio, self._frame, self._streams, self._snr_db = parts, radio, frame, streams, snr_db
+        links = parts.links.settled()
         self._nodes = links.nodes
-        self._follows = capability(surroundings.topology, "follows_motion")
+        self._follows = capability(parts.topology, "follows_motion")
         self._everyone = links
         self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
         if radio.physical and radio.reach_m is None:

@@ -15,7 +15,7 @@ from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
-from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
+from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
 from wirelessdl.round.participation import BudgetGate
 from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
@@ -32,7 +32,7 @@ def make_observer(world: World) -> Observer:
     """Steps 1 and 2 of this world's rounds, from its start."""
     scenario = world.scenario
     faults = scenario.faults
-    surroundings = Surroundings(
+    parts = ObservedParts(
         mobility=world.mobility,
         topology=world.topology,
         links=world.links,
@@ -46,7 +46,7 @@ def make_observer(world: World) -> Observer:
             "radio.csi": scenario.radio.csi,
         },
     )
-    radio = RadioTerms(
+    radio = RadioSettings(
         power_w=world.power_w,
         thermal_w=world.thermal_w,
         noise_w=world.noise_w,
@@ -55,7 +55,7 @@ def make_observer(world: World) -> Observer:
         reach_m=None if world.reach is None else world.reach.radius_m,
     )
     return Observer(
-        surroundings,
+        parts,
         radio,
         world.frame,
         world.streams,
