@@ -1,4 +1,4 @@
-"""Capabilities that parts declare, and the guard around code of the user's."""
+"""Capabilities that parts declare, arrays they return, and the guard around code of the user's."""
 
 import ast
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from wirelessdl.contract import CAPABILITIES, Guard, capability
+from wirelessdl.contract import CAPABILITIES, FLAGS, NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError, ScenarioError
 
 PACKAGE = ROOT / "wirelessdl"
@@ -184,3 +184,38 @@ def test_a_guarded_generator_that_is_left_early_raises_nothing():
     turns = asked()
     assert next(turns) == 1.0
     turns.close()
+
+
+class Refuses:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([1, 2], r"returned shape \(2,\), expected \(3,\), one W per node$"),
+        (4.0, r"returned float, expected \(3,\), one W per node$"),
+        ([1, 2, -3], r"returned -3 for node 2, expected finite numbers >= 0 \(1 of 3\)$"),
+        ([np.inf, 2, np.nan], r"returned inf for node 0, expected finite numbers >= 0 \(2 of 3\)$"),
+        (np.ma.masked_equal([1, 2, 3], 2), r"returned a masked array with masked entries, expected .*: fill it$"),
+        ([1j, 2, 3], r"returned complex128, expected \(3,\), one W per node: return abs\(...\)$"),
+        ([[1], [2, 3], 4], r"returned list, expected \(3,\), one W per node \(ValueError: .*\)$"),
+        (Refuses(), r"returned Refuses, expected \(3,\), one W per node \(RuntimeError: not now\)$"),
+    ],
+)
+def test_an_array_that_breaks_its_contract_is_named_with_what_was_expected(answer, words):
+    with pytest.raises(ContractError, match=f"^faults.jammer: Loud.noise_w {words}"):
+        checked_array("faults.jammer: Loud.noise_w", answer, (3,), "one W per node", NON_NEGATIVE, place=of_node)
+
+
+def test_an_array_of_the_users_is_copied_and_one_of_ours_is_not():
+    mine = np.ones((2, 4))
+    assert checked_array("part", mine, (None, 4), "rows") is not mine
+    assert checked_array("part", mine, (None, 4), "rows", is_user_class=False) is mine
+
+
+def test_numbers_are_not_taken_for_true_or_false():
+    assert checked_array("part", [True, False], (2,), "flags", FLAGS, dtype=bool).tolist() == [True, False]
+    with pytest.raises(ContractError, match=r"part returned int64, expected \(2,\), flags"):
+        checked_array("part", [1, 0], (2,), "flags", FLAGS, dtype=bool)

@@ -176,7 +176,7 @@ def test_the_state_of_an_update_is_part_of_a_checkpoint(folder, tmp_path):
     ("section", "value", "words"),
     [
         ("radio", {"access": "my_access.py:Short"}, "Short.mix must return weight, own and noise"),
-        ("radio", {"access": "my_access.py:Nan"}, "returned weight of shape"),
+        ("radio", {"access": "my_access.py:Nan"}, "returned weight nan for link"),
         ("privacy", {"noise": "my_mechanism.py:Nothing", "epsilon_max": 1.0}, "returned NoneType, expected"),
         ("learning", {"update": "my_update.py:Forgets"}, "name all of it in initial(received)"),
     ],

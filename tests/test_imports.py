@@ -6,6 +6,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,7 @@ LIBRARIES = {
     "tensorboardX": {"trace"},
 }
 # what build gives is taken apart by these; the command line names its type in annotations, and hands it on
+MAX_SHARED_FIELDS = 6  # of two dataclasses; beyond, one holds or extends the other
 WORLD_USERS = {"run", "preview", "audit"}
 
 
@@ -190,3 +192,24 @@ def test_openmp_waits_passively_unless_the_user_said_otherwise(given, expected, 
     code = "import os, wirelessdl; print(os.environ['OMP_WAIT_POLICY'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == expected
+
+
+def shared_fields(sources):
+    """Fields of equal name and type of every two dataclasses, by the names of the two."""
+    fields = {}
+    for text in sources:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+                own = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+                fields[node.name] = {(ast.unparse(one.target), ast.unparse(one.annotation)) for one in own}
+    return {pair: fields[pair[0]] & fields[pair[1]] for pair in combinations(sorted(fields), 2)}
+
+
+def test_no_dataclass_repeats_the_fields_of_another():
+    found = shared_fields(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")))
+    assert {pair: len(both) for pair, both in found.items() if len(both) > MAX_SHARED_FIELDS} == {}
+
+
+def test_shared_fields_are_found():
+    text = "@dataclass\nclass A:\n    x: int\n    y: int\n@dataclass(frozen=True)\nclass B:\n    x: int\n    y: str\n"
+    assert shared_fields([text]) == {("A", "B"): {("x", "int")}}

@@ -15,6 +15,8 @@ Code of the user's may raise anything, at any time. `Guard` turns what it raises
 the error and the line in the user's file; so does `sys.exit()`, which would end a run without a word. Only Ctrl-C
 passes. A `ValueError` of a built-in part is a value that the scenario chose; it
 names its key. Anything else that a built-in raises is a defect of wirelessdl and keeps its traceback.
+
+An array that a part returned goes through `checked_array`: type, shape, and a `Rule` for every number of it.
 """
 
 import math
@@ -27,7 +29,9 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from wirelessdl.arrays import BoolArray, kept
 from wirelessdl.errors import ContractError, WirelessdlError
 
 # what code of the user's may raise; anything else, as KeyboardInterrupt, is not its own
@@ -224,6 +228,73 @@ def guarded(where: str, part: object, method: str) -> Callable[..., Any]:
             return call(*given)
 
     return ask
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What every number of an array must be: in words, and the test."""
+
+    words: str
+    holds: Callable[[NDArray[Any]], BoolArray]
+
+
+FINITE = Rule("finite numbers", np.isfinite)
+NON_NEGATIVE = Rule("finite numbers >= 0", lambda values: (values >= 0) & (values < np.inf))
+POSITIVE = Rule("finite numbers > 0", lambda values: (values > 0) & (values < np.inf))
+SHARES = Rule("shares > 0 and <= 1", lambda values: (values > 0) & (values <= 1))
+FLAGS = Rule("True or False", lambda values: np.ones_like(values, dtype=bool))
+
+
+def of_node(at: tuple[int, ...]) -> str:
+    """Place of an entry in an array whose first axis is nodes."""
+    return f" for node {at[0]}"
+
+
+def checked_array(
+    name: str,
+    answer: object,
+    shape: tuple[int | None, ...],
+    each: str,
+    rule: Rule = FINITE,
+    *,
+    field: str = "",
+    place: Callable[[tuple[int, ...]], str] | None = None,
+    dtype: Any = np.float64,
+    is_user_class: bool = True,
+) -> NDArray[Any]:
+    """An array that a part returned, held to its contract; a copy where the class is the user's (`arrays.kept`).
+
+    name: the part, class and method, as messages name them; field: of what it returned, where that has several. shape:
+    None for an axis of any length; each: what the axes are, "one |h| per link". place: where an entry stands, in words.
+    Complex numbers are not taken for real ones, nor numbers for True or False. Raises ContractError, in one line.
+    """
+    returned = f"{name} returned {field}{' ' * bool(field)}"
+    wanted = f"({', '.join('n' if n is None else str(n) for n in shape)}{',' * (len(shape) == 1)})"
+    expected = f"expected {wanted}, {each}"
+    try:
+        found, wanted_kind = np.asarray(answer).dtype, np.dtype(dtype).kind
+        if np.ma.is_masked(answer):
+            raise ContractError(f"{returned}a masked array with masked entries, {expected}: fill it")
+        if found.kind != wanted_kind and (found.kind == "c" or wanted_kind == "b"):
+            remedy = ": return abs(...)" * (found.kind == "c")
+            raise ContractError(
+                f"{returned}{type(answer).__name__ if found.kind == 'O' else found}, {expected}{remedy}"
+            )
+        values = kept(answer, dtype, is_user_class=is_user_class)
+    except ContractError:
+        raise
+    except RAISED as error:  # a text, rows of different lengths, what its __array__ raised
+        raise ContractError(f"{returned}{type(answer).__name__}, {expected} ({said(error)})") from None
+    if len(values.shape) != len(shape) or any(n not in (None, m) for n, m in zip(shape, values.shape)):
+        what = f"shape {values.shape}" if values.ndim else type(answer).__name__
+        raise ContractError(f"{returned}{what}, {expected}")
+    holds = rule.holds(values)
+    if not holds.all():
+        at = tuple(np.argwhere(~holds)[0].tolist())
+        where = "" if place is None else place(at)
+        count = f"({int((~holds).sum())} of {holds.size})"
+        raise ContractError(f"{returned}{values[at]:g}{where}, expected {rule.words} {count}")
+    return values
 
 
 def formatted(error: BaseException) -> str:

@@ -184,6 +184,11 @@ class Links:
         relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
         return read_only(np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9)))
 
+    def place(self, at: tuple[int, ...]) -> str:
+        """Place of an entry in an array whose last axis is links, and whose first may be subbands, in words."""
+        subband = f" in subband {at[0]}" if len(at) > 1 else ""
+        return f" for link {self.tx[at[-1]]} -> {self.rx[at[-1]]}{subband}"
+
     def matrix(self, values: FloatArray, fill: float = 0.0) -> FloatArray:
         """Dense `[rx, tx]` view of one value per link."""
         dense = np.full((self.nodes, self.nodes), fill)

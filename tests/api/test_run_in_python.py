@@ -1,5 +1,7 @@
 """A run as Python holds it: in memory, its models, its figures, its numbers."""
 
+import dataclasses
+import inspect
 import json
 import math
 import os
@@ -19,6 +21,7 @@ from wirelessdl import TraceError
 from wirelessdl.analysis.figures import CURVES, SINGLE
 from wirelessdl.analysis.verify import verify
 from wirelessdl.run.build import build
+from wirelessdl.run.session import RunOptions
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.files import read_figures, write_figures
@@ -336,3 +339,11 @@ def test_the_top_level_stays_lazy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_option_of_a_run_can_be_given_from_python():
+    options = [field.name for field in dataclasses.fields(RunOptions)]
+    for function in (wirelessdl.simulate, wirelessdl.resume):
+        given = inspect.signature(function).parameters
+        assert [name for name in given if name in options] == options
+        assert all(given[field.name].default == field.default for field in dataclasses.fields(RunOptions))

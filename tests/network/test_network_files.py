@@ -331,10 +331,10 @@ def test_the_page_shows_every_kind():
         ("None", "mine.py:Mine returned NoneType, expected a wirelessdl.Geometry"),
         (
             "Geometry.at_rest(np.ones((3, 3)))",
-            "gave position_m of shape (3, 3) at 0 s, expected (4, 3)",
+            "at 0 s returned position_m shape (3, 3), expected (4, 3)",
         ),
         ("Geometry.at_rest(np.ones((4, 3)))", "positions of nodes 0 and 1 are both (1, 1, 1) m"),
-        ("Geometry(start, start / 0)", "gave node 0 velocity_mps [-inf, -inf, inf] at 0 s, expected finite numbers"),
+        ("Geometry(start, start / 0)", "at 0 s returned velocity_mps -inf for node 0, expected finite numbers"),
     ],
 )
 def test_a_users_mobility_is_held_to_its_contract(answer, words, tmp_path, monkeypatch):

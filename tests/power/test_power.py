@@ -14,6 +14,7 @@ from wirelessdl.links import Links
 from wirelessdl.mixing import mixing_matrix
 from wirelessdl.power import plan_power
 from wirelessdl.power.balance import balancing_amplitudes, support_margin
+from wirelessdl.power.problem import PowerSettings
 
 PAPER = {"rho": 10.0, "sensitivity": 2.0, "delta": 1e-4}
 PER_SAMPLE = {"rho": 10.0, "sensitivity": 2 / 64, "delta": 1e-4}
@@ -382,3 +383,27 @@ def test_wrong_arguments_are_refused(changes, words):
     with pytest.raises(ValueError) as caught:
         plan_power(arguments.pop("gain"), **arguments)
     assert words in str(caught.value)
+
+
+def test_a_power_problem_is_its_settings_with_links_and_gains():
+    settings = PowerSettings(
+        power_w=np.array([1.0, 2.0, 3.0]),
+        rho=10.0,
+        sensitivity=0.03,
+        delta=1e-4,
+        epsilon_max=1.0,
+        balance="receiver",
+        thermal_w=1e-3,
+        alpha_min=1e-4,
+        beta_min=1e-5,
+        margin_db=2.0,
+        orthogonal=True,
+        least_gain=0.1,
+        fixed_theta=4.0,
+        mu_max=0.2,
+    )
+    links = Links.from_gain(np.ones((3, 3)) - np.eye(3))
+    problem = settings.problem(links, np.ones(6))
+    assert all(np.array_equal(getattr(problem, name), value) for name, value in vars(settings).items())
+    assert (problem.links, problem.heard, problem.samples) == (links, None, None)
+    assert settings.problem(links, np.ones(6), power_w=np.ones(3)).power_w.tolist() == [1, 1, 1]

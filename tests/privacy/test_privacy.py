@@ -11,6 +11,7 @@ from scipy.special import comb
 from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, GaussianAccountant, Ledger, Terms, total_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
+from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
 
 def theorem_9(order, q, nu):
@@ -148,3 +149,10 @@ def test_noise_is_rounded_down_by_less_than_a_cell():
     assert (kept <= nu * (1 + 1e-12)).all()
     assert (kept > nu / GRID.ratio * (1 - 1e-12)).all()
     assert GRID.cell(np.array([0.0, 5e-4, 1e9, np.inf])).tolist() == [-1, -1, GRID.cells - 1, GRID.cells - 1]
+
+
+def test_the_adversary_has_the_same_words_wherever_it_is_named():
+    assert adversary("coalition", 1) == "any one node that hears every transmission"
+    assert adversary("own", 1) == "everyone else, all nodes colluding"
+    assert adversary("own", 0, sends=False) == adversary("coalition", 4, "mine.py:Mine", sends=False) == NOBODY_SENDS
+    assert [adversary_in_short(most) for most in (None, 1, 4)] == ["everyone", "any one node", "any 4 nodes"]

@@ -216,7 +216,7 @@ class Guess:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("network.mobility={kind='later.py:Late', how='nan'}", "position_m [nan, nan, nan] at"),
+        ("network.mobility={kind='later.py:Late', how='nan'}", "returned position_m nan for node 0, expected"),
         ("network.mobility={kind='later.py:Late', how='shape'}", "expected (4, 3)"),
         ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
         ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),

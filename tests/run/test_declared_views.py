@@ -4,6 +4,7 @@ import pytest
 from conftest import tiny
 
 from wirelessdl.run.session import simulate
+from wirelessdl.trace.catalog import headline
 
 ROUNDS = 10
 
@@ -58,3 +59,10 @@ def test_comparisons_call_no_odometer_proven(runs):
     stopped = runs[0]
     for view in ("own", "coalition"):
         assert final_figures(stopped)[f"epsilon_{view}"] == stopped.summary[f"epsilon_{view}_declared"]
+
+
+def test_the_headline_is_the_total_of_all_rounds_declared_wherever_a_rule_may_stop_a_run():
+    plain = {"epsilon_total": 1.0, "epsilon_own_total": 3.0}
+    assert (headline(plain), headline(plain, "own"), headline(plain, "coalition")) == (1.0, 3.0, None)
+    stopped = {**plain, "epsilon_declared": 2.0, "epsilon_own_declared": 5.0}
+    assert (headline(stopped), headline(stopped, "own")) == (2.0, 5.0)

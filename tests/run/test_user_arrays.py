@@ -177,17 +177,17 @@ def test_a_gain_with_masked_links_is_refused(tmp_path):
     body = """    def gain(self, links, time_s, rng):
         return np.ma.masked_less(np.linspace(0.1, 1.0, len(links)), {below})
 """
-    with pytest.raises(ContractError, match=r"mine.py:Mine.gain returned a masked array with masked links.*fill it"):
+    with pytest.raises(ContractError, match=r"mine.py:Mine.gain returned a masked array with masked entries.*fill it"):
         run(tmp_path, "channel.models", body.format(below=0.5))
     assert run(tmp_path, "channel.models", body.format(below=0.0)).provenance["state"] == "done"  # nothing is masked
 
 
 # by key: a method whose answer hides an entry, and a word of its refusal
 MASKED = {
-    "channel.models": ("gain(self, links, time_s, rng)", "np.ones(len(links))", "masked links"),
-    "radio.csi": ("estimate(self, links, gain, pilot_w, noise_w, rng)", "gain", "returned nan"),
-    "faults.jammer": ("noise_w(self, geometry, time_s)", "np.ones(geometry.nodes)", "returned nan"),
-    "network.placement": ("positions(self, nodes, rng)", "rng.uniform(1, 9, (nodes, 3))", "gave node 0 [nan"),
+    "channel.models": ("gain(self, links, time_s, rng)", "np.ones(len(links))", "masked entries"),
+    "radio.csi": ("estimate(self, links, gain, pilot_w, noise_w, rng)", "gain", "masked entries"),
+    "faults.jammer": ("noise_w(self, geometry, time_s)", "np.ones(geometry.nodes)", "masked entries"),
+    "network.placement": ("positions(self, nodes, rng)", "rng.uniform(1, 9, (nodes, 3))", "masked entries"),
     "learning.partition": (
         "split(self, labels, nodes, rng)",
         "list(np.arange(len(labels)).reshape(nodes, -1))",

@@ -207,10 +207,10 @@ def with_answer(method: str, answer: str, rest: str) -> str:
     ("answer", "words"),
     [
         *ENDS.items(),
-        ("'abc'", "returned str, expected one loss in dB per link"),
+        ("'abc'", "returned str, expected (12,), one loss in dB per link"),
         ("np.zeros(3)", "returned shape (3,), expected (12,), one loss in dB per link"),
         ("np.full(len(links), np.nan)", "returned nan for link 1 -> 0, expected dB, inf where nothing is heard"),
-        ("np.ma.masked_equal(links.rx * 1.0, 2.0)", "returned a masked array with masked links"),
+        ("np.ma.masked_equal(links.rx * 1.0, 2.0)", "returned a masked array with masked entries"),
     ],
 )
 def test_a_loss_that_is_no_loss_is_one_line(tmp_path, answer, words):

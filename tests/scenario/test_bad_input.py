@@ -118,11 +118,14 @@ MISTAKES = [
         "channel.models.0.model=yours.py:Few",
         'yours.py:Few"; its method gain(self, links) must be gain(self, links, time_s, rng)',
     ),
-    ("channel.models.0.model=yours.py:Complex", "returned complex numbers, expected amplitudes: return abs(h)"),
+    (
+        "channel.models.0.model=yours.py:Complex",
+        "returned complex128, expected (12,), one |h| per link: return abs(...)",
+    ),
     ("channel.models.0.model=yours.py:Picky", "yours.py:Picky raised KeyError: 'missing' (yours.py line"),
     ("channel.models.0.model=yours.py:instance", 'is "yours.py:instance"; must name a class'),
     ("network.topology=yours.py:Nothing", "links() returned NoneType, expected a wirelessdl.Links"),
-    ("network.placement=yours.py:Flat", "positions() returned shape (4, 2), expected finite metres of shape (4, 3)"),
+    ("network.placement=yours.py:Flat", "positions() returned shape (4, 2), expected (4, 3), finite metres"),
     ("network.mobility=yours.py:Picky", "yours.py:Picky raised KeyError"),
     (
         "learning.learning_rate=yours.py:Falling",

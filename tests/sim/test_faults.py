@@ -129,7 +129,7 @@ def test_faults_and_policies_may_be_yours(tmp_path):
         ({"crashes": "yours.py:Backwards"}, "Backwards.outages gave node 0 an outage at 0.0015 s for 0.001 s"),
         (
             {"jammer": "yours.py:Negative"},
-            r"faults.jammer: Negative.noise_w returned -1, expected finite numbers >= 0 \(4 of 4\)",
+            r"faults.jammer: Negative.noise_w returned -1 for node 0, expected finite numbers >= 0 \(4 of 4\)",
         ),
         ({"blockage": "yours.py:Many"}, r"faults.blockage: Many.blocked returned shape \(3,\), expected \(12,\)"),
     ],

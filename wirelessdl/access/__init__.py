@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept, read_only
-from wirelessdl.contract import capability, guarded
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
+from wirelessdl.contract import Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ class UserAccess:
 
         if self._turns is None:
             return Turns(np.zeros(links.nodes, dtype=np.int64), 1)
-        turn = kept(self._turns(round, links), np.int64)
-        if turn.shape != (links.nodes,) or (turn < 0).any() or (turn >= links.nodes).any():
-            raise ContractError(f"radio.access: {self.name}.turns returned {turn.shape}, expected {links.nodes} turns")
+        given, name, nodes = self._turns(round, links), f"radio.access: {self.name}.turns", links.nodes
+        rule = Rule(f"turns from 0 to {nodes - 1}", lambda values: (values >= 0) & (values < nodes))
+        turn = checked_array(name, given, (nodes,), "one turn per node", rule, place=of_node, dtype=np.int64)
         return Turns(turn, int(turn.max()) + 1)
 
     def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
@@ -213,15 +213,12 @@ class UserAccess:
         self, links: "Links", gain: FloatArray, amplitude: FloatArray, on_air: BoolArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         found = self._mix(links, read_only(gain), read_only(amplitude), read_only(on_air))
+        name = f"radio.access: {self.name}.mix"
         try:
-            weight, own, noise = (kept(values) for values in found)
+            weight, own, noise = found
         except (TypeError, ValueError):
-            raise ContractError(f"radio.access: {self.name}.mix must return weight, own and noise") from None
-        shapes = (("weight", weight, len(links)), ("own", own, links.nodes), ("noise", noise, links.nodes))
-        for name, values, count in shapes:
-            if values.shape != (count,) or not np.isfinite(values).all():
-                raise ContractError(
-                    f"radio.access: {self.name}.mix returned {name} of shape {values.shape}, expected {count} finite "
-                    "numbers"
-                )
+            raise ContractError(f"{name} must return weight, own and noise") from None
+        weight = checked_array(name, weight, (len(links),), "one per link", field="weight", place=links.place)
+        own = checked_array(name, own, (links.nodes,), "one per node", field="own", place=of_node)
+        noise = checked_array(name, noise, (links.nodes,), "one per node", field="noise", place=of_node)
         return weight, own, noise

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.style import BLUE
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.privacy.terms import protected
-from wirelessdl.trace.catalog import RunStatus, against, run_status
+from wirelessdl.privacy.terms import adversary_in_short, protected
+from wirelessdl.trace.catalog import RunStatus, run_status
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.study import Study
 
@@ -33,7 +33,7 @@ def _results(status: RunStatus) -> str:
     words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
     if status.epsilon is not None:
         size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"
-        words.append(f"epsilon {size} for {protected(status.unit)}, against {against(status.coalition)}")
+        words.append(f"epsilon {size} for {protected(status.unit)}, against {adversary_in_short(status.coalition)}")
     return escape(", ".join(words))
 
 

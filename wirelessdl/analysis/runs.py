@@ -155,11 +155,8 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "loss_mean": float(rounds["loss_mean"].iloc[-1]),
         "epsilon": _number(headline(summary), promised),
         "epsilon_total": _number(summary.get("epsilon_total"), promised),
-        # with a stopping rule an odometer proves nothing: at the declared number of rounds
-        "epsilon_own": _number(summary.get("epsilon_own_declared", summary.get("epsilon_own_total")), own),
-        "epsilon_coalition": _number(
-            summary.get("epsilon_coalition_declared", summary.get("epsilon_coalition_total")), coalition
-        ),
+        "epsilon_own": _number(headline(summary, "own"), own),
+        "epsilon_coalition": _number(headline(summary, "coalition"), coalition),
         "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
         "epsilon_promised_max": float(rounds["epsilon_promised_max"].max()),
         "epsilon_link_max": None if on_links.isna().any() else float(on_links.max()),

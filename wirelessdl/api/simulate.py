@@ -42,7 +42,8 @@ def simulate(
     on. connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
     """
     chosen = prepared(scenario, overrides, parts)
-    from wirelessdl.run.session import simulate as run_session  # torch takes a second or two
+    from wirelessdl.run.session import RunOptions  # torch takes a second or two
+    from wirelessdl.run.session import simulate as run_session
 
     _require_texts(device=device, log=log)
     name = "" if name is None else name
@@ -54,17 +55,9 @@ def simulate(
     if out is not None:
         require_outside(Path(out))
     keeper = Keeper() if out is None else None
-    hooks: dict[str, Any] = {
-        "on_round": on_round,
-        "on_evaluation": on_evaluation,
-        "should_stop": should_stop,
-        "connect": connect,
-        "log": log,
-    }
+    options = RunOptions(device, on_round, on_evaluation, should_stop, connect, log)
     try:
-        path = _path(
-            lambda: run_session(chosen, out=keeper.folder if keeper else out or "", name=name, device=device, **hooks)
-        )
+        path = _path(lambda: run_session(chosen, options, out=keeper.folder if keeper else out or "", name=name))
     except BaseException:
         if keeper is not None:
             keeper.remove()
@@ -94,6 +87,7 @@ def resume(
     reproducibility. A finished run is returned as it is. parts: objects that the run was started with and that its
     directory cannot make again; a run that was returned in this session has them still. Everything else: `simulate`.
     """
+    from wirelessdl.run.session import RunOptions
     from wirelessdl.run.session import resume as resume_session
 
     _require_texts(device=device, log=log)
@@ -103,18 +97,13 @@ def resume(
     found = _path(
         lambda: resume_session(
             path,
+            RunOptions(device, on_round, on_evaluation, should_stop, connect, log),
             rounds=rounds,
             scenario=scenario,
             overrides=overrides,
             parts=parts,
             objects=objects,
-            device=device,
             force=force,
-            on_round=on_round,
-            on_evaluation=on_evaluation,
-            should_stop=should_stop,
-            connect=connect,
-            log=log,
         )
     )
     return Run(found, objects=objects, keeper=None if held is None else held._keeper)

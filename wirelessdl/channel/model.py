@@ -27,9 +27,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.arrays import FloatArray, kept, read_only
-from wirelessdl.contract import Guard, capability, guard_of
-from wirelessdl.errors import ContractError
+from wirelessdl.arrays import FloatArray, read_only
+from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
 from wirelessdl.streams import Streams
@@ -306,64 +305,18 @@ class Chain:
         return _summed_loss_db((named.model for named in self.models), links)
 
 
+_LOSSES = Rule("dB, inf where nothing is heard", lambda values: values > -np.inf)
+
+
 def _checked(where: str, gain: object, links: Links, *, is_user_class: bool) -> FloatArray:
-    try:
-        if np.asarray(gain).dtype.kind == "c":
-            raise ContractError(f"{where} returned complex numbers, expected amplitudes: return abs(h)")
-        values = kept(gain, is_user_class=is_user_class)
-    except (TypeError, ValueError):
-        raise ContractError(f"{where} returned {type(gain).__name__}, expected one |h| per link") from None
-    if np.ma.is_masked(gain):
-        raise ContractError(f"{where} returned a masked array with masked links, expected one |h| per link: fill it")
-    if values.shape != (len(links),):
-        raise ContractError(f"{where} returned shape {values.shape}, expected {(len(links),)}, one |h| per link")
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise ContractError(
-            f"{where} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, "
-            f"expected a finite amplitude >= 0 ({int(bad.sum())} of {len(links)} links)"
-        )
-    return values
+    rules: dict[str, Any] = {"place": links.place, "is_user_class": is_user_class}
+    return checked_array(where, gain, (len(links),), "one |h| per link", NON_NEGATIVE, **rules)
 
 
 def _checked_loss_db(where: str, loss_db: object, links: Links) -> FloatArray:
-    try:
-        values = kept(loss_db)
-    except (TypeError, ValueError):
-        raise ContractError(f"{where} returned {type(loss_db).__name__}, expected one loss in dB per link") from None
-    if np.ma.is_masked(loss_db):
-        raise ContractError(
-            f"{where} returned a masked array with masked links, expected one loss in dB per link: fill it"
-        )
-    if values.shape != (len(links),):
-        raise ContractError(f"{where} returned shape {values.shape}, expected {(len(links),)}, one loss in dB per link")
-    bad = ~(values > -np.inf)  # NaN too
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise ContractError(
-            f"{where} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, expected dB, inf "
-            f"where nothing is heard ({int(bad.sum())} of {len(links)} links)"
-        )
-    return values
+    return checked_array(where, loss_db, (len(links),), "one loss in dB per link", _LOSSES, place=links.place)
 
 
 def _checked_response(where: str, response: object, links: Links, subbands: int) -> NDArray[np.complex128]:
-    try:
-        values = np.asarray(response, dtype=np.complex128)
-    except (TypeError, ValueError):
-        raise ContractError(f"{where} returned {type(response).__name__}, expected h of subbands and links") from None
-    if np.ma.is_masked(response):
-        raise ContractError(f"{where} returned a masked array with masked links, expected h of every link: fill it")
-    if values.shape != (subbands, len(links)):
-        raise ContractError(
-            f"{where} returned shape {values.shape}, expected {(subbands, len(links))}, one h per subband and link"
-        )
-    bad = ~np.isfinite(values)
-    if bad.any():
-        subband, first = np.argwhere(bad)[0].tolist()
-        raise ContractError(
-            f"{where} returned {values[subband, first]:g} for link {links.tx[first]} -> {links.rx[first]} in subband "
-            f"{subband}, expected finite numbers ({int(bad.sum())} of {bad.size})"
-        )
-    return values
+    shape, each = (subbands, len(links)), "one h per subband and link"
+    return checked_array(where, response, shape, each, place=links.place, dtype=np.complex128)

@@ -38,7 +38,8 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
-    from wirelessdl.trace.catalog import against, runs_in, studies_in
+    from wirelessdl.privacy.terms import adversary_in_short
+    from wirelessdl.trace.catalog import runs_in, studies_in
     from wirelessdl.trace.files import figures_text
 
     folder = folder / "runs" if (folder / "study.json").is_file() else folder
@@ -82,7 +83,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
             _epsilon(run),
-            "" if run.epsilon is None else against(run.coalition).removesuffix(" nodes"),
+            "" if run.epsilon is None else adversary_in_short(run.coalition).removesuffix(" nodes"),
             _age(run.started),
         )
     console.print(table)

@@ -161,11 +161,13 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _figures(evaluation: "Evaluation") -> str:
-    from wirelessdl.trace.catalog import against
+    from wirelessdl.privacy.terms import adversary_in_short
 
     total = evaluation.epsilon_total
     epsilon = f"<= {evaluation.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
-    return f"accuracy {evaluation.accuracy_mean:.1%}, epsilon {epsilon} against {against(evaluation.coalition)}"
+    return (
+        f"accuracy {evaluation.accuracy_mean:.1%}, epsilon {epsilon} against {adversary_in_short(evaluation.coalition)}"
+    )
 
 
 def emit(content: dict[str, Any]) -> None:

@@ -88,25 +88,19 @@ def command(
         shown = loaded
     say_user_code(shown, resumed)
     console.print(_headline(shown, done), soft_wrap=True)
-    from wirelessdl.run.session import resume, simulate  # after the first line: torch takes a second or two
+    from wirelessdl.run.session import RunOptions, resume, simulate  # after the first line: torch takes a second or two
 
     with (
         stopper_installed() as stop,
         listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
         json_alone(as_json),
     ):
-        hooks: dict[str, Any] = {
-            "device": device,
-            "log": log,
-            "on_round": listen.on_round,
-            "on_evaluation": listen.on_evaluation,
-            "should_stop": stop.asked,
-        }
+        options = RunOptions(device, listen.on_round, listen.on_evaluation, stop.asked, log=log)
         try:
             if resumed is None:
-                run = simulate(shown, out=out, **hooks)
+                run = simulate(shown, options, out=out)
             else:
-                run = resume(resumed, scenario=loaded, overrides=() if loaded else changes, force=force, **hooks)
+                run = resume(resumed, options, scenario=loaded, overrides=() if loaded else changes, force=force)
         except RunInterrupted as interrupted:
             listen.close()
             stop.end(str(interrupted))
@@ -146,7 +140,8 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
     start_s: what loading and building took, if known. transmits_only: whether receiving and computing cost nothing.
     """
     from wirelessdl.gaussian import exact_slot_epsilon
-    from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, protected
+    from wirelessdl.privacy.terms import AMPLIFIED, NOBODY_SENDS, OUTSIDE, Proven, adversary, protected
+    from wirelessdl.trace.catalog import headline
     from wirelessdl.units import prefixed
 
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -159,12 +154,11 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
     )
     unit = protected(summary.get("unit", "sample"))
     total = float(summary["epsilon_total"])
-    declared = float(summary.get("epsilon_declared", total))
     shared = summary["epsilon_coalition_total"] is not None
     table.add_row(
         "whole run",
-        f"epsilon {epsilon(declared)} at delta {summary['delta_total']:g} for {unit}, {summary['epsilon_status']}, "
-        f"against {summary['adversary']}",
+        f"epsilon {epsilon(float(headline(summary)))} at delta {summary['delta_total']:g} for {unit}, "
+        f"{summary['epsilon_status']}, against {summary['adversary']}",
     )
     if "epsilon_declared" in summary:
         rest = (
@@ -176,18 +170,11 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
             "that of all rounds declared",
         )
     if shared:
-        other = (
-            ("own", "everyone else, all nodes colluding")
-            if summary["promised"] == "coalition"
-            else (
-                "coalition",
-                f"any {summary['coalition']} colluding nodes",
-            )
-        )
-        # after a stop that data decided on, this one too is that of all rounds declared
-        figure = float(summary.get(f"epsilon_{other[0]}_declared", summary[f"epsilon_{other[0]}_total"]))
+        other: Proven = "own" if summary["promised"] == "coalition" else "coalition"
         table.add_row(
-            "", f"epsilon {epsilon(figure)} (replace-one) against {other[1]}; pair ratio {summary['pair_ratio']:.3g}"
+            "",
+            f"epsilon {epsilon(float(headline(summary, other)))} (replace-one) against "
+            f"{adversary(other, summary['coalition'])}; pair ratio {summary['pair_ratio']:.3g}",
         )
     sends = summary["adversary"] != NOBODY_SENDS
     if sends and math.isfinite(total):

@@ -15,10 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from wirelessdl.arrays import BoolArray, FloatArray, read_only
-from wirelessdl.contract import guarded
+from wirelessdl.contract import SHARES, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
@@ -114,9 +112,8 @@ class UserMechanism:
         if not isinstance(found, Protection):
             raise ContractError(f"{where} returned {type(found).__name__}, expected a wirelessdl.mechanism.Protection")
         alpha, share = found.plan.alpha, found.plan.own_share
-        for name, values in (("alpha", alpha), ("own_share", alpha if share is None else share)):
-            if np.shape(values) != (len(on_air),) or not ((values > 0) & (values <= 1)).all():
-                raise ContractError(f"{where} returned a plan whose {name} is not {len(on_air)} shares > 0 and <= 1")
+        for field, values in (("alpha", alpha), ("own_share", alpha if share is None else share)):
+            checked_array(where, values, (len(on_air),), "one share per node", SHARES, field=field, place=of_node)
         return replace(found, plan=replace(found.plan, coalition_share=None))
 
     def room(self, plan: "PowerPlan", links: "Links") -> str:

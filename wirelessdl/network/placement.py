@@ -7,8 +7,8 @@ import numpy as np
 import scipy
 from annotated_types import Interval
 
-from wirelessdl.arrays import FloatArray, kept
-from wirelessdl.errors import ContractError
+from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import checked_array, of_node
 from wirelessdl.network.parameters import Circle, Length, Span, low_high
 from wirelessdl.network.streets import StreetMap, grid_of
 from wirelessdl.network.tables import FindFile, read_table
@@ -180,23 +180,8 @@ def _at_height(x: FloatArray, y: FloatArray, height_m: Span, rng: np.random.Gene
 
 def require_positions(position_m: object, nodes: int, name: str) -> FloatArray:
     """What a placement of this name answered, checked: finite metres `[K, 3]`, no two nodes at one place."""
-    try:
-        start_m = kept(position_m)  # a copy: mobility may write to it
-    except (TypeError, ValueError):
-        raise ContractError(
-            f"network.placement: {name}: positions() returned {type(position_m).__name__}, expected metres"
-        ) from None
-    if start_m.shape != (nodes, 3):
-        raise ContractError(
-            f"network.placement: {name}: positions() returned shape {start_m.shape}, expected finite metres of shape "
-            f"{(nodes, 3)}"
-        )
-    finite = np.isfinite(start_m).all(axis=1)
-    if not finite.all():
-        node = int(np.argmin(finite))
-        raise ContractError(
-            f"network.placement: {name}: positions() gave node {node} {start_m[node].tolist()}, expected finite metres"
-        )
+    where = f"network.placement: {name}: positions()"
+    start_m = checked_array(where, position_m, (nodes, 3), "finite metres", place=of_node)  # mobility may write to it
     require_apart(start_m)
     return start_m
 

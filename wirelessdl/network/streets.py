@@ -16,8 +16,8 @@ from typing import Annotated, Protocol
 import numpy as np
 from annotated_types import Interval, Len
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept
-from wirelessdl.contract import Guard, capability
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.contract import FLAGS, Guard, capability, checked_array
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.network.parameters import Length, Sides
@@ -156,29 +156,16 @@ class CheckedMap:
         ask = capability(self.streets, "buildings")
         if ask is None:
             return np.zeros((0, 4))
-        with Guard(f"{self.name}.buildings"):
-            found = kept(ask())
-        if not found.size:
+        with Guard(name := f"{self.name}.buildings"):
+            answer = ask()
+            empty = not np.size(answer)
+        if empty:
             return np.zeros((0, 4))
-        if found.ndim != 2 or found.shape[1] != 4 or not np.isfinite(found).all():
-            what = f"shape {found.shape}" if np.isfinite(found).all() else f"{found[~np.isfinite(found)][0]:g}"
-            raise ContractError(
-                f"{self.name}.buildings returned {what}, expected finite metres of shape (n, 4): left, bottom, width, "
-                "depth"
-            )
-        return found
+        return checked_array(name, answer, (None, 4), "left, bottom, width and depth in finite metres")
 
     def _flags(self, method: str, answer: object, count: int, of: str) -> BoolArray:
-        try:
-            found = np.array(None if np.ma.is_masked(answer) else answer)  # a copy: one buffer may be filled again
-        except ValueError:  # rows of different lengths
-            found = np.asarray(None)
-        if found.shape != (count,) or found.dtype != bool:
-            what = f"{found.dtype} of shape {found.shape}" if found.dtype != object else type(answer).__name__
-            raise ContractError(
-                f"{self.name}.{method} returned {what}, expected bool of shape {(count,)}, True or False per {of}"
-            )
-        return found
+        name, each = f"{self.name}.{method}", f"True or False per {of}"
+        return checked_array(name, answer, (count,), each, FLAGS, dtype=np.bool_)
 
 
 def grid_of(streets: StreetMap | None) -> Manhattan:

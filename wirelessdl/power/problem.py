@@ -45,20 +45,17 @@ TOLERANCE = 1e-9  # relative, on epsilon, of every plan that is returned
 Balance: TypeAlias = Literal["receiver", "power", False]
 
 
-@dataclass(frozen=True, eq=False)
-class PowerProblem:
-    """Gains, powers and the privacy target.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PowerSettings:
+    """What every power problem of a run has in common: powers and the privacy target.
 
-    gain: [links] |h|, from which the mixing follows. power_w: [K] budgets, W. sensitivity: of every node, or [K].
-    samples: [N, links] |h|, realisations for which the target must hold; by default gain. thermal_w: credited thermal
-    noise over max gamma^2, W. margin_db: reduction of the allowed mu^2, for gains that differ from their estimates.
-    heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more than the links they
-    mix. orthogonal: senders are heard one at a time, so nobody masks another; least_gain: [K] |h| by sender below which
-    receivers then leave a link out. mu_max: the target itself, where it does not come from epsilon_max.
+    power_w: [K] budgets, W. sensitivity: of every node, or [K]. thermal_w: credited thermal noise over max gamma^2, W.
+    margin_db: reduction of the allowed mu^2, for gains that differ from their estimates. orthogonal: senders are heard
+    one at a time, so nobody masks another; least_gain: [K] |h| by sender below which receivers then leave a link out.
+    fixed_theta: what the multiplier is at most, where its rule says so; None: it follows from the mixing. mu_max: the
+    target itself, of every release, where it does not come from epsilon_max.
     """
 
-    links: Links
-    gain: FloatArray
     power_w: FloatArray
     rho: float
     sensitivity: FloatArray | float
@@ -69,12 +66,40 @@ class PowerProblem:
     alpha_min: float = 1e-3
     beta_min: float = 1e-6
     margin_db: float = 0.0
+    orthogonal: bool = False
+    least_gain: FloatArray | float = 0.0
+    fixed_theta: float | None = None
+    mu_max: float | None = None
+
+    def problem(
+        self,
+        links: Links,
+        gain: FloatArray,
+        *,
+        samples: FloatArray | None = None,
+        heard: tuple[Links, FloatArray] | None = None,
+        power_w: FloatArray | None = None,
+    ) -> "PowerProblem":
+        """The problem of these gains `[links]`, to hold for `samples` `[N, links]` too, and for all that is `heard`."""
+        common = vars(self) if power_w is None else {**vars(self), "power_w": power_w}
+        audible, heard_gain = heard or (None, None)
+        return PowerProblem(**common, links=links, gain=gain, samples=samples, heard=audible, heard_gain=heard_gain)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PowerProblem(PowerSettings):
+    """The settings, with the links and gains of a frame.
+
+    gain: [links] |h|, from which the mixing follows. samples: [N, links] |h|, realisations for which the target must
+    hold; by default gain. heard, heard_gain: all links that reach a receiver and their [heard] |h|, where that is more
+    than the links they mix.
+    """
+
+    links: Links
+    gain: FloatArray
     samples: FloatArray | None = None
     heard: Links | None = None
     heard_gain: FloatArray | None = None
-    orthogonal: bool = False
-    least_gain: FloatArray | float = 0.0
-    mu_max: float | None = None
 
     def __post_init__(self) -> None:
         lock(

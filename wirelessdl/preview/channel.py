@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray, kept
-from wirelessdl.contract import capability, guard_of
-from wirelessdl.errors import ContractError
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
 from wirelessdl.radio.coherence import STILL
@@ -208,29 +206,15 @@ def _theory(
     def below(amplitude: FloatArray) -> FloatArray:
         with (guard := guard_of("channel.models", model, "cdf")):
             answer = cdf(amplitude, links)
-        return require_numbers(guard.name, answer, (len(amplitude),), "amplitudes")
+        return checked_array(guard.name, answer, (len(amplitude),), "amplitudes")
 
     def correlated(lag_s: FloatArray) -> FloatArray:
         with (guard := guard_of("channel.models", model, "power_correlation")):
             answer = correlation(links, lag_s)
-        found = require_numbers(guard.name, answer, (len(lag_s), len(links)), "lags and links")
+        found = checked_array(guard.name, answer, (len(lag_s), len(links)), "lags and links")
         return np.asarray(found.mean(axis=1))
 
     return None if cdf is None else below, None if correlation is None else correlated
-
-
-def require_numbers(
-    name: str, answer: object, shape: tuple[int, ...], axes: str, dtype: Any = np.float64
-) -> NDArray[Any]:
-    """What a model says of itself, name, as an array of finite numbers of this shape. Raises ContractError."""
-    try:
-        values = kept(answer, dtype)
-    except (TypeError, ValueError):
-        raise ContractError(f"{name} returned {type(answer).__name__}, expected {shape} numbers: {axes}") from None
-    if values.shape != shape or np.ma.is_masked(answer) or not np.isfinite(values).all():
-        found = f"shape {values.shape}" if values.shape != shape else "numbers that are masked or not finite"
-        raise ContractError(f"{name} returned {found}, expected {shape} finite numbers: {axes}")
-    return values
 
 
 def _step_s(world: World, found: ChannelPreview) -> float:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.model import compose
 from wirelessdl.channel.tdl import coherence_bandwidth_hz
-from wirelessdl.contract import capability, guard_of
-from wirelessdl.preview.channel import ChannelPreview, require_numbers
+from wirelessdl.contract import capability, checked_array, guard_of
+from wirelessdl.preview.channel import ChannelPreview
 from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.run.world import World
 
@@ -103,5 +103,5 @@ def _theory(fading: list[Any], lag_hz: FloatArray) -> Complex | None:
             return None
         with (guard := guard_of("channel.models", model, "frequency_correlation")):
             answer = correlation(lag_hz)
-        product = product * require_numbers(guard.name, answer, (len(lag_hz),), "lags", np.complex128)
+        product = product * checked_array(guard.name, answer, (len(lag_hz),), "lags", dtype=np.complex128)
     return product

@@ -15,6 +15,27 @@ OUTSIDE = "tuning, choice of features and repeated runs on the same data are out
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
 
+def adversary(view: Proven, coalition: int, declared: str = "", *, sends: bool = True) -> str:
+    """Against whom a total of a proven view holds, in words. coalition: most nodes that collude.
+
+    declared: the user's mechanism, whose word is all there is. sends: whether anything leaves a node.
+    """
+    if not sends:
+        return NOBODY_SENDS
+    if declared:
+        return f"everyone else as {declared} states it, which is not proven"
+    if view == "own":
+        return "everyone else, all nodes colluding"
+    if coalition == 1:
+        return "any one node that hears every transmission"
+    return f"any {coalition} colluding nodes that hear every transmission"
+
+
+def adversary_in_short(coalition: int | None) -> str:
+    """The same for tables and legends: any so many nodes, or, for None, everyone else."""
+    return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
+
+
 def protected(unit: str) -> str:
     """What an epsilon protects, and its adjacency."""
     return f"{'all data of one node' if unit == 'node' else 'one sample'} ({ADJACENCY})"
@@ -71,15 +92,7 @@ class Terms:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        if not self.sends:
-            return NOBODY_SENDS
-        if self.declared:
-            return f"everyone else as {self.declared} states it, which is not proven"
-        if view == "own":
-            return "everyone else, all nodes colluding"
-        if self.coalition == 1:
-            return "any one node that hears every transmission"
-        return f"any {self.coalition} colluding nodes that hear every transmission"
+        return adversary(view, self.coalition, self.declared, sends=self.sends)
 
     @property
     def protects(self) -> str:

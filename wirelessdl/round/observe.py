@@ -1,6 +1,6 @@
 """Steps 1 and 2 of a round: where nodes are, who hears whom, |h| of every link, and its estimate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.arrays import BoolArray, FloatArray, kept, read_only
+from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
-from wirelessdl.contract import Guard, capability
+from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
@@ -29,7 +29,7 @@ from wirelessdl.units import to_db, to_s
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class ObservedParts:
     """The parts that are asked as frames open. channel: None where nothing is sent; blockage, jammer: where none is.
 
     labels: how the scenario names mobility, topology and CSI, by their keys, for messages.
@@ -46,7 +46,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, eq=False)
-class RadioTerms:
+class RadioSettings:
     """Powers and habits of the radio: power_w [K] budgets; thermal_w as it is added to what is heard; noise_w kTBF."""
 
     power_w: FloatArray
@@ -62,8 +62,8 @@ class Observer:
 
     def __init__(
         self,
-        surroundings: Surroundings,
-        radio: RadioTerms,
+        parts: ObservedParts,
+        radio: RadioSettings,
         frame: Frame,
         streams: Streams,
         *,
@@ -73,10 +73,10 @@ class Observer:
     ):
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
         self.rounds = rounds
-        self._parts, self._radio, self._frame, self._streams, self._snr_db = surroundings, radio, frame, streams, snr_db
-        links = surroundings.links.settled()
+        self._parts, self._radio, self._frame, self._streams, self._snr_db = parts, radio, frame, streams, snr_db
+        links = parts.links.settled()
         self._nodes = links.nodes
-        self._follows = capability(surroundings.topology, "follows_motion")
+        self._follows = capability(parts.topology, "follows_motion")
         self._everyone = links
         self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
         if radio.physical and radio.reach_m is None:
@@ -222,19 +222,10 @@ class Observer:
             estimate = self._parts.csi.estimate(links, given, pilot_w, noise_w, rng)
             if estimate is given:
                 return gain
-            values = kept(estimate, is_user_class=part.is_user_class)
-        if values.shape != gain.shape:
-            raise ContractError(
-                f"radio.csi: {part.name} returned shape {values.shape}, expected {gain.shape}, one estimate per link"
-            )
-        bad = ~(np.isfinite(values) & (values >= 0))
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise ContractError(
-                f"radio.csi: {part.name} returned {values[first]:g} for link {links.tx[first]} -> {links.rx[first]}, "
-                f"expected a finite estimate >= 0 ({int(bad.sum())} of {len(links)} links)"
-            )
-        return values
+        rules: dict[str, Any] = {"place": links.place, "is_user_class": part.is_user_class}
+        return checked_array(
+            f"radio.csi: {part.name}", estimate, gain.shape, "one estimate per link", NON_NEGATIVE, **rules
+        )
 
     def _phase_error_rad(self, links: Links, key: tuple[int, ...]) -> FloatArray | None:
         """What alignment leaves of each link's phase in a slot, `[links]`, the same in all subbands; None for none."""
@@ -258,10 +249,10 @@ class Observer:
         jammer = self._parts.jammer
         if jammer is None:
             return None
-        jammer_w = _amounts(
-            f"faults.jammer: {type(jammer).__name__}.noise_w",
-            lambda: jammer.noise_w(geometry, time_s),
-            (geometry.nodes,),
+        with Guard(name := f"faults.jammer: {type(jammer).__name__}.noise_w"):
+            answer = jammer.noise_w(geometry, time_s)
+        jammer_w = checked_array(
+            name, answer, (geometry.nodes,), "one power in W per node", NON_NEGATIVE, place=of_node
         )
         self._note("faults.jammer", jammer_w)
         return jammer_w
@@ -272,10 +263,10 @@ class Observer:
             return None
         noise_w = radio.noise_w if jammer_w is None else radio.noise_w + jammer_w[heard.rx]
         snr_db = to_db(np.asarray(gain**2 * radio.power_w[heard.tx] / noise_w))
-        found = _amounts(
-            f"faults.blockage: {type(blockage).__name__}.blocked",
-            lambda: blockage.blocked(heard, time_s, snr_db),
-            (len(heard),),
+        with Guard(name := f"faults.blockage: {type(blockage).__name__}.blocked"):
+            answer = blockage.blocked(heard, time_s, snr_db)
+        found = checked_array(
+            name, answer, (len(heard),), "whether each link is blocked", NON_NEGATIVE, place=heard.place
         )
         self._note("faults.blockage", found)
         return found.astype(bool)
@@ -294,17 +285,3 @@ def _key(round: int, slot: int, subband: int) -> tuple[int, ...]:
     if subband:
         return (round, slot, subband)
     return (round, slot) if slot else (round,)
-
-
-def _amounts(name: str, question: Callable[[], Any], shape: tuple[int, ...]) -> FloatArray:
-    """What a fault answers, held to its contract: finite numbers >= 0 of a shape."""
-    with Guard(name):
-        values = kept(question())
-    if values.shape != shape:
-        raise ContractError(f"{name} returned shape {values.shape}, expected {shape}")
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        raise ContractError(
-            f"{name} returned {values[bad][0]:g}, expected finite numbers >= 0 ({int(bad.sum())} of {values.size})"
-        )
-    return values

@@ -6,77 +6,20 @@ from typing import Literal
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray, kept
-from wirelessdl.contract import guard_of
+from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.contract import POSITIVE, SHARES, checked_array, guard_of, of_node
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
 from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose
-from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
+from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.scenario.protection import ALPHA_MIN
 from wirelessdl.units import to_db
 
 Samples = Callable[[Links, FloatArray, int], FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
-class PowerTerms:
-    """What a power problem is stated under, but for links and gains.
-
-    power_w: [K] budgets, W. sensitivity: [K]. thermal_w: credited thermal noise over max gamma^2; 0 where none is.
-    orthogonal: senders are heard one at a time; least_gain: [K] |h| by sender below which a link is then left out.
-    theta: what the multiplier is at most, where its rule says so; None: it follows from the mixing. mu_max: of every
-    release, where that is the target and not epsilon_max.
-    """
-
-    power_w: FloatArray
-    rho: float
-    sensitivity: FloatArray
-    delta: float
-    epsilon_max: float
-    balance: Balance
-    thermal_w: float
-    alpha_min: float
-    beta_min: float
-    margin_db: float
-    orthogonal: bool = False
-    least_gain: FloatArray | float = 0.0
-    theta: float | None = None
-    mu_max: float | None = None
-
-    def problem(
-        self,
-        links: Links,
-        gain: FloatArray,
-        *,
-        samples: FloatArray | None = None,
-        heard: tuple[Links, FloatArray] | None = None,
-        power_w: FloatArray | None = None,
-    ) -> PowerProblem:
-        """The problem of these gains `[links]`, to hold for `samples` `[N, links]` too, and for all that is `heard`."""
-        return PowerProblem(
-            links=links,
-            gain=gain,
-            power_w=self.power_w if power_w is None else power_w,
-            rho=self.rho,
-            sensitivity=self.sensitivity,
-            delta=self.delta,
-            epsilon_max=self.epsilon_max,
-            balance=self.balance,
-            thermal_w=self.thermal_w,
-            alpha_min=self.alpha_min,
-            beta_min=self.beta_min,
-            margin_db=self.margin_db,
-            samples=samples,
-            heard=None if heard is None else heard[0],
-            heard_gain=None if heard is None else heard[1],
-            orthogonal=self.orthogonal,
-            least_gain=self.least_gain,
-            mu_max=self.mu_max,
-        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +103,7 @@ class Planner:
 
     def __init__(
         self,
-        terms: PowerTerms,
+        settings: PowerSettings,
         allocator: PowerAllocator,
         schedule: PlanSchedule,
         *,
@@ -176,7 +119,7 @@ class Planner:
         """
         self.mechanism, self._choice, self._arriving = mechanism, choice, arriving
         self.joint: JointPlan | None = None
-        self._terms, self._allocator, self._schedule = terms, allocator, schedule
+        self._settings, self._allocator, self._schedule = settings, allocator, schedule
         self._samples, self._origin = samples, origin
         self._guard = guard_of(f"{origin}: power.allocator", allocator, "allocate")
         self.on_note: Callable[[str], None] = lambda _: None  # hears what a plan did otherwise than asked
@@ -204,10 +147,10 @@ class Planner:
                 samples = self._samples(channel.heard, channel.mean, schedule.samples)
             elif schedule.reference == "first" and channel.subbands > 1:  # it must hold in every subband
                 samples = np.stack([block.gain_est for block in channel.slots[: channel.subbands]])
-            problem = self._terms.problem(
+            problem = self._settings.problem(
                 channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
             )
-            self._first = self._solve(problem, self._terms.theta)
+            self._first = self._solve(problem, self._settings.fixed_theta)
             if self._choice is not None:
                 self.joint = self._choice.choose(self.mechanism, self._first, channel.links, channel.mean_gain)
                 self.mechanism = self.mechanism.chosen(self.joint.best.ratio)
@@ -265,9 +208,9 @@ class Planner:
         """The plan for one frame's estimates. relative_noise: [K] sigma_k^2 over the largest; None where all alike."""
         first = self._first
         assert first is not None
-        budgets_w = self._terms.power_w
+        budgets_w = self._settings.power_w
         uneven = None if relative_noise is None or (relative_noise == 1.0).all() else relative_noise
-        problem = self._terms.problem(
+        problem = self._settings.problem(
             channel.links,
             channel.gain_est,
             # every block of a payload has gains of its own, and the plan must hold in all of them
@@ -276,7 +219,7 @@ class Planner:
             power_w=None if uneven is None else budgets_w * uneven,
         )
         try:
-            plan = self._solve(problem, self._terms.theta if self._terms.balance else first.theta)
+            plan = self._solve(problem, self._settings.fixed_theta if self._settings.balance else first.theta)
         except InfeasiblePowerError as error:
             said = f'{error}; so it is with the gains of one frame: objective = "own-noise" does not depend on gains'
             raise InfeasiblePowerError(said) from error
@@ -290,7 +233,7 @@ class Planner:
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
         name = f"{self._origin}: power.allocator: {type(self._allocator).__name__}"
-        plan = replace(_sound(plan, problem.links.nodes, name), fixed=self._terms.theta)
+        plan = replace(_sound(plan, problem.links.nodes, name), fixed=self._settings.fixed_theta)
         self._require_promise(plan, name)
         return plan
 
@@ -305,15 +248,15 @@ class Planner:
 
     def _require_promise(self, plan: PowerPlan, name: str) -> None:
         """Raise where a sender's noise would not keep the promised total: an allocator of yours may do anything."""
-        terms = self._terms
-        if terms.mu_max is None:
+        settings = self._settings
+        if settings.mu_max is None:
             return
-        mu = own_mu(plan.alpha, plan.beta * terms.rho**2, terms.sensitivity * plan.theta)
+        mu = own_mu(plan.alpha, plan.beta * settings.rho**2, np.asarray(settings.sensitivity) * plan.theta)
         worst = int(np.argmax(mu))
-        if mu[worst] > terms.mu_max * (1.0 + TOLERANCE):
+        if mu[worst] > settings.mu_max * (1.0 + TOLERANCE):
             raise ContractError(
                 f"{name}.allocate gives node {worst} alpha = {plan.alpha[worst]:.4g}, mu = {mu[worst]:.4g} of a "
-                f"transmission; epsilon_total allows {terms.mu_max:.4g}: lower alpha, or use epsilon_max"
+                f"transmission; epsilon_total allows {settings.mu_max:.4g}: lower alpha, or use epsilon_max"
             )
 
     def _say(self, plan: PowerPlan) -> None:
@@ -327,17 +270,11 @@ def _sound(plan: PowerPlan, nodes: int, name: str) -> PowerPlan:
     """The plan as far as an allocator decides it: what is charged rests on it, and pairs are no business of its."""
     if not isinstance(plan, PowerPlan):
         raise ContractError(f"{name}.allocate returned {type(plan).__name__}, expected a PowerPlan")
-    alpha, power_w = kept(plan.alpha), kept(plan.power_w)
-    rules = (
-        ("alpha", alpha.shape == (nodes,) and ((alpha > 0) & (alpha <= 1)).all(), f"{nodes} shares > 0 and <= 1"),
-        ("power_w", power_w.shape == (nodes,) and ((power_w > 0) & np.isfinite(power_w)).all(), f"{nodes} powers > 0"),
-        ("theta", bool(0 < plan.theta < np.inf), "a finite number > 0"),
-    )
-    for field, holds, rule in rules:
-        if not holds:
-            raise ContractError(
-                f"{name}.allocate returned {field} = {shown(getattr(plan, field), 60)}, expected {rule}"
-            )
+    name, shape = f"{name}.allocate", (nodes,)
+    alpha = checked_array(name, plan.alpha, shape, "one share per node", SHARES, field="alpha", place=of_node)
+    power_w = checked_array(name, plan.power_w, shape, "one power per node", POSITIVE, field="power_w", place=of_node)
+    if not 0 < plan.theta < np.inf:
+        raise ContractError(f"{name} returned theta {shown(plan.theta, 60)}, expected a finite number > 0")
     return replace(plan, alpha=alpha, power_w=power_w, own_share=None, coalition_share=None, fixed=None)
 
 

@@ -46,32 +46,19 @@ def build(
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     nodes, radio, faults = scenario.network.nodes, scenario.radio, scenario.faults
     network = build_network(builder, streams)
-    learning = build_learning(builder, streams, device, network.heard_links, plant)
+    built = build_learning(builder, streams, device, network.heard_links, plant)
     csi = builder.part("radio.csi", radio.csi)
     access = _access(builder, streams)
-    simulation, coherence_s = build_time(builder, network, learning.engine, access, capability(csi, "symbols"), streams)
+    simulation, coherence_s = build_time(builder, network, built.learning, access, capability(csi, "symbols"), streams)
     noise_w = thermal_noise_w(radio.bandwidth_hz, radio.noise_figure_db, radio.temperature_k)
     world = World(
+        **vars(network),
+        **vars(built),
         scenario=scenario,
         streams=streams,
-        mobility=network.mobility,
-        topology=network.topology,
-        links=network.links,
-        channel=network.channel,
-        fading=network.fading,
-        condition=network.condition,
-        snr_db=network.snr_db,
-        reach=network.reach,
-        heard_links=network.heard_links,
-        buildings_m=network.buildings_m,
         csi=csi,
         allocator=builder.part("power.allocator", scenario.power.allocator, objective=scenario.power.objective),
         access=access,
-        mechanism=learning.mechanism,
-        schedule=learning.schedule,
-        data=learning.data,
-        client_indices=learning.client_indices,
-        learning=learning.engine,
         simulation=simulation,
         blockage=builder.part("faults.blockage", faults.blockage, nodes=nodes),
         jammer=builder.part(
@@ -82,7 +69,6 @@ def build(
             frequency_hz=scenario.channel.frequency_hz,
         ),
         coherence_s=coherence_s,
-        power_w=network.power_w,
         thermal_w=noise_w if radio.thermal_noise else 0.0,
         noise_w=noise_w,
         # of its own emission a node hears nothing where it does not send while it listens

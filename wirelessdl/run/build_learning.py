@@ -30,13 +30,13 @@ _LEAST_SIGMA = 1e-100  # of noise: its square is still a number
 Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltLearning:
-    """Data, how it is split, what learns from it, and the learning rates."""
+    """Data, how it is split, what learns from it, and the learning rates. client_indices: samples of each node."""
 
     data: Dataset
     client_indices: list[IntArray]
-    engine: LearningEngine
+    learning: LearningEngine
     schedule: Schedule
     mechanism: Mechanism
 
@@ -61,7 +61,9 @@ def build_learning(
         data, client_indices = plant(data, client_indices)
     learner = _learner(builder, data, streams)
     engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
-    return BuiltLearning(data, client_indices, engine, schedule, mechanism)
+    return BuiltLearning(
+        data=data, client_indices=client_indices, learning=engine, schedule=schedule, mechanism=mechanism
+    )
 
 
 def _check_seeds(builder: Builder, *, pairs: bool) -> None:

@@ -31,7 +31,7 @@ from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltNetwork:
     """Where nodes are, what lies between them, and who hears whom at the start.
 

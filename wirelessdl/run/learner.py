@@ -25,7 +25,7 @@ def learner_of(run: Run, objects: Mapping[str, Given], device: str = "auto") -> 
     builder = Builder(scenario, (home, home.parent), run.path)
     streams = Streams(scenario.scenario.seed, scenario.scenario.run)
     built = build_learning(builder, streams, device, links=0)
-    return RunLearner(built.engine, built.data)
+    return RunLearner(built.learning, built.data)
 
 
 def values_given(world: World) -> dict[str, list[float]]:

@@ -52,16 +52,22 @@ from wirelessdl.trace.sink import RunWriter, create_run_folder
 
 
 @dataclass(frozen=True)
-class Callbacks:
-    """Functions of the caller: every round's number, evaluations, whether to stop, trace events, and a log."""
+class RunOptions:
+    """How a run is carried out, none of which changes its results at equal device.
 
+    on_round hears the number of every finished round, on_evaluation where the run stands. When should_stop says so,
+    the run stops after the round with its state kept and raises RunInterrupted. connect: functions that trace events
+    call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
+    """
+
+    device: str = "auto"
     on_round: Callable[[int], None] | None = None
     on_evaluation: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
     connect: Mapping[str, Listener] | None = None
     log: str = ""
 
-    def guarded(self) -> "Callbacks":
+    def guarded(self) -> "RunOptions":
         """The same, whose StopIteration says where it is from: SimPy's processes are generators, which it would end."""
         return replace(
             self,
@@ -84,33 +90,31 @@ def _guarded(name: str, function: Any) -> Any:
     return None if function is None else call
 
 
+_DEFAULTS = RunOptions()
+
+
 @own_settings()
 def simulate(
     scenario: Scenario,
+    options: RunOptions = _DEFAULTS,
     *,
     out: str | Path = "outputs",
     name: str = "",
-    device: str = "auto",
-    on_round: Callable[[int], None] | None = None,
-    on_evaluation: Callable[[Progress], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
-    connect: Mapping[str, Listener] | None = None,
-    log: str = "",
+    **given: Any,
 ) -> Run:
     """Run a scenario into a new directory under `out`, named `name`, else by scenario, seed and run.
 
-    on_round hears the number of every finished round, on_evaluation where the run stands. When
-    should_stop says so, the run stops after the round with its state kept and raises RunInterrupted.
-    connect: functions that trace events call, `{"phy.rx": function}`; log: as `--log`, "sim=debug,channel=info".
+    given: fields of `RunOptions` by name, in place of those of options.
     """
+    options = replace(options, **given)
     # named before code of the user's runs, which may change the working folder
     parent, home = StablePath(Path(out)), StablePath(Path(scenario.folder)).absolute
     for path in (out, home if scenario.folder else ""):  # both are written down, and gone on with
         require_name(path, TraceError)
-    world = build(scenario, device=device)
+    world = build(scenario, device=options.device)
     section = scenario.scenario
     name = name or f"{section.name}-s{section.seed}-r{section.run}"
-    session = _Session(world, Callbacks(on_round, on_evaluation, should_stop, connect, log), home)
+    session = _Session(world, options, home)
     with ExitStack() as held:
 
         def open_folder() -> Path:
@@ -125,27 +129,25 @@ def simulate(
 @own_settings()
 def resume(
     path: str | Path,
+    options: RunOptions = _DEFAULTS,
     *,
     rounds: int | None = None,
     scenario: Scenario | None = None,
     overrides: Overrides = (),
     parts: Mapping[str, Any] | None = None,
     objects: Mapping[str, Given] | None = None,
-    device: str = "auto",
     force: bool = False,
-    on_round: Callable[[int], None] | None = None,
-    on_evaluation: Callable[[Progress], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
-    connect: Mapping[str, Listener] | None = None,
-    log: str = "",
+    **given: Any,
 ) -> Run:
     """Go on with a run from its newest checkpoint, to tables that an uninterrupted run would have written.
 
     rounds extends it. scenario and overrides, where given, must leave it the run it was: a change that
     could alter results is refused; force lets those pass that only touch tracing or reproducibility. A
     finished run is returned as it is. parts: objects that it was started with and that its directory cannot make
-    again, by what a part is called; objects: the same by the names that stand for them in its scenario.
+    again, by what a part is called; objects: the same by the names that stand for them in its scenario. given: as in
+    `simulate`.
     """
+    options = replace(options, **given)
 
     def look() -> Resumption:
         return resumption(path, scenario=scenario, overrides=overrides, rounds=rounds, parts=parts, objects=objects)
@@ -156,18 +158,17 @@ def resume(
         with RunLock(going.run.path):  # to the end, so that what is looked at is what is gone on with
             going = look()  # another process may have gone on with it before the lock was taken
             if not going.finished:
-                callbacks = Callbacks(on_round, on_evaluation, should_stop, connect, log)
-                return _go_on(going, callbacks, device=device, force=force)
+                return _go_on(going, options, force=force)
     settle_finished(going.run)
     return going.run
 
 
-def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool) -> Run:
+def _go_on(going: Resumption, options: RunOptions, *, force: bool) -> Run:
     """Run what is left of a run whose lock is held."""
     place, home = StablePath(going.run.path), StablePath(going.home).absolute
     candidates = [checkpoint.state() for checkpoint in load_checkpoints(place.path)]
-    world = build(going.scenario, device=device, extra_folders=(home, home.parent), run=place.absolute)
-    session = _Session(world, callbacks, home)
+    world = build(going.scenario, device=options.device, extra_folders=(home, home.parent), run=place.absolute)
+    session = _Session(world, options, home)
     folder = place.path
     run = open_run(folder)
     kept, rounds = sound_checkpoint(folder, candidates, session.engine.unsound), going.scenario.scenario.rounds
@@ -188,9 +189,9 @@ def _go_on(going: Resumption, callbacks: Callbacks, *, device: str, force: bool)
 class _Session:
     """One process's share of a run."""
 
-    def __init__(self, world: World, callbacks: Callbacks, home: Path):
+    def __init__(self, world: World, options: RunOptions, home: Path):
         self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
-        self.callbacks = guarded = callbacks.guarded()
+        self.options = options = options.guarded()
         self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
@@ -199,7 +200,7 @@ class _Session:
             user_files={file.name: file.sha256 for file in world.user_files},
             folder=str(home) if world.scenario.folder else "",
         )
-        said, self._sources = handed_in(world.objects, callbacks.connect or {})
+        said, self._sources = handed_in(world.objects, options.connect or {})
         self.origin |= said
         for key, values in values_given(world).items():
             self.origin["objects"][key]["values"] = values
@@ -213,9 +214,9 @@ class _Session:
         self.extends = False  # whether to more rounds than the checkpoint was made for
         self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
-        for source, listener in (guarded.connect or {}).items():
+        for source, listener in (options.connect or {}).items():
             self.engine.trace.connect(source, listener)
-        connect_log(self.engine.trace, parse_log(callbacks.log))
+        connect_log(self.engine.trace, parse_log(options.log))
         self._saved_round, self._saved_at = 0, time.monotonic()
         # worked out while the world is at hand: it is not kept
         self._forecast_terms = forecast_terms(world)
@@ -311,9 +312,9 @@ class _Session:
 
     def _after_round(self, round: int) -> None:
         trace = self.scenario.trace
-        if self.callbacks.on_round is not None:
-            self.callbacks.on_round(round)
-        stop = self.callbacks.should_stop is not None and self.callbacks.should_stop()
+        if self.options.on_round is not None:
+            self.options.on_round(round)
+        stop = self.options.should_stop is not None and self.options.should_stop()
         waited_s = time.monotonic() - self._saved_at
         due = round - self._saved_round >= trace.checkpoint_every or waited_s >= 60 * trace.checkpoint_minutes
         last = round == self.scenario.scenario.rounds
@@ -330,8 +331,8 @@ class _Session:
         if progress.round > self.stopped_before:
             self._plateau.add(progress.accuracy_mean)
             self._evaluated_round = progress.round
-        if self.callbacks.on_evaluation is not None:
-            self.callbacks.on_evaluation(progress)
+        if self.options.on_evaluation is not None:
+            self.options.on_evaluation(progress)
 
     def _checkpoint(self, round: int, *, exact: bool = False) -> None:
         """Write what is buffered, then the state after it: parts never reach behind a checkpoint."""

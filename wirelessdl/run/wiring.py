@@ -10,15 +10,16 @@ from wirelessdl.access import AirSettings, Carrier
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability
 from wirelessdl.power.allocate import LinearProgram
+from wirelessdl.power.problem import PowerSettings
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
-from wirelessdl.round.observe import Observer, RadioTerms, Surroundings
+from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
 from wirelessdl.round.participation import BudgetGate
 from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule, PowerTerms
+from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule
 from wirelessdl.round.releases import Releases, ReleaseTerms
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
@@ -31,7 +32,7 @@ def make_observer(world: World) -> Observer:
     """Steps 1 and 2 of this world's rounds, from its start."""
     scenario = world.scenario
     faults = scenario.faults
-    surroundings = Surroundings(
+    parts = ObservedParts(
         mobility=world.mobility,
         topology=world.topology,
         links=world.links,
@@ -45,7 +46,7 @@ def make_observer(world: World) -> Observer:
             "radio.csi": scenario.radio.csi,
         },
     )
-    radio = RadioTerms(
+    radio = RadioSettings(
         power_w=world.power_w,
         thermal_w=world.thermal_w,
         noise_w=world.noise_w,
@@ -54,7 +55,7 @@ def make_observer(world: World) -> Observer:
         reach_m=None if world.reach is None else world.reach.radius_m,
     )
     return Observer(
-        surroundings,
+        parts,
         radio,
         world.frame,
         world.streams,
@@ -90,7 +91,7 @@ def make_planner(world: World) -> Planner:
     power, privacy = world.scenario.power, world.scenario.privacy
     if world.scenario.silent:
         return _silent_planner(world)
-    terms = PowerTerms(
+    settings = PowerSettings(
         power_w=world.power_w,
         rho=privacy.rho,
         sensitivity=world.exposure.sensitivity,
@@ -103,11 +104,11 @@ def make_planner(world: World) -> Planner:
         margin_db=power.csi_margin_db,
         orthogonal=world.access.orthogonal,
         least_gain=world.access.least_gain(world.power_w, world.thermal_w),
-        theta=fixed_multiplier(world.scenario),
+        fixed_theta=fixed_multiplier(world.scenario),
         mu_max=world.mu_max,
     )
     return Planner(
-        terms,
+        settings,
         world.allocator,
         PlanSchedule(power.schedule, power.reference, power.samples),
         mechanism=world.mechanism,
@@ -123,22 +124,20 @@ def make_planner(world: World) -> Planner:
 
 def _silent_planner(world: World) -> Planner:
     """Of nodes that send nothing: no sample moves what they send, and there is nothing to split."""
-    terms = PowerTerms(
+    settings = PowerSettings(
         power_w=world.power_w,
         rho=world.scenario.privacy.rho,
         sensitivity=np.zeros(world.nodes),
         delta=world.scenario.privacy.delta,
         epsilon_max=math.inf,
         balance="receiver",
-        thermal_w=0.0,
         alpha_min=world.scenario.power.least_alpha(world.nodes),
         beta_min=world.scenario.power.beta_min,
-        margin_db=0.0,
-        theta=fixed_multiplier(world.scenario),
+        fixed_theta=fixed_multiplier(world.scenario),
     )
     schedule = PlanSchedule("static", "mean", 1)
     given: dict[str, Any] = {"samples": world.fading.gains, "origin": world.scenario.origin}
-    return Planner(terms, LinearProgram(), schedule, mechanism=world.mechanism, **given)
+    return Planner(settings, LinearProgram(), schedule, mechanism=world.mechanism, **given)
 
 
 def _joint_choice(world: World) -> JointChoice | None:

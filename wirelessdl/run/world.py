@@ -11,20 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from wirelessdl.access import Access
-from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.channel.csi import Csi
-from wirelessdl.channel.fading_samples import FadingSamples
-from wirelessdl.channel.los import ChannelCondition
-from wirelessdl.channel.model import Chain
 from wirelessdl.contract import capability
-from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.schedule import Schedule
-from wirelessdl.links import Links
-from wirelessdl.mechanism import Mechanism
-from wirelessdl.network.mobility import Mobility
-from wirelessdl.network.reach import Reach
-from wirelessdl.network.topology import SnrDb, Topology
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.exposure import Exposure
@@ -34,6 +22,8 @@ from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
+from wirelessdl.run.build_learning import BuiltLearning
+from wirelessdl.run.build_network import BuiltNetwork
 from wirelessdl.run.link_sample import sampling_rate
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import UserFile
@@ -43,41 +33,24 @@ from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Listener
 
 
-@dataclass(frozen=True, eq=False)
-class World:
-    """Everything that a scenario describes; `resolved` spells every parameter out.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class World(BuiltNetwork, BuiltLearning):
+    """Everything that a scenario describes: its network, its learning, and the rest; `resolved` spells it all out.
 
-    power_w: [K] budgets in W. thermal_w: receiver noise in W, 0 where the scenario leaves it out; noise_w: kTBF all the
-    same. self_interference: share of its own emission that a node hears. client_indices: samples of each node.
-    offsets: of carriers and timing, None where no two nodes differ. buildings_m: [n, 4] left, bottom, width and depth.
+    thermal_w: receiver noise in W, 0 where the scenario leaves it out; noise_w: kTBF all the same. self_interference:
+    share of its own emission that a node hears. offsets: of carriers and timing, None where no two nodes differ.
     """
 
     scenario: Scenario
     resolved: Scenario
     streams: Streams
-    mobility: Mobility
-    topology: Topology
-    links: Links
-    channel: Chain
-    fading: FadingSamples
-    condition: ChannelCondition
-    snr_db: SnrDb
-    reach: Reach | None  # how far strangers are heard, where that ends
-    heard_links: int  # at the start, strangers included
-    buildings_m: FloatArray
     csi: Csi
     allocator: PowerAllocator
     access: Access
-    mechanism: Mechanism
-    schedule: Schedule
-    data: Dataset
-    client_indices: list[IntArray]
-    learning: LearningEngine
     simulation: EventSimulation
     blockage: Blockage
     jammer: Jammer
     coherence_s: float | None
-    power_w: FloatArray
     thermal_w: float
     noise_w: float
     self_interference: float

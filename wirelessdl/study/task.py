@@ -152,15 +152,11 @@ def pilot(job: Job, rounds: int) -> Pilot:
     stamps: list[float] = []
     try:
         with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
-            from wirelessdl.run.session import simulate
+            from wirelessdl.run.session import RunOptions, simulate
 
             started = time.perf_counter()
-            run = simulate(
-                job.scenario(rounds=rounds),
-                out=folder,
-                device=job.device,
-                on_round=lambda _: stamps.append(time.perf_counter()),
-            )
+            options = RunOptions(job.device, on_round=lambda _: stamps.append(time.perf_counter()))
+            run = simulate(job.scenario(rounds=rounds), options, out=folder)
             grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "blocks", "events"))
             total = _size(run.path)
     except WirelessdlError as error:
@@ -205,22 +201,17 @@ def run_or_resume(task: RunTask) -> Outcome:
 
 
 def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
-    from wirelessdl.run.session import resume, simulate
+    from wirelessdl.run.session import RunOptions, resume, simulate
 
     scenario, tell = task.job.scenario(), _Teller(task)
-    hooks: dict[str, Any] = {
-        "device": task.job.device,
-        "should_stop": stop,
-        "on_round": tell.on_round,
-        "on_evaluation": tell.on_evaluation,
-    }
+    options = RunOptions(task.job.device, tell.on_round, tell.on_evaluation, stop)
     if (folder / "scenario.toml").is_file():
-        resume(folder, scenario=scenario, force=task.force, **hooks)
+        resume(folder, options, scenario=scenario, force=task.force)
         return
     for left in folder.parent.glob(f".{task.name}.*"):  # by a process that was killed while it made the folder
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
-    run = simulate(scenario, out=folder.parent, name=task.name, **hooks)
+    run = simulate(scenario, options, out=folder.parent, name=task.name)
     if run.path.name != task.name:
         raise StudyError(f"{shown(folder)}: is in the way and no run; remove it, and resume the study")
 

@@ -146,11 +146,6 @@ def _coalition(privacy: Mapping[str, Any]) -> int | None:
     return most
 
 
-def against(coalition: int | None) -> str:
-    """Against whom an epsilon holds, in short: any so many nodes, or everyone else."""
-    return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
-
-
 def state_of(path: Path) -> State:
     """Whether a run goes on, is done, or how it ended otherwise."""
     if is_locked(path):
@@ -183,6 +178,10 @@ def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:
     return round, None, epsilon, is_bound
 
 
-def headline(summary: Mapping[str, Any]) -> object:
-    """Promised total of a finished run: at the declared number of rounds, where a rule may have stopped it before."""
-    return summary.get("epsilon_declared", summary.get("epsilon_total"))
+def headline(summary: Mapping[str, Any], view: Literal["own", "coalition"] | None = None) -> Any:
+    """Total epsilon of a finished run, as promised or of a view; None where it has none.
+
+    Where a rule may stop a run before, when it stops depends on data: then at the declared number of rounds.
+    """
+    name = "epsilon" if view is None else f"epsilon_{view}"
+    return summary.get(f"{name}_declared", summary.get(f"{name}_total"))

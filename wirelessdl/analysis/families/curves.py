@@ -16,7 +16,7 @@ import pandas as pd
 from wirelessdl.analysis.families.roles import Request, Roles, finished_rows, in_order, roles_of
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.trace.catalog import against
+from wirelessdl.privacy.terms import adversary_in_short
 from wirelessdl.trace.study import Study, mean_interval
 
 Kind = Literal["curve", "level"]
@@ -152,7 +152,9 @@ def adversary_of_rows(rows: pd.DataFrame) -> str | None:
     coalition = rows["coalition"] if "coalition" in rows else pd.Series(np.nan, rows.index)
     pairs = zip(rows["promised"], pd.to_numeric(coalition, errors="coerce"))
     found = {
-        against(int(most)) if view == "coalition" and math.isfinite(most) else "everyone" if view == "own" else None
+        adversary_in_short(int(most) if view == "coalition" else None)
+        if view == "own" or (view == "coalition" and math.isfinite(most))
+        else None
         for view, most in pairs
     }
     return found.pop() if len(found) == 1 else None

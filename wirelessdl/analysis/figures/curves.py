@@ -19,7 +19,7 @@ from wirelessdl.analysis.runs import Group, mean_band
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
-from wirelessdl.trace.catalog import against as against_whom
+from wirelessdl.privacy.terms import adversary_in_short
 from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.run import Run
 
@@ -175,7 +175,7 @@ def draw_tradeoff(groups: list[Group], path: Path | None) -> Any:
 
 def _adversary(group: Group) -> str:
     """Against whom the totals of a group are promised, in short; keys of its runs are alike."""
-    return against_whom(run_status(group.runs[0].path).coalition)
+    return adversary_in_short(run_status(group.runs[0].path).coalition)
 
 
 def _total_words(groups: list[Group]) -> str:

@@ -179,7 +179,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
     if terms.promised == "coalition":
-        total += f"; against everyone else, all colluding: {number['epsilon_own']}"
+        total += f"; against {terms.against('own')}: {number['epsilon_own']}"
     elif number["epsilon_coalition"]:
         total += f"; against {terms.against('coalition')}: {number['epsilon_coalition']}"
     if number["epsilon_link_total"]:

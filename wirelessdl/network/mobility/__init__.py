@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray, kept
+from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.streets import Streets
@@ -44,15 +45,6 @@ MOBILITIES = {
 }
 
 
-def _copied(geometry: Geometry, name: str) -> Geometry:
-    try:
-        return Geometry(kept(geometry.position_m), kept(geometry.velocity_mps))
-    except (TypeError, ValueError):
-        raise ContractError(
-            f"network.mobility: {name} gave a Geometry of no numbers, expected position_m and velocity_mps of metres"
-        ) from None
-
-
 def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> Geometry:
     """What a mobility of this name answered at time_s, checked: finite `[K, 3]`, antennas above ground.
 
@@ -62,21 +54,20 @@ def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> 
         raise ContractError(
             f"network.mobility: {name} returned {type(geometry).__name__}, expected a wirelessdl.Geometry"
         )
+    parts = [
+        checked_array(
+            f"network.mobility: {name} at {time_s:g} s",
+            getattr(geometry, field),
+            (nodes, 3),
+            "x, y and height of each node",
+            field=field,
+            place=of_node,
+            is_user_class=":" in name,
+        )
+        for field in ("position_m", "velocity_mps")
+    ]
     if ":" in name:
-        geometry = _copied(geometry, name)
-    for what, value in (("position_m", geometry.position_m), ("velocity_mps", geometry.velocity_mps)):
-        if np.shape(value) != (nodes, 3):
-            raise ContractError(
-                f"network.mobility: {name} gave {what} of shape {np.shape(value)} at {time_s:g} s, expected "
-                f"{(nodes, 3)}"
-            )
-        finite = np.isfinite(value).all(axis=1)
-        if not finite.all():
-            node = int(np.argmin(finite))
-            raise ContractError(
-                f"network.mobility: {name} gave node {node} {what} {np.asarray(value)[node].tolist()} at {time_s:g} s, "
-                "expected finite numbers"
-            )
+        geometry = Geometry(*parts)
     if (geometry.position_m[:, 2] <= 0).any():
         node = int(np.argmax(geometry.position_m[:, 2] <= 0))
         raise ContractError(
