@@ -191,7 +191,7 @@ class _Session:
 
     def __init__(self, world: World, options: RunOptions, home: Path):
         self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
-        self.options = options = options.guarded()
+        self.options = guarded = options.guarded()
         self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
@@ -214,7 +214,7 @@ class _Session:
         self.extends = False  # whether to more rounds than the checkpoint was made for
         self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
-        for source, listener in (options.connect or {}).items():
+        for source, listener in (guarded.connect or {}).items():
             self.engine.trace.connect(source, listener)
         connect_log(self.engine.trace, parse_log(options.log))
         self._saved_round, self._saved_at = 0, time.monotonic()

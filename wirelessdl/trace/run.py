@@ -268,19 +268,17 @@ def _is_number(value: Any) -> bool:
 
 # keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
 _RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+    "a name": (lambda value: isinstance(value, str), ("scenario.name",)),
+    "a whole number": (is_count, ("scenario.seed", "scenario.run")),
     "a whole number from 1 to 2^31": (
         lambda value: is_count(value) and 1 <= value <= 2**31,
         ("scenario.rounds", "network.nodes"),
     ),
     "a text": (
         lambda value: isinstance(value, str),
-        (
-            *("scenario.name", "trace.links", "learning.sampling"),
-            *("privacy.protocol", "privacy.clipping"),
-        ),
+        ("trace.links", "learning.sampling", "privacy.protocol", "privacy.clipping"),
     ),
     "a name, or a table with a name": (lambda value: isinstance(value, str | dict), ("radio.access",)),
-    "a whole number": (is_count, ("scenario.seed", "scenario.run")),
     "a whole number from 0": (
         lambda value: is_count(value) and value >= 0,
         ("radio.mixing_passes", "learning.closing_passes"),
