@@ -59,7 +59,7 @@ def test_what_another_process_finished_before_the_lock_was_taken_is_kept(run, mo
 
 def test_what_another_process_extended_before_the_lock_was_taken_is_not_cut_short(run, monkeypatch):
     meanwhile(monkeypatch, "require_writable", lambda: wirelessdl.resume(run, rounds=9))
-    with pytest.raises(TraceError, match=r"scenario.rounds was 9, is 7; a run that is cut short"):
+    with pytest.raises(TraceError, match=r"rounds is 7; must be at least 9, as many as the run was started with"):
         wirelessdl.resume(run, rounds=7)
     assert wirelessdl.open_run(run).summary["rounds"] == 9
 
