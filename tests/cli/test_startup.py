@@ -71,7 +71,8 @@ def modules_of(folder, *arguments):
 def test_commands_that_train_nothing_load_no_torch(arguments, runs, tmp_path):
     names = {"RUN": str(runs[0]), "OTHER": str(runs[1]), "RUNS": str(runs[0].parent), "STUDY": str(tmp_path)}
     if "STUDY" in arguments:
-        (tmp_path / "study.json").write_text('{"name": "s", "cells": [], "seeds": [], "runs": []}')
+        manifest = {"schema": 1, "name": "s", "varied": [], "cells": [], "seeds": [], "runs": []}
+        (tmp_path / "study.json").write_text(json.dumps(manifest))
     loaded = modules_of(tmp_path, *(names.get(argument, argument) for argument in arguments))
     assert "wirelessdl.cli.main" in loaded
     assert not loaded & {"torch", "torchvision", "dask", "distributed"}

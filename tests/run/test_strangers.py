@@ -324,6 +324,9 @@ def test_a_gradient_that_was_made_smaller_in_the_checkpoint_is_refused(name, int
     for factor in (0.0, 0.5):
         run = copy(interrupted)
         edited(run, put(name, lambda values, factor=factor: values * factor))
+        found = verify(run)
+        assert "checkpoint of round 45: holds another gradient of node 0 than its traces do" in found.problems
+        assert found.epsilon_total > 0
         with pytest.raises(TraceError, match="holds another gradient of node 0 than its traces do"):
             resume(run)
         shutil.rmtree(run)

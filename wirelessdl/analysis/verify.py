@@ -6,8 +6,8 @@
     epsilon      totals of every proven view (own, coalition) worked out again from the traces, against the privacy
                  table, the summary and the checkpoint; a checkpoint's releases on links against those traced, where
                  links are accounted for; shares of noise that pairs have against who was on air
-    models       of every checkpoint: their distance from each other and the norms of their gradients, against the
-                 tables of its round
+    checkpoints  gradients still to be sent against the traces; distance of the models from each other and the norms of
+                 their gradients against the tables of its round
 
 Nothing of the run is executed and nothing is written.
 """
