@@ -27,6 +27,17 @@ class Noisy(Gossip):
         weight, own, noise = super().mix(links, gain, amplitude, on_air)
         return weight, own, noise + 1e-9
 
+class Backwards(Gossip):
+    '''An own weight below 0 makes 1/z_ii negative.'''
+    def mix(self, links, gain, amplitude, on_air):
+        heard = np.bincount(links.rx, minlength=links.nodes)
+        return 1.02 / heard[links.rx], np.full(links.nodes, -0.02), np.zeros(links.nodes)
+
+class Counts(Gossip):
+    def mix(self, links, gain, amplitude, on_air):
+        self.kept *= 0.9
+        return super().mix(links, gain, amplitude, on_air)
+
 class Short(Gossip):
     def mix(self, links, gain, amplitude, on_air):
         return super().mix(links, gain, amplitude, on_air)[:2]
@@ -61,6 +72,15 @@ class Extrapolated:
     def base(self, received, state, round):
         moved = received + self.b * (received - state["before"])
         return moved, moved, {"before": received}
+
+class Counts(Extrapolated):
+    def base(self, received, state, round):
+        self.b *= 0.9
+        return super().base(received, state, round)
+
+class Huge(Extrapolated):
+    def base(self, received, state, round):
+        return received.double() * 0 + 1e300, received, state
 
 class Forgets(Extrapolated):
     def base(self, received, state, round):
@@ -103,6 +123,15 @@ def test_a_user_s_access_mixes_as_it_says_and_leaves_totals_proven(folder):
     # what one receiver gets of a slot is not known: no link view
     assert [(one.view, one.status) for one in ours.engine.stages.ledger.statements()] == [("own", "proven")]
     assert not np.array_equal(ours.after_round[-1], plain.after_round[-1])
+
+
+def test_no_gradient_is_sent_uncharged_whatever_a_user_s_weights_make_of_z(folder):
+    power = {**OWN, "balance": False, "multiplier": "product"}
+    ours = watched(folder, rounds=6, radio={"access": "my_access.py:Backwards"}, power=power)
+    for decision in ours.decisions:
+        assert (decision.multiplier >= 0).all()
+        moved = decision.release.gamma * decision.release.multiplier != 0
+        assert (decision.release.own_mu[moved & decision.on_air] > 0).all()
 
 
 def test_a_node_that_came_back_takes_nothing_of_its_own_under_a_user_s_access(folder):
@@ -178,6 +207,9 @@ def test_the_state_of_an_update_is_part_of_a_checkpoint(folder, tmp_path):
         ("radio", {"access": "my_access.py:Short"}, "Short.mix must return weight, own and noise"),
         ("radio", {"access": "my_access.py:Nan"}, "returned weight nan for link"),
         ("privacy", {"noise": "my_mechanism.py:Nothing", "epsilon_max": 1.0}, "returned NoneType, expected"),
+        ("radio", {"access": "my_access.py:Counts"}, "Counts.mix remembers in self"),
+        ("learning", {"update": "my_update.py:Counts"}, "Counts.base remembers in self"),
+        ("learning", {"update": "my_update.py:Huge", "dtype": "float32"}, "returned a base that is not"),
         ("learning", {"update": "my_update.py:Forgets"}, "name all of it in initial(received)"),
     ],
 )

@@ -21,6 +21,7 @@ An array that a part returned goes through `checked_array`: type, shape, and a `
 
 import math
 import numbers
+import pickle
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -208,6 +209,26 @@ class Guard:
             raise self.error(f"{self.name} raised {formatted(error)}{self.detail}") from error
         if self.built_in is not None and isinstance(error, ValueError):
             raise self.built_in_error(f"{self.built_in}{error}") from error
+
+
+class Memory:
+    """Whether an object of the user's remembers from call to call what a resumed run would not have."""
+
+    def __init__(self, name: str, part: object, remedy: str):
+        self._name, self._part, self._remedy, self._first = name, part, remedy, _fingerprint(part)
+
+    def require_none(self) -> None:
+        """Raise where its attributes have changed since it was made."""
+        if self._first is not None and _fingerprint(self._part) != self._first:
+            raise ContractError(f"{self._name} remembers in self, which a resumed run would not have: {self._remedy}")
+
+
+def _fingerprint(part: object) -> bytes | None:
+    """The attributes of an object as bytes; None where they cannot be written down."""
+    try:
+        return pickle.dumps(vars(part))
+    except Exception:  # attributes may be anything
+        return None
 
 
 def guard_of(where: str, part: object, method: str) -> Guard:

@@ -161,6 +161,24 @@ def test_gradients_that_book_keeping_gets_wrong_are_refused():
         make(bytes_data(), learner=learner(Hooked), **settings)
 
 
+class Overwriting(Net):
+    """Writes over what a layer was given, which autograd needs for its gradient and refuses to do without."""
+
+    def __init__(self):
+        super().__init__()
+        self.middle = nn.Linear(self.first.out_features, self.first.out_features)
+
+    def forward(self, images):
+        hidden = torch.tanh(self.first(images.flatten(1)))
+        hidden += self.middle(hidden)
+        return self.last(hidden)
+
+
+def test_what_autograd_refuses_is_refused_by_book_keeping_too():
+    with pytest.raises((ValueError, ContractError), match="modified by an inplace operation"):
+        make(bytes_data(), learner=learner(Overwriting), strategy="threads")
+
+
 # --- gradients of the user's own --------------------------------------------------------------------------
 
 

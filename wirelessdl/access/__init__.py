@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
-from wirelessdl.contract import Rule, capability, checked_array, guarded, of_node
+from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ class UserAccess:
 
     def __init__(self, name: str, given: Any):
         self.name, self._mix = name, guarded("radio.access", given, "mix")
+        self._memory = Memory(f"radio.access: {name}.mix", given, "use what it is given")
         self._turns = None if capability(given, "turns") is None else guarded("radio.access", given, "turns")
 
     def schedule(self, round: int, links: "Links") -> "Turns":
@@ -213,6 +214,7 @@ class UserAccess:
         self, links: "Links", gain: FloatArray, amplitude: FloatArray, on_air: BoolArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         found = self._mix(links, read_only(gain), read_only(amplitude), read_only(on_air))
+        self._memory.require_none()
         name = f"radio.access: {self.name}.mix"
         try:
             weight, own, noise = found

@@ -109,7 +109,8 @@ def _print(name: str, report: "AuditReport") -> None:
         numbers = f"{check.measured:.3g}, allowed {check.allowed:.3g}"
         console.print(f"{verdict}: {check.name}: {numbers} ({check.words})", soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for column in ("view", "attack >=", "proven <=", "TPR", "FPR", ""):
+    word = "stated" if "not proven" in report.views[0].adversary else "proven"
+    for column in ("view", "attack >=", f"{word} <=", "TPR", "FPR", ""):
         table.add_column(column, justify="left" if column in ("view", "") else "right", no_wrap=True)
     for view in report.views:
         share = f"{view.attack / view.proven:.0%} of the proof" if view.sound else "[red]exceeds the proof[/]"
@@ -126,7 +127,7 @@ def _print(name: str, report: "AuditReport") -> None:
     )
     refuted = sum(not check.sound for check in report.checks)
     if report.sound:
-        console.print(f"{bound}; none exceeds what is proven", soft_wrap=True)
+        console.print(f"{bound}; none exceeds what is {word}", soft_wrap=True)
     elif all(view.sound for view in report.views):
         console.print(
             f"{bound}; [red]{refuted} of {len(report.checks)} checks refuted: the proof does not hold[/]",

@@ -38,7 +38,6 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
-    from wirelessdl.privacy.terms import adversary_in_short
     from wirelessdl.trace.catalog import runs_in, studies_in
     from wirelessdl.trace.files import figures_text
 
@@ -83,7 +82,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
             _epsilon(run),
-            "" if run.epsilon is None else adversary_in_short(run.coalition).removesuffix(" nodes"),
+            "" if run.epsilon is None else _against(run),
             _age(run.started),
         )
     console.print(table)
@@ -91,14 +90,20 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         console.print("[dim]round of a study: runs that are finished, of all planned[/]")
     if any(run.epsilon is not None for run in runs):
         console.print(
-            "[dim]epsilon: of the whole run, proven, for one sample of a node (replace-one); (node): for all its data\n"
-            "against: the nodes that may collude, hearing every transmission[/]"
+            "[dim]epsilon: of the whole run, for one sample of a node (replace-one); (node): for all its data\n"
+            "against: the nodes that may collude, hearing every transmission; proven but where it says so[/]"
         )
     if any(run.bound for run in runs):
         console.print("[dim]<=: running bound of a run that is not finished; its total is smaller[/]")
     for name, error in [(one.study, one.error) for one in studies] + [(run.name, run.error) for run in runs]:
         if error:
             console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
+
+
+def _against(run: "RunStatus") -> str:
+    from wirelessdl.privacy.terms import adversary_in_short
+
+    return "not proven" if run.declared else adversary_in_short(run.coalition).removesuffix(" nodes")
 
 
 def _epsilon(run: "RunStatus") -> str:

@@ -217,15 +217,18 @@ class Trials:
         found = [torch.empty_like(parameter) for parameter in parameters]
         first = torch.zeros(len(samples), dtype=torch.float64)
         first[0] = 1.0
+        guard = Guard(f"learning.model: {self._name}.forward")
         try:
-            with Guard(f"learning.model: {self._name}.forward"):
-                Ghost(module).clip(samples, labels, first, UNCLIPPED, list(zip(parameters, found)))
-                module.requires_grad_(True)
-                with torch.enable_grad():
-                    loss = sample_losses(module(samples), labels)[0]
-                    expected = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            with guard:
+                module(samples)
         except ContractError:  # it may not take this type of numbers
             return
+        with guard:
+            Ghost(module).clip(samples, labels, first, UNCLIPPED, list(zip(parameters, found)))
+            module.requires_grad_(True)
+            with torch.enable_grad():
+                loss = sample_losses(module(samples), labels)[0]
+                expected = torch.autograd.grad(loss, parameters, materialize_grads=True)
         flat, right = (torch.cat([part.reshape(-1) for part in parts]) for parts in (found, expected))
         if moved(flat, right):
             raise ValueError(

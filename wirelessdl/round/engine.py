@@ -188,7 +188,8 @@ class Engine:
         weights = carried.weights
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
-        multiplier = np.minimum(exchanged, plan.theta)
+        # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
+        multiplier = np.clip(exchanged, 0.0, plan.theta)
 
         passes = stages.passing.decide(
             air.channel,

@@ -126,7 +126,7 @@ class Releases:
     @property
     def _shift(self) -> FloatArray:
         """How far one replaced sample moves what each node sends, `[K]`."""
-        step = self._pending.gamma * self._pending.multiplier
+        step = np.abs(self._pending.gamma * self._pending.multiplier)
         # the share of rounding in the sensitivity is that of the least step
         return np.asarray(self._terms.sensitivity * np.where(step > 0, np.maximum(step, self._terms.least_step), 0.0))
 

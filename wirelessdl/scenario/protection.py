@@ -131,7 +131,9 @@ class PrivacyKeys(Section):
     clipping: Literal["per-sample", "batch"] = Field(
         "per-sample", description="What is clipped: each sample's gradient, or the mini-batch gradient."
     )
-    clip_norm: Positive = Field(1.0, description="Bound on the gradient norm: C (per-sample) or G (batch).")
+    clip_norm: Annotated[Positive, Field(ge=1e-9)] = Field(
+        1.0, description="Bound on the gradient norm: C (per-sample) or G (batch)."
+    )
     credit_thermal: bool = Field(
         False,
         description="Count thermal noise as masking in link epsilons. Not proven: a better receiver has less of it.",

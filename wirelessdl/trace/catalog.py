@@ -36,6 +36,7 @@ class RunStatus:
     started: str
     error: str
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
+    declared: bool = False  # a mechanism of the user's, whose word is all there is
     coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
     bound: bool = False  # whether epsilon is the running bound of a run that is not finished: its total is smaller
 
@@ -129,6 +130,7 @@ def run_status(path: Path) -> RunStatus:
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
+        declared=":" in str(run.scenario["privacy"].get("noise")),
         coalition=_coalition(run.scenario["privacy"]),
         bound=total is None and bound,
     )

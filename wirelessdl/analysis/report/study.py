@@ -241,7 +241,7 @@ def _plain(value: Any) -> float | str | bool | None:
 
 
 def _words(name: str) -> str:
-    return "total epsilon as promised (proven)" if name == "epsilon" else COLUMNS.get(name, name)
+    return "total epsilon as promised" if name == "epsilon" else COLUMNS.get(name, name)
 
 
 def _distinct(index: pd.DataFrame, key: str) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.contract import Guard, capability
+from wirelessdl.contract import Guard, Memory, capability
 from wirelessdl.errors import ContractError
 
 State = dict[str, Tensor]
@@ -19,6 +19,7 @@ class RunningUpdate:
     def __init__(self, name: str, update: Any, start: Tensor, *, is_user_class: bool):
         self._update, self._guard = update, Guard(f"learning.update: {name}", is_user_class=is_user_class)
         self._name, self.base = name, start.clone()
+        self._memory = Memory(f"learning.update: {name}.base", update, "keep it in the state that base returns")
         self._state: State = {}
         if capability(update, "initial") is not None:
             with self._guard:
@@ -31,10 +32,12 @@ class RunningUpdate:
         before = {name: values.clone() for name, values in self._state.items()}
         with self._guard:
             found = self._update.base(received.clone(), before, round)
+        self._memory.require_none()
         if not isinstance(found, tuple) or len(found) != 3:
             raise ContractError(f"learning.update: {self._name}.base must return base, point and state")
         for what, values in (("base", found[0]), ("point", found[1])):
-            if not isinstance(values, Tensor) or values.shape != received.shape or not values.isfinite().all():
+            sound = isinstance(values, Tensor) and values.shape == received.shape
+            if not sound or not values.to(received).isfinite().all():
                 raise ContractError(
                     f"learning.update: {self._name}.base returned a {what} that is not {tuple(received.shape)} finite "
                     "numbers"
