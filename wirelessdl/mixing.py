@@ -307,7 +307,7 @@ def metropolis(
     share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
     weight = np.where(listening[links.rx], takes * share[links.rx], weight)
     inverse = np.divide(weight, gain_est * amplitude[links.tx], out=np.zeros_like(weight), where=audible)
-    own = _own_share(links, weight, listening)
+    own = _left_for_own(links, weight, listening)
     return Mixing(links, weight, own, np.sqrt(links.sum_per_receiver(inverse**2)))
 
 
@@ -326,12 +326,12 @@ def metropolis_delivered(links: Links, arrived: BoolArray, listening: BoolArray)
     takes = arrived & listening[links.rx]
     share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
     weight = np.where(listening[links.rx], takes * share[links.rx], weight)
-    own = _own_share(links, weight, listening)
+    own = _left_for_own(links, weight, listening)
     heard = links.sum_per_receiver((weight > 0).astype(np.float64)) > 0
     return Mixing(links, weight, own, heard.astype(np.float64))
 
 
-def _own_share(links: Links, weight: FloatArray, listening: BoolArray) -> FloatArray:
+def _left_for_own(links: Links, weight: FloatArray, listening: BoolArray) -> FloatArray:
     """What is left for a node's own model, `[K]`; of a listener that hears anybody nothing, not even a last bit."""
     total = links.sum_per_receiver(weight)
     return np.where(listening & (total > 0), 0.0, 1.0 - total)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
+from wirelessdl.families import modules
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.overrides import apply_override
 from wirelessdl.scenario.schema import Scenario
@@ -23,7 +24,11 @@ _OWN_OPTIONS = {"scenario.seed": "--seeds", "scenario.run": "--runs"}
 _MEANINGLESS = {
     "network.topology=none": ("channel.", "radio.", "power.", "privacy."),
     "privacy.epsilon_max=inf": ("privacy.",),
-    "privacy.noise=independent": ("privacy.pairs", "privacy.pair_ratio", "privacy.coalition"),
+    # keys of the other mechanisms, and the coalition that only they know
+    "privacy.noise=independent": (
+        *(f"privacy.{key}" for module in modules("mechanism") for key in module.Keys.model_fields),
+        "privacy.coalition",
+    ),
 }
 _OF_GRADIENTS = ("privacy.clip_norm", "privacy.clipping", "privacy.protocol", "privacy.unit")
 

@@ -76,7 +76,7 @@ TABLES: dict[str, pa.Schema] = {
                 "receiver_noise_std",
                 _F,
                 "",
-                "the same of receiver noise, thermal and jammers', in payload and passes; 0 for digital messages",
+                "the same of receiver noise, thermal and jammers', in payload and passes; 0 where messages are decoded",
             ),
             (
                 "epsilon_link_max",
@@ -137,16 +137,21 @@ TABLES: dict[str, pa.Schema] = {
                 "slots",
                 _I,
                 "",
-                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns; digital: turns without "
+                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns; of messages: turns without "
                 "a sender are skipped, and repetitions take turns of their own",
             ),
             ("passes", _I, "", "mixing passes after the payload, in the last round with the closing ones"),
             ("opened_s", _F, "s", "simulated time at which the frame opened"),
             ("payload_slots", _I, "", "slots into which the payload is divided, each with its own pilots and gains"),
-            ("turns", _I, "", "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (tdma, digital)"),
+            (
+                "turns",
+                _I,
+                "",
+                "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (one sender at a time)",
+            ),
             ("pilot_s", _F, "s", "duration of the pilots of one turn, all senders in sequence"),
             ("node_pilot_s", _F, "s", "duration of one sender's pilots, part of pilot_s"),
-            ("payload_s", _F, "s", "duration of the payload of one turn; digital: of the longest"),
+            ("payload_s", _F, "s", "duration of the payload of one turn; of messages: of the longest"),
             ("guard_s", _F, "s", "guard interval after the pilots of a turn, and again after its payload"),
             (
                 "feedback_s",
