@@ -9,8 +9,8 @@ mixing passes takes as many slots again, in the same way. The last of all ends a
 and the exchange of z later. Within the pilots of a turn senders follow one another by node number, as far as there is
 room: under tdma senders of a turn share no receiver and send theirs at once. Gradients are computed after the frame
 (hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
-false. Where messages are sent, turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles of
-turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without a sender are skipped.
+false. Where messages are sent, turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles
+of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without a sender are skipped.
 """
 
 from dataclasses import dataclass

@@ -33,8 +33,9 @@ class Frame:
     """Durations of one round. Each of `slots` goes in `turns`: pilots, guard, payload, guard; pilots are of a turn.
 
     In between, once a frame: `feedback_ns` before the first payload, for a plan made from the pilots, and
-    `exchange_ns` after the last one, for z. Mixing passes send what nodes hold in as many slots again. Where models go in
-    coded messages, turns differ in length, and attempts in turns: `uneven_ns` then has the payloads of all turns in sequence.
+    `exchange_ns` after the last one, for z. Mixing passes send what nodes hold in as many slots again. Where models go
+    in coded messages, turns differ in length, and attempts in turns: `uneven_ns` then has the payloads of all turns in
+    sequence.
     """
 
     pilot_ns: int

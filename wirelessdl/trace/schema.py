@@ -137,8 +137,8 @@ TABLES: dict[str, pa.Schema] = {
                 "slots",
                 _I,
                 "",
-                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns; of messages: turns without "
-                "a sender are skipped, and repetitions take turns of their own",
+                "transmissions in sequence in this frame: payload_slots * (1 + passes) * turns; of messages: turns "
+                "without a sender are skipped, and repetitions take turns of their own",
             ),
             ("passes", _I, "", "mixing passes after the payload, in the last round with the closing ones"),
             ("opened_s", _F, "s", "simulated time at which the frame opened"),
@@ -147,7 +147,7 @@ TABLES: dict[str, pa.Schema] = {
                 "turns",
                 _I,
                 "",
-                "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (one sender at a time)",
+                "turns of each slot: 1 (full duplex), 2 (half duplex), or one per color (tdma)",
             ),
             ("pilot_s", _F, "s", "duration of the pilots of one turn, all senders in sequence"),
             ("node_pilot_s", _F, "s", "duration of one sender's pilots, part of pilot_s"),
