@@ -10,7 +10,7 @@ and the exchange of z later. Within the pilots of a turn senders follow one anot
 room: under tdma senders of a turn share no receiver and send theirs at once. Gradients are computed after the frame
 (hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
 false. Where messages are sent, turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles
-of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without a sender are skipped.
+of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without sender are skipped.
 """
 
 from dataclasses import dataclass
