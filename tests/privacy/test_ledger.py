@@ -1,6 +1,7 @@
 """The ledger: assumptions, totals, budgets and kept states, against totals worked out here."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, Terms
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.pld import compose
+from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
 DELTA = 1e-5
 RATES = np.array([0.05, 0.2, 0.2])
@@ -43,6 +45,108 @@ def exact(q, releases, sampler="without-replacement"):
 
 
 # --- what totals assume
+
+
+@pytest.mark.parametrize(
+    ("some", "own", "coalition"),
+    [
+        ({}, "everyone else, all nodes colluding", None),
+        (
+            {"coalition": 1, "promised": "coalition"},
+            "everyone else, all nodes colluding",
+            "any one node that hears every transmission",
+        ),
+        ({"coalition": 2}, "everyone else, all nodes colluding", "any 2 colluding nodes that hear every transmission"),
+        ({"declared": "m.py:M"}, "everyone else as m.py:M states it, which is not proven", None),
+        ({"sends": False, "declared": "m.py:M"}, NOBODY_SENDS, NOBODY_SENDS),
+    ],
+)
+def test_the_adversary_of_each_view_is_named(some, own, coalition):
+    found = terms(**some)
+    assert found.against("own") == own
+    if coalition is not None:
+        assert found.against("coalition") == coalition
+    assert found.adversary == found.against(some.get("promised", "own"))
+    assert adversary("own", 0) == "everyone else, all nodes colluding"
+    assert found.shares_noise == ("coalition" in some)
+
+
+def test_the_adversary_in_short():
+    assert [adversary_in_short(c) for c in (None, 1, 2, 3)] == [
+        "everyone",
+        "any one node",
+        "any 2 nodes",
+        "any 3 nodes",
+    ]
+
+
+def test_links_are_counted_only_where_one_receivers_share_of_a_slot_is_known():
+    assert terms().counts_links
+    for some in ({"coalition": 1}, {"passes": True}, {"declared": "m.py:M"}, {"one_slot": False}):
+        assert not terms(**some).counts_links
+
+
+def test_conditions_name_what_a_run_has_and_nothing_else():
+    for some, words in (
+        ({"coalition": 2}, "at most 2 nodes collude"),
+        ({"coalition": 2}, "a record is at one node only"),
+        ({"passes": True}, "mixing passes carry what was received"),
+        ({"declared": "m.py:M"}, "not proven: m.py:M"),
+        ({"sends": False}, "nothing is sent"),
+    ):
+        assert any(words in line for line in terms(**some).conditions)
+        assert not any(words in line for line in terms().conditions)
+    assert any("is charged, 0 of the sensitivity" in line for line in terms().conditions)
+
+
+# --- two views
+
+
+def shared(round, own, coalition, links=()):
+    return replace(release(round, own, links), coalition_mu=np.array(coalition, dtype=float), counts_links=False)
+
+
+def test_the_view_against_a_coalition_is_charged_by_what_it_does_not_know():
+    some = terms(sampler="full-batch", coalition=2, promised="coalition")
+    ledger = Ledger(some, np.ones(3))
+    for round in (1, 2):
+        ledger.record(shared(round, [2.0, 1.0, 3.0], [0.2, 0.3, 0.1], [(0, 1, math.nan)]))
+    views = dict(ledger.views())
+    assert list(views) == ["own", "coalition"]
+    for name, mu in (("own", [2.0, 1.0, 3.0]), ("coalition", [0.2, 0.3, 0.1])):
+        expected = [analytic_epsilon(one * math.sqrt(2), DELTA) for one in mu]
+        np.testing.assert_allclose(views[name].total(), expected, rtol=1e-12)
+    assert ledger.promised is views["coalition"]
+    assert len(ledger.link_number) == 0  # links are not accounted for
+    assert [(one.view, one.status) for one in ledger.statements()] == [("own", "proven"), ("coalition", "proven")]
+    everyone = Ledger(terms(sampler="full-batch", coalition=2), np.ones(3))
+    assert everyone.promised is everyone.own
+    alone = Ledger(terms(), RATES)
+    assert (alone.coalition, alone.promised) == (None, alone.own)
+    state = ledger.state()
+    assert ledger.fits(state)
+    assert not ledger.fits({**state, "coalition_counts": state["coalition_counts"] + 10**9})
+    assert not ledger.fits({**state, "own_counts": state["own_counts"] + 10**9})
+
+
+def test_totals_under_a_mechanism_of_the_users_are_unproven():
+    ledger = Ledger(terms(declared="m.py:M"), RATES)
+    ledger.record(release(1, [0.5] * 3))
+    assert [(one.view, one.status) for one in ledger.statements()] == [("own", "unproven")]
+
+
+def test_links_that_come_later_have_streams_of_their_own():
+    ledger = Ledger(terms(), RATES)
+    first, later = [(0, 1, 0.5), (2, 1, 0.25)], [(1, 0, 0.125)]
+    for round, links in enumerate((first, first, later, first), start=1):
+        ledger.record(release(round, [0.0] * 3, links))
+    assert sorted(ledger.link_number.tolist()) == [1, 3, 7]
+    (statement,) = [one for one in ledger.statements() if one.view == "link"]
+    counted = dict(zip(zip(statement.rx.tolist(), statement.tx.tolist()), statement.rounds.tolist()))
+    assert counted == {(0, 1): 3, (1, 0): 1, (2, 1): 3}
+
+
+# --- drawn batches
 
 
 @pytest.mark.parametrize("protocol", ["hardened", "paper"])

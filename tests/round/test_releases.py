@@ -96,6 +96,46 @@ def test_power_of_passes_is_set_by_public_numbers():
         assert found == pytest.approx(max(1.0, radius**2 + noise), rel=1e-14)
         loud = releases(radius=radius, full_power_radius=radius).pass_peak(plan(), sigma, on_air)
         assert loud == pytest.approx(radius**2 + noise, rel=1e-14)
+    # less than the budget: without full power nobody is scaled up
+    quiet = releases(radius=0.1).pass_peak(plan(), 0.01 * sigma, on_air)
+    assert quiet == 1.0
+    louder = releases(radius=0.1, full_power_radius=0.1).pass_peak(plan(), 0.01 * sigma, on_air)
+    assert louder == pytest.approx(0.01 + 1e-4 * noise, rel=1e-14)
+    silent = releases(radius=0.1, full_power_radius=0.1).pass_peak(plan(), sigma, np.zeros(K, dtype=bool))
+    assert silent == pytest.approx(0.01, rel=1e-14)
+
+
+def test_a_step_is_charged_with_the_least_at_least_and_no_step_with_nothing():
+    sigma = np.array([0.9, 1.6, 0.4])
+    found, more = releases().promised_mu(plan(), sigma), releases(least_step=10.0).promised_mu(plan(), sigma)
+    np.testing.assert_allclose(more[:2] / found[:2], 10.0 / (PENDING * MULTIPLIER)[:2], rtol=1e-14)
+    assert more[2] == 0.0
+
+
+def test_a_message_tells_all_of_a_release_whatever_the_gain():
+    sigma = np.array([0.9, 1.6, 0.4])
+    found = released(releases(orthogonal=True, coded=True, credited_thermal_w=THERMAL_W), sigma)
+    shift = SENSITIVITY * PENDING * MULTIPLIER
+    noise = (1 - ALPHA) * POWER_W * sigma**2 + THERMAL_W
+    np.testing.assert_allclose(found.link_mu, (shift * np.sqrt(ALPHA * POWER_W / noise))[LINKS.tx], rtol=1e-14)
+
+
+def test_a_late_senders_noise_hides_others_less():
+    class Late:
+        def masking_share(self, links):
+            return np.where(links.tx == 2, 0.25, 1.0)
+
+    sigma = np.array([0.9, 1.6, 0.4])
+    found, plain = (released(releases(offsets=late), sigma).link_mu for late in (Late(), None))
+    heard_with_2 = (LINKS.rx == 0) & (LINKS.tx == 1)
+    assert (found[heard_with_2] > plain[heard_with_2]).all()
+    np.testing.assert_allclose(found[LINKS.rx != 0], plain[LINKS.rx != 0], rtol=1e-14)
+
+
+def test_unaccounted_links_have_one_row_of_nan():
+    found = released(releases(counts_links=False), np.array([0.9, 1.6, 0.4]))
+    assert found.block_mu.shape == (1, len(LINKS))
+    assert np.isnan(found.link_mu).all()
 
 
 def test_full_power_scales_everybody_so_that_the_loudest_uses_its_budget():
