@@ -146,6 +146,21 @@ def test_links_that_come_later_have_streams_of_their_own():
     assert counted == {(0, 1): 3, (1, 0): 1, (2, 1): 3}
 
 
+def test_the_order_in_which_links_are_told_does_not_matter():
+    """Also where numbers of links are those of the streams before: 2 and 1 have streams 1 and 2 here."""
+
+    def totals(last):
+        ledger = Ledger(terms(), RATES)
+        slots = ([(1, 0, 0.5), (0, 2, 0.5), (0, 1, 0.5)], [(0, 2, 0.9), (0, 1, 0.1)], last)
+        for round, links in enumerate(slots, start=1):
+            ledger.record(release(round, [0.0] * 3, links))
+        (statement,) = [one for one in ledger.statements() if one.view == "link"]
+        return statement.epsilon_total.tolist()
+
+    last = [(0, 2, 0.9), (0, 1, 0.1)]
+    assert totals(last) == totals(last[::-1])
+
+
 # --- drawn batches
 
 
