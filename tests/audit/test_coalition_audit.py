@@ -137,7 +137,7 @@ def test_passes_change_nothing_in_the_attack():
 @pytest.mark.slow
 @pytest.mark.parametrize("coalition", [1, 2])
 def test_full_batches_are_attacked_to_within_15_percent(coalition):
-    report = audit_scenario(pairwise(coalition, privacy={"epsilon_max": 8.0}), AuditOptions(trials=2000, rounds=3))
+    report = audit_scenario(pairwise(coalition, privacy={"epsilon_max": 8.0}), AuditOptions(trials=4000, rounds=3))
     assert [view.view for view in report.views] == VIEWS
     for view in report.views:
         assert 0.85 * view.proven < view.attack < view.proven
