@@ -145,10 +145,10 @@ def test_adversaries_are_named_where_they_differ(tmp_path):
     family = end_points(study, Request())
     assert family.adversaries == {4: "everyone", 10: "everyone", 20: "any 5 nodes"}
     text = Look().labels
-    assert text.axis("epsilon", family) == "total epsilon as promised (worst node)"
+    assert text.axis("epsilon", family) == "total epsilon as promised (replace-one, worst node)"
     assert text.series(20, family) == "nodes 20, against any 5 nodes"
     same = end_points(study, Request(where=["network.nodes=20"]))
-    assert text.axis("epsilon", same) == "total epsilon against any 5 nodes (worst node)"
+    assert text.axis("epsilon", same) == "total epsilon against any 5 nodes (replace-one, worst node)"
 
 
 def test_a_total_read_under_a_stopping_rule_is_pointed_out(tmp_path):

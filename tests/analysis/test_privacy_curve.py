@@ -74,7 +74,7 @@ def test_the_split_is_the_one_the_run_learned_from(run):
     assert split.rate == pytest.approx(8 / split.counts.sum(axis=1))
     assert split.counts.shape == (4, 10)
     assert split.counts.sum() == 12_000
-    assert split.sensitivity == pytest.approx(2 * 1.0 / 8, rel=1e-5)  # 2 C / B, and what rounding adds
+    assert ((split.sensitivity > 2 / 8) & (split.sensitivity < 2 / 8 * (1 + 1e-5))).all()  # 2 C / B, and rounding
     assert split.terms == Terms("hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"])
 
 

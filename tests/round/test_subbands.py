@@ -200,7 +200,8 @@ def test_proven_totals_are_those_of_one_band_and_of_a_hand_count(tmp_path):
     pd.testing.assert_frame_equal(*own)
     # full batches: T - 1 Gaussian releases compose to one of mu sqrt(T - 1)
     sens = many.clients["sensitivity"].to_numpy()  # 2C/n, and rounding before the noise
-    np.testing.assert_allclose(sens, 2 / many.clients["samples"].to_numpy(), rtol=1e-5)
+    exact = 2 / many.clients["samples"].to_numpy()
+    assert ((sens > exact) & (sens < exact * (1 + 1e-5))).all()
     last = many.nodes[many.nodes["round"] == 5]
     scenario = tiny(**given)
     mu = sens * 4 * np.sqrt(last["alpha"] / last["beta"]) / scenario.privacy.rho

@@ -212,7 +212,7 @@ def test_replacing_all_data_of_a_node_moves_its_gradient_by_no_more_than_the_cha
 
     scenario = tiny(privacy={"unit": "node", "clipping": clipping, "clip_norm": 0.3})
     charge = build(scenario).exposure.sensitivity[0]
-    assert charge == pytest.approx(0.6, rel=1e-5)  # and what rounding may add
+    assert 0.6 < charge < 0.6 * (1 + 1e-5)  # and what rounding may add
     moved = np.linalg.norm(gradient(flip=False)[0] - gradient(flip=True)[0])
     rate = build(scenario).schedule.rate(1) + build(scenario).schedule.rate(2)
     assert 0 < moved <= charge * rate * (1 + 1e-9)

@@ -132,7 +132,7 @@ def test_own_totals_charge_exactly_the_transmissions_made(tmp_path):
         assert own.loc[node, "rounds"] == charged
         alpha = nodes.loc[node, "alpha"].iloc[0]
         sensitivity = run.clients["sensitivity"][node]
-        assert sensitivity == pytest.approx(2 / 3000, rel=1e-3)  # full batches of 3000, and rounding of their sum
+        assert 2 / 3000 < sensitivity < 2 / 3000 * (1 + 1e-3)  # full batches of 3000, and rounding of their sum
         mu = np.sqrt(alpha / (1 - alpha)) * sensitivity * 4 / 10  # K = 4, rho = 10
         expected = analytic_epsilon(mu * math.sqrt(own.loc[node, "rounds"]), 1e-4)
         assert own.loc[node, "epsilon_total"] == pytest.approx(expected, rel=1e-9)

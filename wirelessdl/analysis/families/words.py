@@ -62,7 +62,7 @@ class Labels:
         if name in EPSILONS:
             every = set(family.adversaries.values())
             whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
-            return f"total epsilon {whom} (worst node)"
+            return f"total epsilon {whom} (replace-one, worst node)"
         return quoted(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:

@@ -167,7 +167,7 @@ def draw_tradeoff(groups: list[Group], path: Path | None) -> Any:
                 label=_promised_label(group, groups),
             )
         _percent(axis, "test accuracy")
-        axis.set_xlabel(f"{_total_words(groups)} (worst node{'' if exact else ', running bound'})")
+        axis.set_xlabel(f"{_total_words(groups)} (replace-one, worst node{'' if exact else ', running bound'})")
         axis.set_xlim(left=0)
         _legend(axis, groups)
         return save(figure, path)
