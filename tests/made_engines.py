@@ -5,7 +5,7 @@ import numpy as np
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.closed_form import Softmax
-from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings
+from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings, StepInput
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.streams import Streams
 
@@ -44,7 +44,7 @@ def order(nodes, round=1, weights=None, evaluate=False, thermal=0.01):
     mixing = np.full((nodes, nodes), 1 / nodes) if weights is None else weights
     return RoundInput(
         round=round,
-        segments=one_slot(10**9, mixing, np.full(nodes, thermal)),
+        steps=(StepInput.release(one_slot(10**9, mixing, np.full(nodes, thermal)), nodes),),
         noise_scale=np.full(nodes, 0.1),
         update=ModelUpdate.everyone(np.full(nodes, 0.3)),
         evaluate=evaluate,

@@ -26,7 +26,7 @@ from wirelessdl.learning.gradients import Job, choose
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
-from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings
+from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings, StepInput
 from wirelessdl.learning.runtime import Workers, one_thread
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.links import Links
@@ -233,7 +233,7 @@ def rounds(learning: LearningEngine, mixing: Mixing, count: int = 1) -> Callable
     nodes = learning.nodes
     number = itertools.count(1)
     same: dict[str, Any] = {
-        "segments": one_slot(learning.learner.size, mixing.compact, np.zeros(nodes)),
+        "steps": (StepInput.release(one_slot(learning.learner.size, mixing.compact, np.zeros(nodes)), nodes),),
         "noise_scale": np.full(nodes, _NOISE),
         "update": ModelUpdate.everyone(np.full(nodes, _STEP)),
         "evaluate": False,

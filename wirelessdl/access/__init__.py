@@ -3,8 +3,9 @@
     s = A w + receiver noise      w: what is sent, once a round, with its noise; A and the noise are the access's
 
 An access decides who sends in which turn, how long that takes, and which weights receivers apply; nothing that it does
-depends on data. What is sent is w, charged before; afterwards nodes send on only what they hold. So the own and the
-coalition total hold under every access, whatever its weights (post-processing).
+depends on data. A frame is a sequence of `Step`s. The first sends w, the one release of the round, charged before;
+further ones send on only what nodes hold by then, and only nodes that sent w take part in that. The round engine holds
+every access to it, so the own and the coalition total hold whatever its weights (post-processing).
 
 To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`) and `COLUMNS`, what it adds to
 the tables; a line in `families.MEMBERS`, a test, a page. A class of the user's, `radio.access = "mine.py:Mine"`, has a
@@ -13,11 +14,11 @@ method `mix` (see `UserAccess`); totals are proven under it by construction.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
+from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
@@ -39,7 +40,7 @@ Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 class AirSettings:
     """What a run gives to its access. power_w: [K] budgets; thermal_w: receiver noise, W; coordinates: of a model.
 
-    balance_from: whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and
+    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from: whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and
     timing, None without any. later: asks for gains of the open frame as time goes on; None in previews.
     """
 
@@ -49,26 +50,79 @@ class AirSettings:
     power_w: FloatArray
     thermal_w: float
     balance_from: str
+    mixing: str
     offsets: "Offsets | None"
     later: Later | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
-    """What became of a frame's payload.
+class Sending:
+    """A frame as it is decided, before anything is sent.
 
-    weights: of what every receiver takes. uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
+    channel: among who sends and who listens. model_w: [K] power of each sender's model, alpha P, W. listening: [K]
+    nodes that take the mean of what they hear. held_square: mean square of a coordinate at which what a node holds
+    takes all its power.
+    """
+
+    now_ns: int
+    channel: "FrameChannel"
+    plan: "PowerPlan"
+    model_w: FloatArray
+    on_air: BoolArray
+    listening: BoolArray
+    turns: "Turns"
+    held_square: float
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Nodes send once, and every receiver makes something of it:
+
+        y <- heard (A v + receiver noise) + kept v + before (the v of the step before)
+
+    source: of v: "w", models with their noise; "held": the y of the step before. weights: A of every block, and how
+    receiver noise comes in. power_w: [K] W of a v of unit mean square. heard, kept, before: [K]. limit: [K] mean square
+    that takes all power a node has; who holds more scales it down, and the v before that likewise. Infinite: it sends
+    nothing, or as the plan has it.
+    """
+
+    source: Literal["w", "held"]
+    weights: "FrameWeights"
+    power_w: FloatArray
+    heard: FloatArray
+    kept: FloatArray
+    before: FloatArray
+    limit: FloatArray
+
+    @staticmethod
+    def release(weights: "FrameWeights", power_w: FloatArray) -> "Step":
+        """Models with their noise, of which receivers keep what they hear."""
+        nodes = len(power_w)
+        zeros = np.zeros(nodes)
+        return Step("w", weights, power_w, np.ones(nodes), zeros, zeros, np.full(nodes, np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What becomes of a frame: its steps, of which the first sends w.
+
+    uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
     each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
     links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers.
     """
 
-    weights: "FrameWeights"
+    steps: tuple[Step, ...]
     uneven_ns: tuple[int, ...] | None = None
     airtime: "AirTime | None" = None
     coded: bool = False
     nodes: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> "FrameWeights":
+        """Of w."""
+        return self.steps[0].weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +136,12 @@ class CarryPreview:
 class Carrier(Protocol):
     """An access at work in a run."""
 
-    def weigh(
-        self, channel: "FrameChannel", plan: "PowerPlan", amplitude: FloatArray, listening: BoolArray, turn: IntArray
-    ) -> "FrameWeights":
-        """Weights of a payload or pass that the air adds up.
-
-        amplitude: [K] sqrt(alpha P) of each sender; listening: [K] nodes that take the mean of what they hear; turn:
-        [K] in which each node sends.
-        """
+    def expect(self, channel: "FrameChannel", plan: "PowerPlan", schedule: "Turns") -> None:
+        """The first frame of a run, of all nodes, whether or not it is replayed."""
         ...
 
-    def carry(
-        self,
-        now_ns: int,
-        channel: "FrameChannel",
-        plan: "PowerPlan",
-        amplitude: FloatArray,
-        on_air: BoolArray,
-        listening: BoolArray,
-        schedule: "Turns",
-    ) -> Carried:
-        """The payload of the frame that opens now. channel: among who sends and who listens."""
+    def carry(self, given: Sending) -> Carried:
+        """The steps of the frame that opens now."""
         ...
 
     def lasting(
@@ -208,7 +247,7 @@ class UserAccess:
     def carrier(self, given: AirSettings) -> Carrier:
         from wirelessdl.access.weights import UserWeigher
 
-        return UserWeigher(self.name, self._asked, given.offsets)
+        return UserWeigher(given, self.name, self._asked)
 
     def _asked(
         self, links: "Links", gain: FloatArray, amplitude: FloatArray, on_air: BoolArray

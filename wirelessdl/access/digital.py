@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, Sending, Step
 from wirelessdl.access.oac import refuse_truncation
 from wirelessdl.access.tdma import Member as OneSenderAtATime
 from wirelessdl.access.tdma import refuse as refuse_orthogonal
@@ -39,7 +39,6 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.scenario.section import Count, Section, rule_text
 
 if TYPE_CHECKING:
-    from wirelessdl.access.weights import FrameWeights
     from wirelessdl.learning.records import MessageInput
     from wirelessdl.power.problem import PowerPlan
     from wirelessdl.radio.frame import AirTime
@@ -263,28 +262,19 @@ class Messages:
         self.bits = coding.message_bits(given.coordinates)
         self._gap, self._margin = from_db(coding.gap_db), from_db(coding.margin_db)
 
-    def weigh(
-        self, channel: "FrameChannel", plan: "PowerPlan", amplitude: FloatArray, listening: BoolArray, turn: IntArray
-    ) -> "FrameWeights":
-        raise NotImplementedError("messages are sent once a round: scenarios with passes are refused")
+    def expect(self, channel: "FrameChannel", plan: "PowerPlan", schedule: "Turns") -> None:
+        pass
 
-    def carry(
-        self,
-        now_ns: int,
-        channel: "FrameChannel",
-        plan: "PowerPlan",
-        amplitude: FloatArray,
-        on_air: BoolArray,
-        listening: BoolArray,
-        schedule: "Turns",
-    ) -> Carried:
+    def carry(self, given: Sending) -> Carried:
         from wirelessdl.access.weights import delivered_weights
         from wirelessdl.units import NS
 
-        delivery = self._delivered(now_ns, channel, on_air, schedule)
+        on_air = given.on_air
+        delivery = self._delivered(given.now_ns, given.channel, on_air, given.turns)
         sent, links = int(on_air.sum()), len(delivery.arrived)
+        weights = delivered_weights(given.channel, delivery.arrived, given.listening)
         return Carried(
-            delivered_weights(channel, delivery.arrived, listening),
+            (Step.release(weights, given.model_w),),
             delivery.payloads_ns,
             delivery.airtime,
             coded=True,

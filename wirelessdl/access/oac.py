@@ -86,7 +86,7 @@ class Member:
     def carrier(self, given: AirSettings) -> Carrier:
         from wirelessdl.access.weights import AllAtOnce
 
-        return AllAtOnce(given.balance_from, given.offsets)
+        return AllAtOnce(given)
 
 
 def halves(nodes: int, rng: np.random.Generator) -> BoolArray:

@@ -93,7 +93,7 @@ class Member:
     def carrier(self, given: AirSettings) -> Carrier:
         from wirelessdl.access.weights import OneByOne
 
-        return OneByOne(self.least_gain(given.power_w, given.thermal_w), given.offsets)
+        return OneByOne(given, self.least_gain(given.power_w, given.thermal_w))
 
 
 def coloring(links: "Links") -> IntArray:

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.access import Carried, CarryPreview
+from wirelessdl.access import AirSettings, Carried, CarryPreview, Sending, Step
+from wirelessdl.access.passes import MixingPasses
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.records import MessageInput
@@ -87,16 +88,30 @@ def _mean(mixings: list[Mixing]) -> Mixing:
 
 
 class Weigher:
-    """Works weights out, once for as long as nothing they rest on changes. Nothing is rounded, and turns are even."""
+    """Models that the air adds up: w, and as many mixing passes after it as the frame has. Turns are even.
 
-    def __init__(self, offsets: Offsets | None = None):
-        self._offsets = offsets
-        self._last: tuple[tuple[NDArray[Any], ...], FrameWeights] | None = None
+    Weights are worked out once for as long as nothing they rest on changes.
+    """
+
+    def __init__(self, given: AirSettings):
+        self._offsets = given.offsets
+        self._passes = MixingPasses(given.mixing, self.weigh)
+        self._last: dict[str, tuple[tuple[NDArray[Any], ...], FrameWeights]] = {}
 
     def weigh(
-        self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray, turn: IntArray
+        self,
+        source: Literal["w", "held"],
+        channel: FrameChannel,
+        plan: PowerPlan,
+        amplitude: FloatArray,
+        listening: BoolArray,
+        turn: IntArray,
     ) -> FrameWeights:
-        """Weights of a frame from its gains, normalised by the receivers' estimates; see `Carrier.weigh`."""
+        """Weights of a step from its gains, normalised by the receivers' estimates.
+
+        amplitude: [K] square root of the power that each sender's v has; listening: [K] nodes that take the mean of
+        what they hear; turn: [K] in which each node sends.
+        """
         basis = (
             channel.links.rx,
             channel.links.tx,
@@ -105,45 +120,33 @@ class Weigher:
             turn,
             *(values for s in channel.slots for values in _values(s)),
         )
-        if self._last is not None and _same(basis, self._last[0]):
-            return self._last[1]
+        last = self._last.get(source)
+        if last is not None and _same(basis, last[0]):
+            return last[1]
         known = self._known(channel, plan, amplitude, listening)
         weights = FrameWeights(
             tuple(self._slot(channel, slot, mixing, amplitude, turn) for slot, mixing in zip(channel.slots, known))
         )
-        self._last = (basis, weights)
+        self._last[source] = (basis, weights)
         return weights
 
-    def carry(
-        self,
-        now_ns: int,
-        channel: FrameChannel,
-        plan: PowerPlan,
-        amplitude: FloatArray,
-        on_air: BoolArray,
-        listening: BoolArray,
-        schedule: Turns,
-    ) -> Carried:
-        return Carried(self.weigh(channel, plan, amplitude, listening, schedule.turn))
+    def expect(self, channel: FrameChannel, plan: PowerPlan, schedule: Turns) -> None:
+        self._passes.expect(channel, plan, schedule.turn)
+
+    def carry(self, given: Sending) -> Carried:
+        amplitude = np.sqrt(given.model_w)
+        weights = self.weigh("w", given.channel, given.plan, amplitude, given.listening, given.turns.turn)
+        return Carried(self._passes.steps(given, Step.release(weights, given.model_w)))
 
     def lasting(
-        self,
-        now_ns: int,
-        channel: FrameChannel,
-        on_air: BoolArray,
-        schedule: Turns,
+        self, now_ns: int, channel: FrameChannel, on_air: BoolArray, schedule: Turns
     ) -> tuple[int, ...] | None:
         return None
 
     def messages(self, on_air: BoolArray) -> MessageInput | None:
         return None
 
-    def preview(
-        self,
-        channel: FrameChannel,
-        schedule: Turns,
-        pool: FloatArray,
-    ) -> CarryPreview | None:
+    def preview(self, channel: FrameChannel, schedule: Turns, pool: FloatArray) -> CarryPreview | None:
         return None
 
     def _known(
@@ -177,9 +180,9 @@ class Weigher:
 class AllAtOnce(Weigher):
     """The channel adds all senders up; a receiver weighs "air" against its own model."""
 
-    def __init__(self, balance_from: str, offsets: Offsets | None = None):
-        super().__init__(offsets)
-        self._from_block = balance_from == "block"
+    def __init__(self, given: AirSettings):
+        super().__init__(given)
+        self._from_block = given.balance_from == "block"
 
     def _known(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray
@@ -213,8 +216,8 @@ class OneByOne(Weigher):
     least_gain: [K] |h| by sender below which a link is left out.
     """
 
-    def __init__(self, least_gain: FloatArray | float, offsets: Offsets | None = None):
-        super().__init__(offsets)
+    def __init__(self, given: AirSettings, least_gain: FloatArray | float):
+        super().__init__(given)
         self._least_gain = least_gain
 
     def _known(
@@ -237,8 +240,8 @@ class OneByOne(Weigher):
 class UserWeigher(Weigher):
     """Weights that a class of the user's gives for estimated gains; what arrives has the gains as they are."""
 
-    def __init__(self, name: str, ask: Asked, offsets: Offsets | None = None):
-        super().__init__(offsets)
+    def __init__(self, given: AirSettings, name: str, ask: Asked):
+        super().__init__(given)
         self._name, self._ask = name, ask
 
     def _known(

@@ -33,7 +33,7 @@ from wirelessdl.audit.recording import Recording
 from wirelessdl.audit.wiretap import unnoised_models, wiretap
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.records import PassInput, RoundInput
+from wirelessdl.learning.records import RoundInput, StepInput
 from wirelessdl.learning.superposition import Air, Segment
 from wirelessdl.streams import Streams
 
@@ -221,7 +221,7 @@ def _alarm() -> str:
 def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: Streams) -> Check:
     engine.restart(streams)
     tap, worst, where = wiretap(engine), 0.0, ""
-    longest = max((len(given.passes) for given in inputs), default=0)
+    longest = max((len(given.steps) for given in inputs), default=0)
     for given in inputs:
         engine.round(given)
         *passed, held = _recomputed(engine.draws, given, tap.sent)
@@ -235,7 +235,7 @@ def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: 
         if len(tap.passed) != len(passed):
             worst, where = math.inf, f"{len(tap.passed)} passes instead of {len(passed)} in round {given.round}"
     # sums of K products in each pass, rounded to the engine's numbers
-    allowed = torch.finfo(engine.dtype).eps * (64 + engine.nodes) * (1 + longest)
+    allowed = torch.finfo(engine.dtype).eps * (64 + engine.nodes) * (1 + longest * (longest > 1))
     words = f"{where}; recomputed from payload and receiver noise"
     return Check("s and passes, relative error", worst, allowed, words)
 
@@ -254,13 +254,13 @@ def _recomputed(draws: NodeDraws, given: RoundInput, sent: Tensor) -> list[Tenso
         air.superpose(segments, w, out)
         return out
 
-    def weighed(one: PassInput, heard: Tensor, y: Tensor, before: Tensor) -> Tensor:
+    def weighed(one: StepInput, heard: Tensor, y: Tensor, before: Tensor) -> Tensor:
         parts = ((one.heard, heard), (one.kept, y), (one.before, before))
         return sum((torch.from_numpy(weight).unsqueeze(1) * part for weight, part in parts), torch.zeros_like(y))
 
     w = sent.double()
     y, before, found = received(given.segments, w, "thermal"), w, []
-    for number, one in enumerate(given.passes):
+    for number, one in enumerate(given.steps):
         if number == 0:
             y = weighed(one, y, w, w)
             continue

@@ -80,9 +80,9 @@ class Wiretap(Airing):
         air = engine.airing
         super().__init__(air.nodes, air.size, air.device, air.dtype, air.workers)
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
-        self.pass_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
+        self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
         self.sent = self.arrived = self.held = torch.empty(0)
-        self.passed: list[Tensor] = []  # what was sent in each mixing pass
+        self.passed: list[Tensor] = []  # what was sent in each further step
         self._forced: _Forced | None = None
         engine.airing = self
 

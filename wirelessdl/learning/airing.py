@@ -1,9 +1,9 @@
-"""What happens to models on the air: noise, superposition, and mixing passes that send on what was received.
+"""What happens to models on the air: noise, superposition, and further steps that send on what is held.
 
     payload   w = x + n in float64, rounded;   y = A w + receiver noise;   in messages Q(w), without receiver noise
-    a pass    y <- heard (A y + receiver noise) + kept y + before (the y before that)
+    a step    y <- heard (A v + receiver noise) + kept v + before (the v before that);   v = w, and then v = y
 
-Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A pass sends y as it
+Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A step sends y as it
 is, or scaled down to the power that its node has: by then it is a function of what was sent with its noise, and of
 receiver noise.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
-from wirelessdl.learning.records import MessageInput, PairInput, PassInput, RoundInput
+from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
 
@@ -31,7 +31,7 @@ class Airing:
         self.nodes, self.size, self.device, self.dtype, self.workers = nodes, size, device, dtype, workers
         self.rows = max(1, _NOISE_PIECE // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
-        self.air, self.pass_air = Air(device, dtype), Air(device, dtype)
+        self.air, self.held_air = Air(device, dtype), Air(device, dtype)
 
     def payload(
         self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
@@ -59,29 +59,30 @@ class Airing:
 
         return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
 
-    def passes(
+    def held_steps(
         self,
-        passes: Sequence[PassInput],
+        steps: Sequence[StepInput],
         round: int,
         draws: Sequence[NodeDraws],
         before: Tensor,
         y: Tensor,
         spare: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The y of the last pass, the two tensors that are free again, and ||y||^2 / m of what was sent, summed, `[K]`.
+        """The y of the last step, the two tensors that are free again, and ||v||^2 / m of what was held and sent, `[K]`.
 
-        before: what was sent in the payload; it is overwritten, as is `spare`.
+        steps: all of a frame, the first of which was received in y. before: what it sent, which is overwritten, as is
+        `spare`.
         """
         power = torch.zeros(self.nodes, dtype=self.dtype, device=self.device)
-        self._weigh(passes[0], y, before, before)
-        for number, one in enumerate(passes[1:]):
-            power += self._limit(one, y, before)
-            self._receive(one.segments, round, number, draws, y, spare, self.pass_air, None)
+        self._weigh(steps[0], y, before, before)
+        for number, one in enumerate(steps[1:]):
+            power += self._limit(one, y, before) * self.tensor(one.power_ratio)
+            self._receive(one.segments, round, number, draws, y, spare, self.held_air, None)
             self._weigh(one, spare, y, before)
             before, y, spare = y, spare, before
         return y, before, spare, power
 
-    def _limit(self, one: PassInput, y: Tensor, before: Tensor) -> Tensor:
+    def _limit(self, one: StepInput, y: Tensor, before: Tensor) -> Tensor:
         """Scale down what a node has no power for, in place; ||y||^2 / m of what is left, `[K]`.
 
         The y before that is scaled likewise: as it is weighed by less than 0, it would take away more than is left.
@@ -93,7 +94,7 @@ class Airing:
             before.mul_(factor)
         return torch.minimum(held, limit)
 
-    def _weigh(self, one: PassInput, out: Tensor, y: Tensor, before: Tensor) -> None:
+    def _weigh(self, one: StepInput, out: Tensor, y: Tensor, before: Tensor) -> None:
         """heard (what was received) + kept y + before (the y before that), in place of what was received."""
         if one.plain:
             return

@@ -136,7 +136,7 @@ class LearningEngine:
         self._mixed = self._initial(streams)
         self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
-        self._third: Tensor | None = None  # where mixing passes need it
+        self._third: Tensor | None = None  # where further steps need it
         self._update = self._running_update()
         # an audit listens in its place
         self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
@@ -242,7 +242,7 @@ class LearningEngine:
                 self._gradient[part] = x
             return x
 
-        mixed, self_interference_power, pass_power = self._on_air(given, model)
+        mixed, self_interference_power, held_power = self._on_air(given, model)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
@@ -280,7 +280,7 @@ class LearningEngine:
             loss,
             nonfinite,
             consensus_distance(evaluated, self._spare),
-            pass_power,
+            held_power,
             None if self._objective is None else self._objective.excess(evaluated),
         )
 
@@ -380,14 +380,14 @@ class LearningEngine:
     def _on_air(
         self, given: RoundInput, model: Callable[[slice], Tensor]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What every node holds after payload and passes; ||w||^2 / m and the passes' likewise, where they matter."""
+        """What every node holds after all steps; ||w||^2 / m, and likewise of what was held and sent, where they matter."""
         power = self.airing.payload(given, self._draws, model, self._spare, self._mixed)
-        if not given.passes:
+        if len(given.steps) == 1 and given.steps[0].plain:
             return self._mixed, power, None
         if self._third is None:
             self._third = torch.empty_like(self._mixed)
-        y, self._spare, self._third, passed = self.airing.passes(
-            given.passes, given.round, self._draws, self._spare, self._mixed, self._third
+        y, self._spare, self._third, passed = self.airing.held_steps(
+            given.steps, given.round, self._draws, self._spare, self._mixed, self._third
         )
         self._mixed = y
         return y, power, passed

@@ -59,11 +59,12 @@ class MessageInput:
 
 
 @dataclass(frozen=True, eq=False)
-class PassInput:
-    """One mixing pass: y <- heard (A y + noise) + kept y + before (the y before that), `[K]` each.
+class StepInput:
+    """One step of a frame: y <- heard (A v + noise) + kept v + before (the v of the step before), `[K]` each.
 
-    limit: ||y||^2 / m that a node can send. Who holds more scales it down before it sends, and the y before that by the
-    same factor. Infinite: it sends nothing.
+    v is w in the first step, and what nodes hold in every other. limit: ||v||^2 / m that a node can send. Who holds more
+    scales it down before it sends, and the v before that by the same factor. Infinite: it sends nothing. power_ratio:
+    [K] power of this step's v over that of the first that sends what is held.
     """
 
     segments: tuple[Segment, ...]
@@ -71,6 +72,13 @@ class PassInput:
     kept: FloatArray
     before: FloatArray
     limit: FloatArray
+    power_ratio: FloatArray
+
+    @staticmethod
+    def release(segments: tuple[Segment, ...], nodes: int) -> "StepInput":
+        """Models with their noise, of which receivers keep what they hear."""
+        ones, zeros = np.ones(nodes), np.zeros(nodes)
+        return StepInput(segments, ones, zeros, zeros, np.full(nodes, np.inf), ones)
 
     @property
     def plain(self) -> bool:
@@ -80,17 +88,21 @@ class PassInput:
 
 @dataclass(frozen=True, eq=False)
 class RoundInput:
-    """One round, as decided outside: arrays are float64 per node; segments cover all coordinates in turn."""
+    """One round, as decided outside: arrays are float64 per node; segments of a step cover all coordinates."""
 
     round: int
-    segments: tuple[Segment, ...]
+    steps: tuple[StepInput, ...]  # the first sends w, the others what is held
     noise_scale: FloatArray  # sqrt(beta/alpha) sigma
     update: ModelUpdate
     evaluate: bool
     whole: bool = False  # evaluated on all test samples, whatever `Settings.eval_samples` says
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
-    passes: tuple[PassInput, ...] = ()  # the payload's own weights first, then the passes after it
     messages: MessageInput | None = None  # None: what is sent arrives as it is
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Of the step that sends w."""
+        return self.steps[0].segments
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +117,7 @@ class RoundResult:
     loss: Tensor
     nonfinite_gradients: Tensor  # how many were not finite and counted as zero: samples, or the whole
     consensus_distance: Tensor  # one number
-    pass_power: Tensor | None = None  # ||y||^2 / m of what was sent in mixing passes, summed over them
+    held_power: Tensor | None = None  # ||v||^2 / m of what was held and sent on, summed over steps by power_ratio
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
     accuracy: Tensor | None = None  # share of the test set that the model gets right; None: not evaluated
 

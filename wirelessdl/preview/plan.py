@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from wirelessdl.access import CarryPreview
+from wirelessdl.access import CarryPreview, Sending
+from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import WirelessdlError
@@ -27,7 +28,6 @@ from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.round.passing import Passing, noise_of_mean
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.warnings import receiver_noise_warnings
@@ -186,18 +186,16 @@ def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma:
     drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
     slots = tuple(SlotChannel(gain, gain) for gain in drawn)
     passes = world.frame.in_round(1, world.scenario.scenario.rounds).passes
-    frame = replace(channel, slots=slots, passes=(slots,) * passes)
+    frame = replace(channel, slots=slots, further=(slots,) * passes)
     sigma = np.full(world.nodes, world.scenario.privacy.rho * gamma)
     releases = make_releases(world, PendingGradients(world.nodes))
-    amplitude = np.sqrt(plan.alpha * releases.budget_w(plan, sigma))
-    weights = make_carrier(world).weigh(frame, plan, amplitude, ~everyone, turns.turn)
-    passing = Passing(world.scenario.radio.mixing, make_carrier(world))
-    passing.expect(frame, plan, turns.turn)
-    peak = releases.pass_peak(plan, sigma, everyone)
-    mixed = passing.decide(frame, plan, weights, peak, everyone, turns.turn)
+    carrier = make_carrier(world)
+    carrier.expect(frame, plan, turns)
+    model_w, held_square = plan.alpha * releases.budget_w(plan, sigma), releases.held_square(plan, sigma, everyone)
+    steps = carrier.carry(Sending(0, frame, plan, model_w, everyone, ~everyone, turns, held_square)).steps
     noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
-    _, receiver = noise_of_mean(weights, mixed, everyone, np.zeros(world.nodes), noise_w)
-    return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in weights.slots]))
+    _, receiver = noise_of_mean(steps, everyone, np.zeros(world.nodes), noise_w)
+    return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in steps[0].weights.slots]))
 
 
 def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float:

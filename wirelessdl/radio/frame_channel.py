@@ -34,7 +34,7 @@ class FrameChannel:
     links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
-    that a blockage takes away, None where nothing is. passes: blocks of every mixing pass after the payload, likewise.
+    that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise.
     """
 
     links: Links
@@ -44,7 +44,7 @@ class FrameChannel:
     slots: tuple[SlotChannel, ...]
     jammer_w: FloatArray | None = None
     blocked: BoolArray | None = None
-    passes: tuple[tuple[SlotChannel, ...], ...] = ()
+    further: tuple[tuple[SlotChannel, ...], ...] = ()
     subbands: int = 1
 
     def of_links(self, values: FloatArray) -> FloatArray:
@@ -84,9 +84,9 @@ class FrameChannel:
         """[heard] whether each link that is heard is one of the graph's."""
         return np.ones(len(self.heard), dtype=bool) if self.neighbour is None else self.neighbour
 
-    def in_passes(self) -> "tuple[FrameChannel, ...]":
-        """The channel of every mixing pass, as if it were a payload's."""
-        return tuple(replace(self, slots=slots, passes=()) for slots in self.passes)
+    def further_steps(self) -> "tuple[FrameChannel, ...]":
+        """The channel of every step after the payload, as if it were a payload's."""
+        return tuple(replace(self, slots=slots, further=()) for slots in self.further)
 
     def strangers(self, gain: FloatArray) -> tuple[Links, FloatArray] | None:
         """Everything that is heard, with its gains, where that is more than the graph's links."""
@@ -121,7 +121,7 @@ class FrameChannel:
             neighbour=None if self.neighbour is None else self.neighbour[keep],
             mean=self.mean[keep],
             slots=tuple(slot.where(keep) for slot in self.slots),
-            passes=tuple(tuple(slot.where(keep) for slot in slots) for slots in self.passes),
+            further=tuple(tuple(slot.where(keep) for slot in slots) for slots in self.further),
             blocked=None if self.blocked is None else self.blocked[keep],
         )
 

@@ -128,7 +128,7 @@ class Offsets:
         return replace(
             channel,
             slots=tuple(turned(channel.slots, 0)),
-            passes=tuple(tuple(turned(blocks, 1)) for blocks in channel.passes),
+            further=tuple(tuple(turned(blocks, 1)) for blocks in channel.further),
         )
 
     def wait_s(self, turn: IntArray, slot: int) -> FloatArray:

@@ -15,7 +15,7 @@ mobility and channel run again from zero, without learning or tracing, up to the
 kept. Then models, z, ledger and sums are put in place.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.access import Access, Carrier
+from wirelessdl.access import Access, Carrier, Sending, Step
 from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import guarded
@@ -45,7 +45,6 @@ from wirelessdl.radio.participation import Participation, Transmissions, Turns
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
 from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Planner
 from wirelessdl.round.records import FrameDecision, RoundRecord
@@ -68,7 +67,6 @@ class Stages:
     planner: Planner
     gate: BudgetGate
     carrier: Carrier
-    passing: Passing
     multiplier: Multiplier
     releases: Releases
     ledger: Ledger
@@ -155,7 +153,7 @@ class Engine:
             self.net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
             if first.notes:
                 self.net_state("plan", "; ".join(first.notes))
-            stages.passing.expect(stages.access.audible(channel, turns), first, turns.turn)
+            stages.carrier.expect(stages.access.audible(channel, turns), first, turns)
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
         if self._replay is not None:
             on_air = stages.gate.wanting(round, participation)
@@ -181,24 +179,24 @@ class Engine:
         self._silence(air.over_budget)
         plan = air.protection.plan
         budget_w = stages.releases.budget_w(plan, sigma)
-        amplitude = np.sqrt(plan.alpha * budget_w)
         carried = stages.carrier.carry(
-            self._now_ns, air.channel, plan, amplitude, air.on_air, participation.listening, turns
+            Sending(
+                now_ns=self._now_ns,
+                channel=air.channel,
+                plan=plan,
+                model_w=plan.alpha * budget_w,
+                on_air=air.on_air,
+                listening=participation.listening,
+                turns=turns,
+                held_square=stages.releases.held_square(plan, sigma, air.on_air),
+            )
         )
+        _require_one_release(carried.steps, air.on_air)
         weights = carried.weights
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
         multiplier = np.clip(exchanged, 0.0, plan.theta)
-
-        passes = stages.passing.decide(
-            air.channel,
-            plan,
-            weights,
-            stages.releases.pass_peak(plan, sigma, air.on_air),
-            air.on_air,
-            turns.turn,
-        )
         release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
         link_epsilon = slot_epsilon(release.link_mu, terms.delta)
@@ -215,7 +213,6 @@ class Engine:
             channel=air.channel,
             protection=air.protection,
             release=release,
-            passes=passes,
             on_air=air.on_air,
             computes=stages.gate.computing(air.on_air, participation),
             budget_w=budget_w,
@@ -267,7 +264,7 @@ class Engine:
         noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
-            segments=self._segments.payload(decision),
+            steps=self._segments.steps(decision),
             noise_scale=noise_scale,
             update=self.stages.pending.update(
                 stepped=stepped,
@@ -278,7 +275,6 @@ class Engine:
             evaluate=self._evaluated(decision.round),
             whole=decision.round == self.terms.rounds,
             pairs=decision.protection.noise(noise_scale),
-            passes=self._segments.passes(decision),
             messages=self.stages.carrier.messages(decision.on_air),
         )
 
@@ -371,3 +367,16 @@ class Engine:
         stages.pending.restore(arrays_of(arrays, "pending"))
         self._replay, self.trace.muted = None, False
         self._hooks.on_start()
+
+
+def _require_one_release(steps: Sequence[Step], on_air: BoolArray) -> None:
+    """Raise unless w is sent once, and what is held only after that, by nodes that sent w: totals rest on it.
+
+    on_air: [K] nodes that are charged for w. What any other node holds may be a step that was never sent.
+    """
+    if [step.source for step in steps] != ["w", *["held"] * (len(steps) - 1)]:
+        raise ContractError("radio.access sends w other than once, in the first step: send what is held after that")
+    for step in steps[1:]:
+        actual = step.weights.actual
+        if not on_air[actual.links.tx[actual.link != 0]].all():
+            raise ContractError("radio.access lets nodes send what they hold that did not send w in this round")

@@ -135,8 +135,8 @@ class Observer:
                 blocks.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, error_rad, key)))
         each = frame.blocks
         payload = tuple(blocks[:each])
-        passes = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
-        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, passes, frame.subbands)
+        further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
+        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
     def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, ...]:
         """|h| of `heard`, of the frame that is open, at later instants of it: the graph is that of its opening."""

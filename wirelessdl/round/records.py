@@ -13,7 +13,6 @@ from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
-from wirelessdl.round.passing import PassWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,6 @@ class FrameDecision:
     protection: Protection
     release: FrameRelease
     carried: Carried
-    passes: PassWeights | None  # mixing passes after the payload
     on_air: BoolArray
     computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
     budget_w: FloatArray  # power that amplitudes are measured against

@@ -71,8 +71,8 @@ class Releases:
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
         return plan.power_w / peak
 
-    def pass_peak(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> float:
-        """Mean square of a coordinate that takes all of a node's power in mixing passes: nothing is spent on noise.
+    def held_square(self, plan: PowerPlan, sigma: FloatArray, on_air: BoolArray) -> float:
+        """Mean square of a coordinate at which what a node holds and sends on takes all its power, none for noise.
 
         What nodes hold after averaging is at most the ball's radius plus the noise that was sent, on average: public
         numbers. Strangers, receiver noise and a polynomial's overshoot come on top: who holds more scales it down.

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from wirelessdl.access.weights import FrameWeights, SlotWeights
+from wirelessdl.access import Step
+from wirelessdl.access.weights import SlotWeights
 from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.records import PassInput
+from wirelessdl.learning.records import StepInput
 from wirelessdl.learning.superposition import Segment
 from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing
@@ -14,7 +15,7 @@ from wirelessdl.round.records import FrameDecision
 
 
 class Segments:
-    """Segments of payloads and of mixing passes.
+    """Segments of the steps of frames.
 
     size: coordinates of a model. thermal_w: receiver noise in W; self_interference: share of its own emission that a
     node hears; offsets: of carriers and timing, None without any. coded: models go in messages, which arrive whole and
@@ -35,27 +36,27 @@ class Segments:
         self._coded = coded
         self._thermal_w, self._self_interference, self._offsets = thermal_w, self_interference, offsets
 
-    def payload(self, decision: FrameDecision) -> tuple[Segment, ...]:
-        """Of the models that are sent with noise."""
-        return self._of(decision, decision.weights, decision.plan.alpha * decision.budget_w)
-
-    def passes(self, decision: FrameDecision) -> tuple[PassInput, ...]:
-        """Of every mixing pass after the payload; the first entry is the payload's own weight."""
-        passes = decision.passes
-        if passes is None:
-            return ()
-        segments = [(), *(self._of(decision, one, passes.power_w) for one in passes.weights)]
+    def steps(self, decision: FrameDecision) -> tuple[StepInput, ...]:
+        """Of w, and of what is sent on after it."""
+        steps = decision.carried.steps
+        first_held = steps[min(1, len(steps) - 1)]
         return tuple(
-            PassInput(of, heard, kept, before, passes.limit)
-            for of, heard, kept, before in zip(segments, passes.heard, passes.kept, passes.before)
+            StepInput(
+                self._of(decision, step),
+                step.heard,
+                step.kept,
+                step.before,
+                step.limit,
+                power_ratio=_ratio(step.power_w, first_held.power_w),
+            )
+            for step in steps
         )
 
-    def _of(self, decision: FrameDecision, weights: FrameWeights, model_w: FloatArray) -> tuple[Segment, ...]:
-        """model_w: [K] power of models, W."""
+    def _of(self, decision: FrameDecision, step: Step) -> tuple[Segment, ...]:
         jammer_w = decision.channel.jammer_w
-        own = np.asarray(decision.on_air * np.sqrt(self._self_interference * model_w), np.float64)
+        own = np.asarray(decision.on_air * np.sqrt(self._self_interference * step.power_w), np.float64)
         noise = 0.0 if self._coded else np.sqrt(self._thermal_w if jammer_w is None else self._thermal_w + jammer_w)
-        return tuple(self._slot(part, slot, noise, own) for part, slot in zip(self._coordinates, weights.slots))
+        return tuple(self._slot(part, slot, noise, own) for part, slot in zip(self._coordinates, step.weights.slots))
 
     def _slot(self, coordinates: slice, weights: SlotWeights, noise: float | FloatArray, own: FloatArray) -> Segment:
         """What one slot makes of its coordinates. noise, own: amplitudes of receiver noise and own emission, `[K]`."""
@@ -77,6 +78,10 @@ class Segments:
             self_interference_scale=own * weights.actual.scale,
             offsets=symbol_offsets,
         )
+
+
+def _ratio(power_w: FloatArray, reference_w: FloatArray) -> FloatArray:
+    return np.divide(power_w, reference_w, out=np.ones_like(power_w), where=reference_w > 0)
 
 
 def _shifted(parts: tuple[Mixing, Mixing | None] | None) -> Shifted | None:

@@ -12,7 +12,7 @@ from wirelessdl.learning.runtime import fetch
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
 from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.round.passing import noise_of_mean
+from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.schema import TABLES
@@ -202,10 +202,10 @@ def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSamp
 
 def _pass_power_w(record: RoundRecord) -> FloatArray:
     """Mean power that each node radiated in the mixing passes of a frame, `[K]` W."""
-    decision, passed = record.decision, record.result.pass_power
-    if passed is None or decision.passes is None:
+    decision, sent, held = record.decision, record.result.held_power, record.decision.carried.steps[1:]
+    if sent is None or not held:
         return np.zeros(len(decision.on_air))
-    return np.asarray(decision.on_air * decision.passes.power_w * fetch([passed])[0] / decision.frame.passes)
+    return np.asarray(decision.on_air * held[0].power_w * fetch([sent])[0] / len(held))
 
 
 def _shares(decision: FrameDecision, share: FloatArray | None) -> FloatArray:
@@ -324,7 +324,7 @@ def _noise_of_mean(decision: FrameDecision, thermal_w: float) -> tuple[float, fl
     sent = sent if decision.plan.own_share is None else sent * decision.plan.own_share
     jammer_w = 0.0 if decision.channel.jammer_w is None else decision.channel.jammer_w
     receiver_w = np.broadcast_to(0.0 if decision.carried.coded else thermal_w + jammer_w, sent.shape)
-    return noise_of_mean(decision.weights, decision.passes, decision.on_air, sent, receiver_w)
+    return noise_of_mean(decision.carried.steps, decision.on_air, sent, receiver_w)
 
 
 def _known(values: FloatArray) -> Any:

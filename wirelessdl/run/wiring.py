@@ -17,7 +17,6 @@ from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
 from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule
 from wirelessdl.round.releases import Releases, ReleaseTerms
@@ -80,6 +79,7 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             power_w=world.power_w,
             thermal_w=world.thermal_w,
             balance_from=world.scenario.power.balance_from,
+            mixing=world.scenario.radio.mixing,
             offsets=world.offsets,
             later=later,
         )
@@ -223,7 +223,6 @@ def _stages(world: World, planner: Planner) -> Stages:
         planner=planner,
         gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
         carrier=make_carrier(world, observer),
-        passing=Passing(radio.mixing, make_carrier(world, observer)),
         multiplier=make_multiplier(
             rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
         ),
