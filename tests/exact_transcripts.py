@@ -38,7 +38,7 @@ class Transcript:
         self.learning.strategy.gradient = self._gradient
         airing = self.learning.airing
         airing.air.superpose = self._superposed(airing.air.superpose, True)
-        airing.pass_air.superpose = self._superposed(airing.pass_air.superpose, False)
+        airing.held_air.superpose = self._superposed(airing.held_air.superpose, False)
         self._round, self.learning.round = self.learning.round, self._watched
         self.engine = make_engine(self.world)
         self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))
@@ -82,7 +82,7 @@ class Transcript:
             np.fill_diagonal(reaching, 0.0)
             x = self._models
             if not payload:  # else it is not linear
-                assert (sent.square().mean(dim=1).numpy() < 0.99 * self.given[-1].passes[1].limit).all()
+                assert (sent.square().mean(dim=1).numpy() < 0.99 * self.given[-1].steps[1].limit).all()
             if not payload and self.mistake == "x in a pass":
                 sent = x
             senders = reaching.any(axis=0) | (self._sends if payload else False)

@@ -10,7 +10,7 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Links
 from wirelessdl.mixing import mix, uniform_air
-from wirelessdl.radio.control import ControlLosses
+from wirelessdl.radio.energy import ControlLosses
 from wirelessdl.round.multiplier import SparseMean, make_multiplier
 from wirelessdl.run.build import build
 from wirelessdl.run.warnings import scenario_warnings

@@ -71,7 +71,9 @@ def delivered(gain, later=(), mean=None, turn=None, nodes=3, thermal_w=1e-3, slo
     channel = FrameChannel(
         links, links, None, gain[0] if mean is None else mean, tuple(SlotChannel(row, row) for row in gain)
     )
-    messages = Messages(coding(**changes), AirSettings(frame, 1000, 1e6, np.ones(nodes), thermal_w, "block", None))
+    messages = Messages(
+        coding(**changes), AirSettings(frame, 1000, 1e6, np.ones(nodes), thermal_w, "block", "plain", None)
+    )
     rows, asked = iter(later), []
 
     def again(times_ns):
@@ -176,7 +178,7 @@ def test_a_jammer_and_strangers_in_the_same_turn_cost_links_but_only_strangers_a
     frame = Frame(0, 0, 0, 0, turns=2)
     turns = Turns(np.array([0, 1, 0, 1]), 2)
     channel = FrameChannel(heard.where(neighbour), heard, neighbour, gain, (SlotChannel(gain, gain),))
-    given = AirSettings(frame, 100, 1e6, np.ones(4), 1e-3, "block", None)
+    given = AirSettings(frame, 100, 1e6, np.ones(4), 1e-3, "block", "plain", None)
     messages = Messages(coding(margin_db=0.0, attempts=1), given)
     everyone = np.ones(4, bool)
     found = messages.deliver(channel, everyone, turns, lambda _: [])

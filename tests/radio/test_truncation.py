@@ -9,13 +9,13 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.analysis.cell_means import _from_traces
 from wirelessdl.chebyshev import Passes, response
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import metropolis
 from wirelessdl.preview.plan import preview_plan
-from wirelessdl.round.passing import noise_of_mean
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
 
@@ -173,15 +173,14 @@ def test_noise_of_the_mean_equals_the_whole_map_of_payload_and_passes(passes):
     watched = Watched(tiny_table(scenario={"rounds": 3}, **FADED, radio=radio)).run()
     rng = np.random.default_rng(0)
     for decision in watched.decisions:
-        frames = [decision.weights, *(() if decision.passes is None else decision.passes.weights)]
-        shape = np.ones((1, 6)), np.zeros((1, 6)), np.zeros((1, 6))
-        given = decision.passes
-        heard, kept, before = shape if given is None else (given.heard, given.kept, given.before)
-        found = noise_of_mean(decision.weights, given, decision.on_air, *(noise := rng.uniform(0.5, 2.0, (2, 6))))
+        steps = decision.carried.steps
+        taken = (np.array([getattr(step, name)[0] for step in steps]) for name in ("heard", "kept", "before"))
+        passes_of_one = Passes(*taken)
+        found = noise_of_mean(steps, decision.on_air, *(noise := rng.uniform(0.5, 2.0, (2, 6))))
         sent, receiver = [], []
         for block in range(2):
-            slots = [frame.slots[block].actual for frame in frames]
-            whole = response(Passes(heard[:, 0], kept[:, 0], before[:, 0]), [slot.dense for slot in slots])
+            slots = [step.weights.slots[block].actual for step in steps]
+            whole = response(passes_of_one, [slot.dense for slot in slots])
             sent.append(float(np.mean(whole.mixing, axis=0) ** 2 @ noise[0]))
             receiver.append(whole.mean_variance(np.stack([slot.scale**2 * noise[1] for slot in slots])))
         np.testing.assert_allclose(found, (np.mean(sent), np.mean(receiver)), rtol=1e-9)

@@ -190,14 +190,14 @@ def test_only_who_sent_the_payload_sends_in_passes(radio):
         silent = away & one.participation.willing
         kinds |= {name for name, who in (("late", late), ("listens", listens), ("silent", silent)) if who.any()}
         np.testing.assert_array_equal(given.pairs.on_air, one.on_air)
-        assert len(given.passes) == 1 + 2
+        assert len(given.steps) == 1 + 2
         assert not given.noise_scale[away].any()
-        for part in (given, *given.passes[1:]):
+        for part in given.steps:
             for segment in part.segments:
                 weights = segment.weights if isinstance(segment.weights, np.ndarray) else segment.weights.toarray()
                 assert not (weights - np.diag(np.diagonal(weights)))[:, away].any()
                 np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
-        for one_pass in given.passes:
+        for one_pass in given.steps:
             np.testing.assert_array_equal(one_pass.heard[away], 1.0)
             assert not one_pass.kept[away].any()
             assert not one_pass.before[away].any()
@@ -254,7 +254,7 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
     watched = Watched(table(rounds=5, **given))
     engine, frames = watched.world.learning, []
     inner, payload = engine.round, engine.airing.air.superpose
-    later = engine.airing.pass_air.superpose
+    later = engine.airing.held_air.superpose
 
     def heard(superpose):
         def listened(segments, sent, out):
@@ -267,22 +267,22 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
     def round(given):
         frames.append([given, []])
         result = inner(given)
-        frames[-1] += [engine.mixed(), result.pass_power.numpy().copy()]
+        frames[-1] += [engine.mixed(), result.held_power.numpy().copy()]
         return result
 
-    engine.airing.air.superpose, engine.airing.pass_air.superpose, engine.round = heard(payload), heard(later), round
+    engine.airing.air.superpose, engine.airing.held_air.superpose, engine.round = heard(payload), heard(later), round
     watched.run()
     limited, free, away = 0, 0, 0
     for one, (given, slots, mixed, power) in zip(watched.decisions, frames):
         (w, s), *passes = slots
-        most = one.passes.limit
+        most = one.carried.steps[1].limit
         np.testing.assert_array_equal(np.isfinite(most), one.on_air)
         for node in range(len(w)):
             before, y = w[node], s[node]
-            y = given.passes[0].heard[node] * y + given.passes[0].kept[node] * w[node]
-            y = y + given.passes[0].before[node] * w[node]
+            y = given.steps[0].heard[node] * y + given.steps[0].kept[node] * w[node]
+            y = y + given.steps[0].before[node] * w[node]
             radiated = 0.0
-            for part, (sent, received) in zip(given.passes[1:], passes):
+            for part, (sent, received) in zip(given.steps[1:], passes):
                 square = sum(value**2 for value in y) / len(y)
                 if square > most[node]:
                     factor = (most[node] / square) ** 0.5
@@ -297,7 +297,7 @@ def test_who_holds_more_than_its_power_carries_scales_it_down(radio, radius, jam
                 continue
             np.testing.assert_allclose(mixed[node], y, rtol=1e-9, atol=1e-12)
             assert power[node] == pytest.approx(radiated, rel=1e-9)
-            sent_w = one.passes.power_w[node] * power[node] / len(passes)
+            sent_w = one.carried.steps[1].power_w[node] * power[node] / len(passes)
             assert sent_w <= one.plan.power_w[node] * (1 + 1e-12)
     assert limited > 0
     assert free > 0
@@ -327,18 +327,18 @@ def test_the_last_frame_has_closing_passes_too(mixing):
 
     engine.airing.air.superpose, engine.round = heard, round
     watched.run()
-    assert [len(one.passes) - 1 for one in given] == [2, 2, 2 + 4]
+    assert [len(one.steps) - 1 for one in given] == [2, 2, 2 + 4]
     for one in given:
-        total = [part.heard + part.kept + part.before for part in one.passes]
+        total = [part.heard + part.kept + part.before for part in one.steps]
         np.testing.assert_allclose(total, 1.0, rtol=1e-12)
-        assert (mixing == "plain") == all(part.plain for part in one.passes)
+        assert (mixing == "plain") == all(part.plain for part in one.steps)
     frame = watched.world.frame
     slot_ns = frame.pilot_ns + frame.payload_ns + 2 * frame.guard_ns
     for one, passes in zip(watched.decisions, (2, 2, 6)):
         assert one.frame.passes == passes
         assert one.frame.airtime_ns == 2 * (1 + passes) * slot_ns + frame.feedback_ns + frame.exchange_ns
         assert one.frame.sending_ns[0] == 2 * (1 + passes) * frame.payload_ns
-        assert len(one.channel.passes) == passes
+        assert len(one.channel.further) == passes
     ends = [event.time_ns - event.decision.opened_ns for event in watched.events["learning.update"]]
     assert ends[2] - ends[1] == 4 * 2 * slot_ns
 

@@ -38,7 +38,7 @@ def test_pairs_that_leave_a_model_too_little_power_are_not_formed(pairs, tmp_pat
     given = near_alpha_min(rounds=8, network=network, faults={"crashes": gone}, privacy=private)
     watched = Watched(given)
     watched.run()
-    partners = [sorted(set(one.protection.roster.partners[one.on_air].tolist())) for one in watched.decisions]
+    partners = [sorted(set(one.air.protection.roster.partners[one.on_air].tolist())) for one in watched.decisions]
     crowd = [int(one.on_air.sum()) for one in watched.decisions]
     assert {4, 5} <= set(crowd)
     roomy = [count == 5 and equal_rates(one) for count, one in zip(crowd, watched.decisions)]
@@ -46,9 +46,9 @@ def test_pairs_that_leave_a_model_too_little_power_are_not_formed(pairs, tmp_pat
     alone = [one for one, count in zip(watched.decisions, partners) if count == [0]]
     for one in watched.decisions:
         assert (one.plan.alpha >= given["power"]["alpha_min"]).all()
-        assert (one.coalition_epsilon[one.on_air] <= 1.0 + 1e-6).all()
+        assert (one.charged.coalition[one.on_air] <= 1.0 + 1e-6).all()
     for one in alone:  # nothing but its own noise hides a sender, from whomever
-        np.testing.assert_array_equal(one.own_epsilon[one.on_air], one.coalition_epsilon[one.on_air])
+        np.testing.assert_array_equal(one.charged.own[one.on_air], one.charged.coalition[one.on_air])
     run = wirelessdl.simulate(parse_scenario(given), out=tmp_path / "whole")
     assert sum("share no noise in this frame" in words for words in run.events["detail"]) == len(alone)
     assert any(f"shared no noise in {len(alone)} frames" in words for words in run.summary["warnings"])

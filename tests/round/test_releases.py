@@ -9,8 +9,7 @@ import pytest
 from wirelessdl.links import Geometry, Links
 from wirelessdl.power import plan_power
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.releases import Releases, ReleaseTerms
+from wirelessdl.round.releases import PendingGradients, Releases, ReleaseTerms
 
 K, RHO, GAMMA, THETA, RADIUS, THERMAL_W = 3, 1.7, 0.3, 2.6, 1.4, 0.25
 SENSITIVITY = np.array([0.5, 0.8, 1.3])
@@ -92,16 +91,16 @@ def test_power_of_passes_is_set_by_public_numbers():
     sigma, on_air = np.array([0.9, 1.6, 0.4]), np.array([True, False, True])
     noise = np.max(on_air * (1 - ALPHA) / ALPHA * sigma**2)
     for radius in (0.1, 2.0):
-        found = releases(radius=radius).pass_peak(plan(), sigma, on_air)
+        found = releases(radius=radius).held_square(plan(), sigma, on_air)
         assert found == pytest.approx(max(1.0, radius**2 + noise), rel=1e-14)
-        loud = releases(radius=radius, full_power_radius=radius).pass_peak(plan(), sigma, on_air)
+        loud = releases(radius=radius, full_power_radius=radius).held_square(plan(), sigma, on_air)
         assert loud == pytest.approx(radius**2 + noise, rel=1e-14)
     # less than the budget: without full power nobody is scaled up
-    quiet = releases(radius=0.1).pass_peak(plan(), 0.01 * sigma, on_air)
+    quiet = releases(radius=0.1).held_square(plan(), 0.01 * sigma, on_air)
     assert quiet == 1.0
-    louder = releases(radius=0.1, full_power_radius=0.1).pass_peak(plan(), 0.01 * sigma, on_air)
+    louder = releases(radius=0.1, full_power_radius=0.1).held_square(plan(), 0.01 * sigma, on_air)
     assert louder == pytest.approx(0.01 + 1e-4 * noise, rel=1e-14)
-    silent = releases(radius=0.1, full_power_radius=0.1).pass_peak(plan(), sigma, np.zeros(K, dtype=bool))
+    silent = releases(radius=0.1, full_power_radius=0.1).held_square(plan(), sigma, np.zeros(K, dtype=bool))
     assert silent == pytest.approx(0.01, rel=1e-14)
 
 

@@ -345,7 +345,7 @@ def compare(table, folder, rounds):
         if np.isfinite(scenario.privacy.epsilon_max):
             expected = decision.channel.heard.vector(epsilon)
             within = expected <= 1.0  # beyond 1 the slot's epsilon is analytic, not Theorem 1
-            np.testing.assert_allclose(decision.link_epsilon[within], expected[within], rtol=1e-10)
+            np.testing.assert_allclose(decision.charged.link[within], expected[within], rtol=1e-10)
             compared.append(int(within.sum()))
 
     engine.open_frame, engine.close_frame = open_frame, close_frame

@@ -7,7 +7,7 @@ from watching import Watched
 
 import wirelessdl
 from wirelessdl.links import Geometry
-from wirelessdl.radio.jammer import NoiseJammer, PlacedJammer
+from wirelessdl.radio.faults import NoiseJammer, PlacedJammer
 
 
 def test_links_below_an_snr_fall_out_and_stay_heard_where_interference_is_physical():
@@ -70,8 +70,8 @@ def test_a_jammer_disturbs_models_and_estimates_but_no_epsilon():
     jammer = {"kind": "noise", "power_dbm": 0.0}
     loud = Watched(tiny_table(radio=radio, power={"objective": "own-noise"}, faults={"jammer": jammer})).run()
     for one, other in zip(quiet.decisions, loud.decisions):
-        np.testing.assert_array_equal(one.link_epsilon, other.link_epsilon)
-        np.testing.assert_array_equal(one.own_epsilon, other.own_epsilon)
+        np.testing.assert_array_equal(one.charged.link, other.charged.link)
+        np.testing.assert_array_equal(one.charged.own, other.charged.own)
         jammed, clear = (np.abs(d.channel.gain_est - d.channel.gain).max() for d in (other, one))
         assert jammed > 1e-3 > clear
     assert np.abs(quiet.after_round[0] - loud.after_round[0]).max() > 1e-3

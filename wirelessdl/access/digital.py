@@ -433,7 +433,7 @@ class Messages:
         turns: "Turns",
         jammer_w: FloatArray | None,
     ) -> FloatArray:
-        from wirelessdl.radio.sinr import sinr
+        from wirelessdl.radio.frame_channel import sinr
 
         noise_w = np.full(channel.heard.nodes, self._thermal_w)
         return sinr(

@@ -138,9 +138,7 @@ class Weigher:
         weights = self.weigh("w", given.channel, given.plan, amplitude, given.listening, given.turns.turn)
         return Carried(self._passes.steps(given, Step.release(weights, given.model_w)))
 
-    def lasting(
-        self, now_ns: int, channel: FrameChannel, on_air: BoolArray, schedule: Turns
-    ) -> tuple[int, ...] | None:
+    def lasting(self, now_ns: int, channel: FrameChannel, on_air: BoolArray, schedule: Turns) -> tuple[int, ...] | None:
         return None
 
     def messages(self, on_air: BoolArray) -> MessageInput | None:

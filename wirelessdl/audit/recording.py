@@ -81,7 +81,7 @@ class Recording:
                 mu = float(release.link_mu[link])
                 if worst is None or mu > worst.mu:
                     worst = LinkCharge(
-                        int(release.link_rx[link]), decision.round, mu, float(decision.link_epsilon[link])
+                        int(release.link_rx[link]), decision.round, mu, float(decision.charged.link[link])
                     )
         return worst
 

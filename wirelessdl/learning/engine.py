@@ -380,7 +380,7 @@ class LearningEngine:
     def _on_air(
         self, given: RoundInput, model: Callable[[slice], Tensor]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What every node holds after all steps; ||w||^2 / m, and likewise of what was held and sent, where they matter."""
+        """What every node holds after all steps; ||w||^2 / m and that of what was held and sent, where they matter."""
         power = self.airing.payload(given, self._draws, model, self._spare, self._mixed)
         if len(given.steps) == 1 and given.steps[0].plain:
             return self._mixed, power, None

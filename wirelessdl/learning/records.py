@@ -62,9 +62,9 @@ class MessageInput:
 class StepInput:
     """One step of a frame: y <- heard (A v + noise) + kept v + before (the v of the step before), `[K]` each.
 
-    v is w in the first step, and what nodes hold in every other. limit: ||v||^2 / m that a node can send. Who holds more
-    scales it down before it sends, and the v before that by the same factor. Infinite: it sends nothing. power_ratio:
-    [K] power of this step's v over that of the first that sends what is held.
+    v is w in the first step, and what nodes hold in every other. limit: ||v||^2 / m that a node can send. Who holds
+    more scales it down before it sends, and the v before that by the same factor. Infinite: it sends nothing.
+    power_ratio: power of this step's v over that of the first that sends what is held.
     """
 
     segments: tuple[Segment, ...]

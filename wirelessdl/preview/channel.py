@@ -10,10 +10,9 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
-from wirelessdl.radio.coherence import STILL
-from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.frame import STILL
+from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
 from wirelessdl.radio.participation import Participation, Transmissions
-from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.wiring import make_observer
 from wirelessdl.run.world import World

@@ -26,9 +26,8 @@ from wirelessdl.power.joint import Forecast, JointPlan
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
-from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.round.pending import PendingGradients
+from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
+from wirelessdl.round.releases import PendingGradients
 from wirelessdl.run.forecast import forecast, forecast_terms
 from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases

@@ -37,20 +37,17 @@ from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.senders import SenderTotals
-from wirelessdl.radio.control import ControlLosses
+from wirelessdl.radio.energy import ControlLosses
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Participation, Transmissions, Turns
 from wirelessdl.round.multiplier import Multiplier
 from wirelessdl.round.observe import Observer
-from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.planning import Planner
-from wirelessdl.round.records import FrameDecision, RoundRecord
-from wirelessdl.round.releases import Releases
+from wirelessdl.round.planning import BudgetGate, Planner
+from wirelessdl.round.records import Charged, FrameDecision, ProvenTotal, RoundRecord, fire_frame
+from wirelessdl.round.releases import PendingGradients, Releases
 from wirelessdl.round.segments import Segments
-from wirelessdl.round.trace_events import fire_frame
 from wirelessdl.trace.checkpoint import array_problem, arrays_of
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
@@ -199,38 +196,23 @@ class Engine:
         multiplier = np.clip(exchanged, 0.0, plan.theta)
         release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma)
         stages.ledger.record(release)
-        link_epsilon = slot_epsilon(release.link_mu, terms.delta)
-        own_bound, own_total = self._totals(round, stages.ledger.own)
-        promised_bound, promised_total = own_bound, own_total
-        if stages.ledger.promised is not stages.ledger.own:
-            promised_bound, promised_total = self._totals(round, stages.ledger.promised)
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
             frame=terms.frame.in_round(round, terms.rounds).taking(turns.count, carried.uneven_ns),
             turn=turns.turn,
             participation=participation,
-            channel=air.channel,
-            protection=air.protection,
+            air=air,
+            carried=carried,
             release=release,
-            on_air=air.on_air,
+            charged=self._charged(release),
             computes=stages.gate.computing(air.on_air, participation),
             budget_w=budget_w,
-            violations=self._count_violations(round, link_epsilon, release),
             sigma=sigma,
             learning_rate=gamma,
             multiplier=multiplier,
             z_lost=z_lost,
             spectral_gap=self._spectral_gap(round, weights.known),
-            link_epsilon=link_epsilon,
-            own_epsilon=slot_epsilon(release.own_mu, terms.delta),
-            coalition_epsilon=None if release.coalition_mu is None else slot_epsilon(release.coalition_mu, terms.delta),
-            own_bound=own_bound,
-            own_total=own_total,
-            promised_bound=promised_bound,
-            promised_total=promised_total,
-            promised=stages.ledger.terms.promised,
-            carried=carried,
         )
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
@@ -252,11 +234,24 @@ class Engine:
     def _evaluated(self, round: int) -> bool:
         return round % self.terms.eval_every == 0 or round == self.terms.rounds
 
-    def _totals(self, round: int, view: SenderTotals) -> tuple[FloatArray, float]:
-        """Proven totals so far, `[K]` by a fast bound, and of the worst sender exactly; NaN between evaluations."""
+    def _charged(self, release: FrameRelease) -> Charged:
+        """What the ledger, which has recorded this release, holds by now."""
+        ledger, delta = self.stages.ledger, self.terms.delta
+        link, own = slot_epsilon(release.link_mu, delta), slot_epsilon(release.own_mu, delta)
+        coalition = None if release.coalition_mu is None else slot_epsilon(release.coalition_mu, delta)
+        own_total = self._total(release.round, ledger.own)
+        promised = own_total if ledger.promised is ledger.own else self._total(release.round, ledger.promised)
+        counted, what = (link, "links")
+        if not ledger.terms.counts_links:
+            counted = own if coalition is None or ledger.terms.promised == "own" else coalition
+            what = "senders"
+        violations = self._count_violations(release.round, counted, what)
+        return Charged(link, own, coalition, own_total, promised, ledger.terms.promised, violations)
+
+    def _total(self, round: int, view: SenderTotals) -> ProvenTotal:
         if not self._evaluated(round):
-            return view.bound(), float("nan")
-        return view.bound(), float(view.total().max()) if round == self.terms.rounds else view.worst()
+            return ProvenTotal(view.bound(), float("nan"))
+        return ProvenTotal(view.bound(), float(view.total().max()) if round == self.terms.rounds else view.worst())
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
@@ -274,7 +269,7 @@ class Engine:
             ),
             evaluate=self._evaluated(decision.round),
             whole=decision.round == self.terms.rounds,
-            pairs=decision.protection.noise(noise_scale),
+            pairs=decision.air.protection.noise(noise_scale),
             messages=self.stages.carrier.messages(decision.on_air),
         )
 
@@ -301,16 +296,12 @@ class Engine:
             self._gap = (mixing, spectral_gap(mixing))
         return self._gap[1]
 
-    def _count_violations(self, round: int, link_epsilon: FloatArray, release: FrameRelease) -> int:
+    def _count_violations(self, round: int, epsilon: FloatArray, what: str) -> int:
         """Links above epsilon_max; where links are not accounted for, senders above it in the promised view."""
-        what, ledger = "links", self.stages.ledger.terms
-        if not ledger.counts_links:
-            what, mu = "senders", release.coalition_mu if ledger.promised == "coalition" else None
-            link_epsilon = slot_epsilon(release.own_mu if mu is None else mu, self.terms.delta)
-        over = int(np.sum(link_epsilon > self.terms.epsilon_max * (1.0 + TOLERANCE)))
+        over = int(np.sum(epsilon > self.terms.epsilon_max * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
-            worst = float(link_epsilon.max())
+            worst = float(epsilon.max())
             self.net_state("violation", f"round {round}: {over} {what} above epsilon_max, {worst:.4g} at most")
         return over
 

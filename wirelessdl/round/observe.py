@@ -19,10 +19,9 @@ from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.reach import heard_within
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
-from wirelessdl.radio.blockage import Blockage
+from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square
-from wirelessdl.radio.jammer import Jammer
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_db, to_s

@@ -1,4 +1,4 @@
-"""Step 4 of a round: the power plan, static or for this frame."""
+"""Steps 3 and 4 of a round: the power plan, static or for this frame, and who is on air with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import POSITIVE, SHARES, checked_array, guard_of, of_node
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
 from wirelessdl.leakage import own_mu
@@ -15,7 +15,11 @@ from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
 from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
+from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.radio.participation import Participation
+from wirelessdl.round.records import OnAir
+from wirelessdl.round.releases import Releases
 from wirelessdl.scenario.protection import ALPHA_MIN
 from wirelessdl.units import to_db
 
@@ -295,3 +299,61 @@ def _unchanged(problem: PowerProblem, channel: FrameChannel) -> bool:
 
 def _alike(one: Links, other: Links) -> bool:
     return one is other or (np.array_equal(one.rx, other.rx) and np.array_equal(one.tx, other.tx))
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+class BudgetGate:
+    """Keeps senders silent once their promised total would exceed the budget.
+
+    Silence changes what the others need of their plan, so `admit` repeats until nobody else falls silent. It looks at
+    nothing that depends on data, so the silence itself tells nothing.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        budget: float,
+        planner: Planner,
+        releases: Releases,
+        ledger: Ledger,
+        *,
+        silent: bool = False,
+    ):
+        """silent: nobody ever sends, budget or not."""
+        self._silent = silent
+        self.budget, self._planner, self._releases, self._ledger = budget, planner, releases, ledger
+        self.silent_from: IntArray = np.full(nodes, _NEVER)  # round from which a node is silent for good
+
+    @property
+    def limited(self) -> bool:
+        return bool(np.isfinite(self.budget))
+
+    def wanting(self, round: int, participation: Participation) -> BoolArray:
+        """Nodes that would send and still have a budget, `[K]`."""
+        return participation.willing & (self.silent_from > round) & (not self._silent)
+
+    def computing(self, on_air: BoolArray, participation: Participation) -> BoolArray:
+        """Nodes that take a gradient step, `[K]`: those that send it; all that can, where nothing is ever sent."""
+        return participation.willing if self._silent else on_air
+
+    def admit(self, round: int, channel: FrameChannel, participation: Participation, sigma: FloatArray) -> OnAir:
+        """Who sends in this frame. sigma: [K] deviation of eta."""
+        wanting = self.wanting(round, participation)
+        on_air = wanting
+        while True:
+            heard = channel.among(on_air, participation.ready)
+            protection = self._planner.protect(self._planner.plan(heard, sigma), on_air, heard.links, sigma)
+            if not self.limited:
+                break
+            mu = np.where(on_air, self._releases.promised_mu(protection.plan, sigma), 0.0)
+            over = on_air & self._ledger.promised.exhausted(mu, self.budget)
+            if not over.any():
+                break
+            on_air = on_air & ~over
+        if protection.note:
+            self._planner.on_note(protection.note)
+        over_budget = wanting & ~on_air
+        self.silent_from = np.where(over_budget, round, self.silent_from)
+        return OnAir(on_air, over_budget, heard, protection)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from wirelessdl.access import Carried
 from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
@@ -13,6 +15,50 @@ from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation
+from wirelessdl.trace.events import TraceEvents
+
+
+@dataclass(frozen=True, eq=False)
+class OnAir:
+    """Who sends, whose budget is spent from this round on, `[K]` each; what is heard of the senders; their noise."""
+
+    on_air: BoolArray
+    over_budget: BoolArray
+    channel: FrameChannel
+    protection: Protection
+
+
+@dataclass(frozen=True, eq=False)
+class ProvenTotal:
+    """Proven total epsilon over the rounds so far: bound, `[K]` by a fast bound; worst, of the worst sender, exact.
+
+    worst is NaN between evaluations, and where it would take too long.
+    """
+
+    bound: FloatArray
+    worst: float
+
+
+@dataclass(frozen=True, eq=False)
+class Charged:
+    """Epsilon of a frame and of the rounds so far, as the ledger was charged.
+
+    link: [heard], own, coalition: [K] of this frame by Theorem 1; coalition: None where there is no such view. view:
+    which is promised. violations: links above epsilon_max, or senders where links are not counted.
+    """
+
+    link: FloatArray
+    own: FloatArray
+    coalition: FloatArray | None
+    own_total: ProvenTotal
+    promised_total: ProvenTotal
+    view: Literal["own", "coalition"]
+    violations: int
+
+    @property
+    def promised(self) -> FloatArray:
+        """One-slot epsilon of each sender in the promised view, `[K]`."""
+        return self.own if self.coalition is None or self.view == "own" else self.coalition
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,32 +70,31 @@ class FrameDecision:
     frame: Frame
     turn: IntArray  # in which each node sends
     participation: Participation
-    channel: FrameChannel
-    protection: Protection
-    release: FrameRelease
+    air: OnAir
     carried: Carried
-    on_air: BoolArray
+    release: FrameRelease
+    charged: Charged
     computes: BoolArray  # who takes a gradient step: those on air, or everyone where nothing is ever sent
     budget_w: FloatArray  # power that amplitudes are measured against
-    violations: int
     sigma: FloatArray
     learning_rate: float
     multiplier: FloatArray
     z_lost: BoolArray  # whose broadcast of z reached nobody
     spectral_gap: float
-    link_epsilon: FloatArray
-    own_epsilon: FloatArray
-    coalition_epsilon: FloatArray | None
-    own_bound: FloatArray  # proven total of each sender over the rounds so far, by a fast bound
-    own_total: float  # of the worst sender, exact; NaN between evaluations, and where it would take too long
-    promised_bound: FloatArray  # the same in the view that is promised
-    promised_total: float
-    promised: Literal["own", "coalition"]
+
+    @property
+    def on_air(self) -> BoolArray:
+        return self.air.on_air
+
+    @property
+    def channel(self) -> FrameChannel:
+        """Among who sends and who listens."""
+        return self.air.channel
 
     @property
     def plan(self) -> PowerPlan:
         """With the noise that the mechanism takes."""
-        return self.protection.plan
+        return self.air.protection.plan
 
     @property
     def weights(self) -> FrameWeights:
@@ -91,3 +136,51 @@ class Progress:
     coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
     epsilon_own_total: float  # against everyone else; NaN likewise
     epsilon_own_bound: float
+
+
+def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:
+    """Everything that is known when a frame opens, causes first."""
+    channel, geometry, plan = decision.channel, decision.channel.links.geometry, decision.plan
+    if trace.wanted("mobility.move"):
+        trace.fire(
+            "mobility.move", time_ns, position_m=geometry.position_m.copy(), velocity_mps=geometry.velocity_mps.copy()
+        )
+    if trace.wanted("channel.gain"):
+        links = channel.heard
+        gain, gain_est = channel.heard_gain, channel.heard_gain_est
+        trace.fire("channel.gain", time_ns, rx=links.rx, tx=links.tx, gain=gain, gain_est=gain_est)
+    if trace.wanted("power.plan"):
+        trace.fire("power.plan", time_ns, alpha=plan.alpha, power_w=plan.power_w, theta=plan.theta)
+    if trace.wanted("privacy.release"):
+        release = decision.release
+        trace.fire(
+            "privacy.release",
+            time_ns,
+            round=release.round,
+            on_air=release.on_air,
+            own_mu=release.own_mu,
+            link_rx=release.link_rx,
+            link_tx=release.link_tx,
+            link_mu=release.link_mu,
+        )
+    if trace.wanted("phy.tx"):
+        sender = np.flatnonzero(decision.on_air)
+        trace.fire(
+            "phy.tx",
+            time_ns,
+            round=decision.round,
+            node=sender,
+            alpha=plan.alpha[sender],
+            noise_std=decision.sigma[sender],
+        )
+    if trace.wanted("phy.rx"):
+        trace.fire(
+            "phy.rx",
+            time_ns,
+            round=decision.round,
+            rx=channel.heard.rx,
+            tx=channel.heard.tx,
+            gain=channel.heard_gain,
+            weight=decision.weights.actual.link,
+            epsilon=decision.charged.link,
+        )

@@ -14,10 +14,8 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.links import Links
-from wirelessdl.radio.coherence import coherence_s, payload_slots
-from wirelessdl.radio.control import ControlLosses, ControlTimes
-from wirelessdl.radio.energy import EnergyModel
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.energy import ControlLosses, ControlTimes, EnergyModel
+from wirelessdl.radio.frame import Frame, coherence_s, payload_slots
 from wirelessdl.round.multiplier import rule_for
 from wirelessdl.run.build_network import BuiltNetwork
 from wirelessdl.run.registry import Builder

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.arrays import FloatArray
 from wirelessdl.families import columns
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import fetch
 from wirelessdl.radio.energy import EnergyModel
-from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square
-from wirelessdl.radio.sinr import sinr_db
-from wirelessdl.access.passes import noise_of_mean
+from wirelessdl.radio.frame_channel import FrameChannel, root_mean_square, sinr_db
 from wirelessdl.round.records import FrameDecision, RoundRecord
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.trace.schema import TABLES
@@ -138,7 +137,7 @@ def link_columns(
         "weight": flat(lambda d: d.weights.actual.link),
         "snr_db": to_db(gain**2 * radiated / thermal_w) if thermal_w > 0 else _nulls(len(gain)),
         "sinr_db": np.ma.array(sinr, mask=np.isposinf(sinr)),
-        "epsilon": _known(flat(lambda d: d.link_epsilon)),
+        "epsilon": _known(flat(lambda d: d.charged.link)),
         **{name: _links_of_access(decisions, traced, name, kind) for name, kind, *_ in columns("links")},
     }
 
@@ -212,12 +211,6 @@ def _shares(decision: FrameDecision, share: FloatArray | None) -> FloatArray:
     return np.ones(len(decision.on_air)) if share is None else share
 
 
-def _promised(decision: FrameDecision) -> FloatArray:
-    """One-slot epsilon of each sender in the promised view, `[K]`."""
-    coalition = decision.coalition_epsilon
-    return decision.own_epsilon if coalition is None or decision.promised == "own" else coalition
-
-
 def sinr_of_rounds(records: Sequence[RoundRecord], nodes: Columns, thermal_w: float) -> list[FloatArray]:
     """SINR of all that is heard in each round, `[heard]` dB. nodes: the columns of the nodes table."""
     power_w, residual_w = (
@@ -284,15 +277,15 @@ def round_columns(
         "privacy_noise_std": noise[:, 0],
         "receiver_noise_std": noise[:, 1],
         "epsilon_link_max": _known(
-            each(lambda d: d.link_epsilon.max(initial=0.0) if d.release.counts_links else np.nan)
+            each(lambda d: d.charged.link.max(initial=0.0) if d.release.counts_links else np.nan)
         ),
-        "epsilon_own_max": each(lambda d: d.own_epsilon.max()),
-        "epsilon_own_bound": each(lambda d: d.own_bound.max()),
-        "epsilon_own_total": _known(each(lambda d: d.own_total)),
-        "epsilon_promised_max": each(lambda d: _promised(d).max()),
-        "epsilon_promised_bound": each(lambda d: d.promised_bound.max()),
-        "epsilon_promised_total": _known(each(lambda d: d.promised_total)),
-        "violations": each(lambda d: d.violations),
+        "epsilon_own_max": each(lambda d: d.charged.own.max()),
+        "epsilon_own_bound": each(lambda d: d.charged.own_total.bound.max()),
+        "epsilon_own_total": _known(each(lambda d: d.charged.own_total.worst)),
+        "epsilon_promised_max": each(lambda d: d.charged.promised.max()),
+        "epsilon_promised_bound": each(lambda d: d.charged.promised_total.bound.max()),
+        "epsilon_promised_total": _known(each(lambda d: d.charged.promised_total.worst)),
+        "violations": each(lambda d: d.charged.violations),
         "active_nodes": each(lambda d: int(d.on_air.sum())),
         "up_nodes": each(lambda d: int(d.participation.up.sum())),
         "spectral_gap": np.ma.masked_invalid(each(lambda d: d.spectral_gap)),

@@ -21,15 +21,13 @@ from wirelessdl.network.placement import PLACEMENTS
 from wirelessdl.network.streets import MAPS
 from wirelessdl.network.topology import TOPOLOGIES
 from wirelessdl.power.allocate import ALLOCATORS
-from wirelessdl.radio.blockage import BLOCKAGES
-from wirelessdl.radio.jammer import JAMMERS
+from wirelessdl.radio.faults import BLOCKAGES, JAMMERS
 from wirelessdl.scenario.loader import catalog_for
 from wirelessdl.scenario.part import Catalog, Part
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.sim.compute import COMPUTE_TIMES
-from wirelessdl.sim.crashes import CRASHES
+from wirelessdl.sim.faults import CRASHES, STRAGGLERS
 from wirelessdl.sim.policy import POLICIES
-from wirelessdl.sim.stragglers import STRAGGLERS
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
-from wirelessdl.round.participation import BudgetGate
-from wirelessdl.round.pending import PendingGradients
-from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule
-from wirelessdl.round.releases import Releases, ReleaseTerms
+from wirelessdl.round.planning import Arriving, BudgetGate, JointChoice, Planner, PlanSchedule
+from wirelessdl.round.releases import PendingGradients, Releases, ReleaseTerms
 from wirelessdl.run.link_sample import LinkSample
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.world import World

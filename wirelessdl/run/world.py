@@ -18,9 +18,8 @@ from wirelessdl.privacy.combinations import SAMPLERS
 from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.privacy.totals import release_mu
-from wirelessdl.radio.blockage import Blockage
+from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.jammer import Jammer
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import BuiltLearning
 from wirelessdl.run.build_network import BuiltNetwork
