@@ -10,7 +10,7 @@ from watching import Watched
 
 import wirelessdl
 from wirelessdl.access import AirSettings
-from wirelessdl.access.digital import Coding, Messages
+from wirelessdl.access.digital import Keys, Messages
 from wirelessdl.access.tdma import coloring
 from wirelessdl.audit.audit import AuditOptions, audit_scenario
 from wirelessdl.cli.plan import facts
@@ -46,17 +46,17 @@ class Script:
 
 def coding(**changes):
     given = {
-        "bits": 8,
-        "block": 100,
-        "rate_bps_hz": None,
+        "quantizer_bits": 8,
+        "quantizer_block": 100,
+        "rate_bps_hz": "auto",
         "rate_min_bps_hz": 0.15,
         "rate_max_bps_hz": 7.4,
         "gap_db": 3.0,
-        "margin_db": 6.0,
+        "fade_margin_db": 6.0,
         "attempts": 3,
         "combining": False,
     }
-    return Coding(**{**given, **changes})
+    return Keys(**{**given, **changes})
 
 
 def full(nodes):
@@ -179,7 +179,7 @@ def test_a_jammer_and_strangers_in_the_same_turn_cost_links_but_only_strangers_a
     turns = Turns(np.array([0, 1, 0, 1]), 2)
     channel = FrameChannel(heard.where(neighbour), heard, neighbour, gain, (SlotChannel(gain, gain),))
     given = AirSettings(frame, 100, 1e6, np.ones(4), 1e-3, "block", "plain", None)
-    messages = Messages(coding(margin_db=0.0, attempts=1), given)
+    messages = Messages(coding(fade_margin_db=0.0, attempts=1), given)
     everyone = np.ones(4, bool)
     found = messages.deliver(channel, everyone, turns, lambda _: [])
     # of the two that send in a turn, one is a stranger to each receiver

@@ -14,7 +14,7 @@ method `mix` (see `UserAccess`); totals are proven under it by construction.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,8 +40,9 @@ Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 class AirSettings:
     """What a run gives to its access. power_w: [K] budgets; thermal_w: receiver noise, W; coordinates: of a model.
 
-    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from: whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and
-    timing, None without any. later: asks for gains of the open frame as time goes on; None in previews.
+    mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from:
+    whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and timing, None
+    without any. later: asks for gains of the open frame as time goes on; None in previews.
     """
 
     frame: "Frame"
@@ -133,73 +134,73 @@ class CarryPreview:
     words: str
 
 
-class Carrier(Protocol):
-    """An access at work in a run."""
+class Carrier:
+    """An access at work in a run: it carries; what else it does not say is as on an air that adds up models."""
 
     def expect(self, channel: "FrameChannel", plan: "PowerPlan", schedule: "Turns") -> None:
         """The first frame of a run, of all nodes, whether or not it is replayed."""
-        ...
 
     def carry(self, given: Sending) -> Carried:
         """The steps of the frame that opens now."""
-        ...
+        raise NotImplementedError
 
     def lasting(
         self, now_ns: int, channel: "FrameChannel", on_air: BoolArray, schedule: "Turns"
     ) -> tuple[int, ...] | None:
         """Payloads of all turns, where turns differ: all that a run which replays time needs to know."""
-        ...
+        return None
 
     def messages(self, on_air: BoolArray) -> "MessageInput | None":
         """How what is sent is rounded; None where it is sent as it is."""
-        ...
+        return None
 
     def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """What fading will make of it; None without anything to say. pool: [N, heard] |h| that no run will see."""
-        ...
+        return None
 
 
-class Access(Protocol):
-    """An access as a scenario sets it.
+class Access:
+    """An access as a scenario sets it; every member extends it.
 
     orthogonal: a receiver hears one sender at a time, so nobody else's noise hides it. coded: what is sent arrives
     whole or not at all, without receiver noise or phases. hears_itself: nodes send while they receive.
     """
 
-    orthogonal: bool
-    coded: bool
-    hears_itself: bool
+    orthogonal = False
+    coded = False
+    hears_itself = False
 
     def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
         """|h| by sender, `[K]`, below which a receiver leaves a link out (`radio.truncate_snr_db`); 0: none is."""
-        ...
+        return 0.0
 
     def schedule(self, round: int, links: "Links") -> "Turns":
         """Who sends in which turn of a frame with these links."""
-        ...
+        raise NotImplementedError
 
     def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
         """What a receiver can hear at all: nobody who sends when it does, where it cannot do both."""
-        ...
+        turn = schedule.turn
+        return channel if schedule.count == 1 else channel.only(turn[channel.heard.tx] != turn[channel.heard.rx])
 
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         """Turns of a slot, and how many nodes may send pilots in one."""
-        ...
+        return self.schedule(1, links).count, links.nodes
 
     def message_symbols(self, parameters: int) -> int | None:
         """Complex symbols of the shortest payload that a sender may choose; None: two coordinates a symbol."""
-        ...
+        return None
 
     def words(self, turns: int) -> str:
         """What `check` says after the number of slots."""
-        ...
+        return ""
 
     def carrier(self, given: AirSettings) -> Carrier:
         """The access at work."""
-        ...
+        raise NotImplementedError
 
 
-class UserAccess:
+class UserAccess(Access):
     """A class of the user's, held to its contract. What it needs:
 
         def mix(self, links, gain, amplitude, on_air):
@@ -210,8 +211,6 @@ class UserAccess:
     s_i = own_i w_i + sum_j weight_ij w_j + noise_i sqrt(thermal_w) n_i. It may have `turns(round, links)`: [K] the turn
     in which each node sends, from 0; without it all send at once.
     """
-
-    orthogonal, coded, hears_itself = False, False, False
 
     def __init__(self, name: str, given: Any):
         self.name, self._mix = name, guarded("radio.access", given, "mix")
@@ -227,19 +226,6 @@ class UserAccess:
         rule = Rule(f"turns from 0 to {nodes - 1}", lambda values: (values >= 0) & (values < nodes))
         turn = checked_array(name, given, (nodes,), "one turn per node", rule, place=of_node, dtype=np.int64)
         return Turns(turn, int(turn.max()) + 1)
-
-    def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
-        turn = schedule.turn
-        return channel if schedule.count == 1 else channel.only(turn[channel.heard.tx] != turn[channel.heard.rx])
-
-    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
-        return 0.0
-
-    def planned_turns(self, links: "Links") -> tuple[int, int]:
-        return self.schedule(1, links).count, links.nodes
-
-    def message_symbols(self, parameters: int) -> int | None:
-        return None
 
     def words(self, turns: int) -> str:
         return f", by {self.name} in {turns} turns"

@@ -40,7 +40,6 @@ from wirelessdl.scenario.section import Count, Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.learning.records import MessageInput
-    from wirelessdl.power.problem import PowerPlan
     from wirelessdl.radio.frame import AirTime
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
@@ -167,32 +166,9 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
-@dataclass(frozen=True)
-class Coding:
-    """How messages are made and sent.
-
-    bits: per coordinate; block: coordinates per scale. rate_bps_hz: None where it follows the mean gains, up to
-    rate_max_bps_hz. attempts: of a message, at most. combining: whether attempts add up.
-    """
-
-    bits: int
-    block: int
-    rate_bps_hz: float | None
-    rate_min_bps_hz: float
-    rate_max_bps_hz: float
-    gap_db: float
-    margin_db: float
-    attempts: int
-    combining: bool
-
-    def message_bits(self, coordinates: int) -> int:
-        """Coordinates and scales."""
-        return self.bits * coordinates + SCALE_BITS * math.ceil(coordinates / self.block)
-
-    @property
-    def fastest_bps_hz(self) -> float:
-        """The largest rate that a sender may choose."""
-        return self.rate_max_bps_hz if self.rate_bps_hz is None else self.rate_bps_hz
+def message_bits(keys: Keys, coordinates: int) -> int:
+    """Coordinates and scales."""
+    return keys.quantizer_bits * coordinates + SCALE_BITS * math.ceil(coordinates / keys.quantizer_block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,46 +200,34 @@ class Member(OneSenderAtATime):
 
     def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
         super().__init__(radio, nodes, streams, silent)
-        keys = cast(Keys, radio)
-        self.coding = Coding(
-            bits=keys.quantizer_bits,
-            block=keys.quantizer_block,
-            rate_bps_hz=None if keys.rate_bps_hz == "auto" else keys.rate_bps_hz,
-            rate_min_bps_hz=keys.rate_min_bps_hz,
-            rate_max_bps_hz=keys.rate_max_bps_hz,
-            gap_db=keys.gap_db,
-            margin_db=keys.fade_margin_db,
-            attempts=keys.attempts,
-            combining=keys.combining,
-        )
+        self._keys = cast(Keys, radio)
 
     def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
         return 0.0
 
     def message_symbols(self, parameters: int) -> int | None:
         # no slot is observed after it is over
-        return math.ceil(self.coding.message_bits(parameters) / self.coding.fastest_bps_hz)
+        keys = self._keys
+        fastest = keys.rate_max_bps_hz if keys.rate_bps_hz == "auto" else keys.rate_bps_hz
+        return math.ceil(message_bits(keys, parameters) / fastest)
 
     def words(self, turns: int) -> str:
         return f"{super().words(turns)} at the highest rate, without repetitions"
 
     def carrier(self, given: AirSettings) -> Carrier:
-        return Messages(self.coding, given)
+        return Messages(self._keys, given)
 
 
-class Messages:
+class Messages(Carrier):
     """Delivers the messages of a frame."""
 
-    def __init__(self, coding: Coding, given: AirSettings):
+    def __init__(self, keys: Keys, given: AirSettings):
         from wirelessdl.units import from_db
 
-        self.coding, self._frame, self._bandwidth_hz = coding, given.frame, given.bandwidth_hz
+        self._keys, self._frame, self._bandwidth_hz = keys, given.frame, given.bandwidth_hz
         self._power_w, self._thermal_w, self._later = given.power_w, given.thermal_w, given.later
-        self.bits = coding.message_bits(given.coordinates)
-        self._gap, self._margin = from_db(coding.gap_db), from_db(coding.margin_db)
-
-    def expect(self, channel: "FrameChannel", plan: "PowerPlan", schedule: "Turns") -> None:
-        pass
+        self.bits = message_bits(keys, given.coordinates)
+        self._gap, self._margin = from_db(keys.gap_db), from_db(keys.fade_margin_db)
 
     def carry(self, given: Sending) -> Carried:
         from wirelessdl.access.weights import delivered_weights
@@ -302,7 +266,7 @@ class Messages:
         from wirelessdl.learning.quantizer import Quantizer
         from wirelessdl.learning.records import MessageInput
 
-        return MessageInput(Quantizer(self.coding.bits, self.coding.block), on_air)
+        return MessageInput(Quantizer(self._keys.quantizer_bits, self._keys.quantizer_block), on_air)
 
     def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Frames with realisations of the fading, each attempt and slot with its own.
@@ -354,24 +318,24 @@ class Messages:
 
     def rates(self, channel: "FrameChannel", on_air: BoolArray, turns: "Turns") -> tuple[FloatArray, BoolArray]:
         """Rate of each sender, `[K]` bit/s/Hz, and for which of the graph's links it was planned, `[links]`."""
-        coding, links = self.coding, channel.links
+        keys, links = self._keys, channel.links
         expected = np.log2(1.0 + self._sinr(channel, channel.mean, on_air, turns, None) / (self._gap * self._margin))
-        expected = np.minimum(channel.of_links(expected), coding.rate_max_bps_hz)
-        if coding.rate_bps_hz is not None:
-            return np.where(on_air, coding.rate_bps_hz, 0.0), np.ones(len(links), dtype=bool)
-        planned = expected >= coding.rate_min_bps_hz
+        expected = np.minimum(channel.of_links(expected), keys.rate_max_bps_hz)
+        if keys.rate_bps_hz != "auto":
+            return np.where(on_air, keys.rate_bps_hz, 0.0), np.ones(len(links), dtype=bool)
+        planned = expected >= keys.rate_min_bps_hz
         served = np.bincount(links.tx[planned], minlength=links.nodes) > 0
         planned = planned | ~served[links.tx]  # whom nobody hears well sends as slowly as it may, to all
         rate = np.full(links.nodes, np.inf)
-        np.minimum.at(rate, links.tx[planned], np.maximum(expected[planned], coding.rate_min_bps_hz))
+        np.minimum.at(rate, links.tx[planned], np.maximum(expected[planned], keys.rate_min_bps_hz))
         alone = np.isinf(rate)  # nobody listens
-        return np.where(on_air, np.where(alone, coding.rate_max_bps_hz, rate), 0.0), planned
+        return np.where(on_air, np.where(alone, keys.rate_max_bps_hz, rate), 0.0), planned
 
     def deliver(self, channel: "FrameChannel", on_air: BoolArray, turns: "Turns", later: GainsAt) -> Delivery:
         """The attempts of a frame, one cycle of turns after another. channel: among who sends and who listens."""
         from wirelessdl.units import to_ns
 
-        coding, frame, links = self.coding, self._frame, channel.links
+        keys, frame, links = self._keys, self._frame, channel.links
         chosen, planned = self.rates(channel, on_air, turns)
         parts = self._parts(chosen)
         part_ns = np.array([to_ns(symbols / self._bandwidth_hz) for symbols in parts.tolist()], dtype=np.int64)
@@ -382,7 +346,7 @@ class Messages:
         payloads_ns: list[int] = []
         gains: Sequence[FloatArray] = [slot.gain for slot in channel.slots]
         sending = on_air
-        for attempt in range(1, coding.attempts + 1):
+        for attempt in range(1, keys.attempts + 1):
             cycle = self._cycle(sending, part_ns, turns)
             if attempt > 1:
                 opens_ns = frame.after_ns(payloads_ns)
@@ -391,7 +355,7 @@ class Messages:
             payloads_ns += cycle * frame.slots
             attempts += sending
             heard = self._information(channel, gains, sending, turns)
-            known = np.where(sending[links.tx] & coding.combining, known + heard, heard)
+            known = np.where(sending[links.tx] & keys.combining, known + heard, heard)
             got = sending[links.tx] & (decoded_in == 0) & (known >= rate[links.tx])
             decoded_in[got] = attempt
             waiting = planned & (decoded_in == 0)

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wirelessdl.access import AirSettings, Carrier
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.access import Access, AirSettings, Carrier
+from wirelessdl.arrays import BoolArray
 from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
-    from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
@@ -49,10 +48,8 @@ def refuse_truncation(scenario: "Scenario", why: str) -> None:
         )
 
 
-class Member:
+class Member(Access):
     """All senders of a turn at once."""
-
-    orthogonal, coded = False, False
 
     def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
@@ -68,17 +65,8 @@ class Member:
             self._everyone = Turns(np.zeros(self._nodes, dtype=np.int64), 1)
         return self._everyone
 
-    def audible(self, channel: "FrameChannel", schedule: "Turns") -> "FrameChannel":
-        return channel.across(schedule.turn == 1) if schedule.count == 2 else channel
-
-    def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
-        return 0.0
-
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)
-
-    def message_symbols(self, parameters: int) -> int | None:
-        return None
 
     def words(self, turns: int) -> str:
         return ", half duplex in two turns" if self._half_duplex else ""

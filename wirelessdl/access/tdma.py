@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wirelessdl.access import AirSettings, Carrier
+from wirelessdl.access import Access, AirSettings, Carrier
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.scenario.section import Section
 
@@ -53,10 +53,10 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
-class Member:
+class Member(Access):
     """Turns by graph colouring."""
 
-    orthogonal, coded, hears_itself = True, False, False
+    orthogonal = True
 
     def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
         given = radio.truncate_snr_db
@@ -83,9 +83,6 @@ class Member:
 
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         return int(coloring(links).max()) + 1, 1
-
-    def message_symbols(self, parameters: int) -> int | None:
-        return None
 
     def words(self, turns: int) -> str:
         return f", one sender after another in {turns} turns"

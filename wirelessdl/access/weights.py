@@ -8,11 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.access import AirSettings, Carried, CarryPreview, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, Sending, Step
 from wirelessdl.access.passes import MixingPasses
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import ContractError
-from wirelessdl.learning.records import MessageInput
 from wirelessdl.links import Links
 from wirelessdl.mixing import (
     Mixing,
@@ -87,7 +86,7 @@ def _mean(mixings: list[Mixing]) -> Mixing:
     return Mixing(mixings[0].links, link, own, scale)
 
 
-class Weigher:
+class Weigher(Carrier):
     """Models that the air adds up: w, and as many mixing passes after it as the frame has. Turns are even.
 
     Weights are worked out once for as long as nothing they rest on changes.
@@ -137,15 +136,6 @@ class Weigher:
         amplitude = np.sqrt(given.model_w)
         weights = self.weigh("w", given.channel, given.plan, amplitude, given.listening, given.turns.turn)
         return Carried(self._passes.steps(given, Step.release(weights, given.model_w)))
-
-    def lasting(self, now_ns: int, channel: FrameChannel, on_air: BoolArray, schedule: Turns) -> tuple[int, ...] | None:
-        return None
-
-    def messages(self, on_air: BoolArray) -> MessageInput | None:
-        return None
-
-    def preview(self, channel: FrameChannel, schedule: Turns, pool: FloatArray) -> CarryPreview | None:
-        return None
 
     def _known(
         self, channel: FrameChannel, plan: PowerPlan, amplitude: FloatArray, listening: BoolArray

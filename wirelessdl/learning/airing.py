@@ -68,7 +68,7 @@ class Airing:
         y: Tensor,
         spare: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The y of the last step, the two tensors that are free again, and ||v||^2 / m of what was held and sent, `[K]`.
+        """The y of the last step, the two tensors that are free again, ||v||^2 / m of what was held and sent, `[K]`.
 
         steps: all of a frame, the first of which was received in y. before: what it sent, which is overwritten, as is
         `spare`.

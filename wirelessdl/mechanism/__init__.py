@@ -13,7 +13,7 @@ the user's, `privacy.noise = "mine.py:Mine"`, is drawn and charged as it says, a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.contract import SHARES, checked_array, guarded, of_node
@@ -49,8 +49,8 @@ class Protection:
         return ""
 
 
-class Mechanism(Protocol):
-    """A way to hide senders.
+class Mechanism:
+    """A way to hide senders; every member extends it. What it does not say is as where all noise is a node's own.
 
     coalition: most nodes that collude, against whom the view `coalition` holds; 0 where there is no such view, since
     all noise of a node is its own. ratio: deviation of shared noise over own, as the scenario fixes it; None: the first
@@ -58,53 +58,44 @@ class Mechanism(Protocol):
     pair.
     """
 
-    coalition: int
-    draws_pairs: bool
-    ratio: float | None
+    coalition: int = 0
+    draws_pairs: bool = False
+    ratio: float | None = 0.0
 
     def chosen(self, ratio: float) -> "Mechanism":
         """The mechanism with the ratio that the first plan chose."""
-        ...
-
-    def partners(self, links: "Links") -> int:
-        """With how many others each node shares noise, at least, when everyone is on air."""
-        ...
-
-    def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
-        """Of a frame in which these nodes send, `[K]`. sigma: [K] deviation of eta; links: of those on air."""
-        ...
-
-    def room(self, plan: "PowerPlan", links: "Links") -> str:
-        """When it will have to do otherwise, in words, or nothing; raises InfeasiblePowerError if it always has to."""
-        ...
-
-    def least_own(self, nodes: int) -> float:
-        """Own variance over the variance that must stay hidden, at least, whoever is on air of so many nodes."""
-        ...
-
-    def figures(self) -> dict[str, Any]:
-        """What summary.json holds of it."""
-        ...
-
-    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
-        """Lines for the summary. notes: those of all frames of the run."""
-        ...
-
-
-class UserMechanism:
-    """A class of the user's with `protect`, held to its contract; totals under it are what it states, not proven."""
-
-    coalition, draws_pairs = 0, False
-    ratio: float | None = 0.0
-
-    def __init__(self, name: str, given: Any):
-        self.name, self._protect = name, guarded("privacy.noise", given, "protect")
-
-    def chosen(self, ratio: float) -> "UserMechanism":
         return self
 
     def partners(self, links: "Links") -> int:
+        """With how many others each node shares noise, at least, when everyone is on air."""
         return 0
+
+    def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
+        """Of a frame in which these nodes send, `[K]`. sigma: [K] deviation of eta; links: of those on air."""
+        raise NotImplementedError
+
+    def room(self, plan: "PowerPlan", links: "Links") -> str:
+        """When it will have to do otherwise, in words, or nothing; raises InfeasiblePowerError if it always has to."""
+        return ""
+
+    def least_own(self, nodes: int) -> float:
+        """Own variance over the variance that must stay hidden, at least, whoever is on air of so many nodes."""
+        return 1.0
+
+    def figures(self) -> dict[str, Any]:
+        """What summary.json holds of it."""
+        return {"pair_ratio": None}
+
+    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
+        """Lines for the summary. notes: those of all frames of the run."""
+        yield from ()
+
+
+class UserMechanism(Mechanism):
+    """A class of the user's with `protect`, held to its contract; totals under it are what it states, not proven."""
+
+    def __init__(self, name: str, given: Any):
+        self.name, self._protect = name, guarded("privacy.noise", given, "protect")
 
     def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
         found = self._protect(plan, read_only(on_air), links, read_only(sigma))
@@ -116,14 +107,8 @@ class UserMechanism:
             checked_array(where, values, (len(on_air),), "one share per node", SHARES, field=field, place=of_node)
         return replace(found, plan=replace(found.plan, coalition_share=None))
 
-    def room(self, plan: "PowerPlan", links: "Links") -> str:
-        return ""
-
     def least_own(self, nodes: int) -> float:
         return 0.0
-
-    def figures(self) -> dict[str, Any]:
-        return {"pair_ratio": None}
 
     def warnings(self, notes: Sequence[str]) -> Iterator[str]:
         yield f"totals are not proven: {self.name} states what its noise hides, and nothing checks that"

@@ -20,11 +20,11 @@ rate of the gradient that is sent; x_1 comes from no data; what is shown is s_j.
 What it is not: noise of others that hides a sender from one receiver (the paper's Theorem 1): that is the link view.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.mechanism import Protection
+from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.scenario.section import Section
 
 if TYPE_CHECKING:
@@ -49,39 +49,11 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
-class Member:
+class Member(Mechanism):
     """Noise of every node's own."""
 
-    coalition = 0
-    draws_pairs = False
-    ratio = 0.0
-
-    def chosen(self, ratio: float) -> "Member":
-        return self
-
-    def partners(self, links: "Links") -> int:
-        return 0
-
-    def protect(
-        self,
-        plan: "PowerPlan",
-        on_air: BoolArray,
-        links: "Links",
-        sigma: FloatArray,
-    ) -> Protection:
+    def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
         return Protection(plan)
-
-    def room(self, plan: "PowerPlan", links: "Links") -> str:
-        return ""
-
-    def least_own(self, nodes: int) -> float:
-        return 1.0
-
-    def figures(self) -> dict[str, Any]:
-        return {"pair_ratio": None}
-
-    def warnings(self, notes: Sequence[str]) -> Iterator[str]:
-        yield from ()
 
 
 def recount(run: "Run", _coalition: int, **_promised: bool) -> Iterator[str]:

@@ -24,7 +24,7 @@ from pydantic import Field, FiniteFloat
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import InfeasiblePowerError
-from wirelessdl.mechanism import Protection
+from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.scenario.section import Section, rule_text
 from wirelessdl.units import format_range
 
@@ -213,7 +213,7 @@ class PairProtection(Protection):
         )
 
 
-class Member:
+class Member(Mechanism):
     """Pairs of the nodes on air."""
 
     def __init__(self, privacy: "PrivacySection"):

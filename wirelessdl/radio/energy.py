@@ -22,6 +22,7 @@ other's noise.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -143,24 +144,6 @@ class EnergyModel:
         listening_s = reports * times.answer_s + hears * times.z_listen_s
         return np.asarray(sending_s * self.budget_w / self.efficiency + listening_s * self.receive_w)
 
-    def nominal_j(
-        self,
-        frame: Frame,
-        *,
-        sends: BoolArray,
-        hears: BoolArray,
-        missed: BoolArray,
-        compute_s: FloatArray,
-        airtime: AirTime | None = None,
-    ) -> FloatArray:
-        """What a round takes from batteries, `[K]`: as `spent`, with payload and passes at the power budget."""
-        spent = self.spent(
-            frame,
-            power_w=self.budget_w,
-            sends=sends,
-            hears=hears,
-            missed=missed,
-            compute_s=compute_s,
-            airtime=airtime,
-        )
-        return spent.total_j
+    def nominal_j(self, frame: Frame, **use: Any) -> FloatArray:
+        """What a round takes from batteries, `[K]`: as `spent`, with everything that is sent at the power budget."""
+        return self.spent(frame, power_w=self.budget_w, **use).total_j

@@ -102,10 +102,6 @@ class FrameChannel:
         """Only links from these senders to these receivers, both `[K]`."""
         return self.only(senders[self.heard.tx] & receivers[self.heard.rx])
 
-    def across(self, side: BoolArray) -> "FrameChannel":
-        """Only links between nodes on different sides, `[K]`."""
-        return self.only(side[self.heard.rx] != side[self.heard.tx])
-
     def unblocked(self, *, still_heard: bool) -> "FrameChannel":
         """Without blocked links. still_heard: under physical interference they are heard on as strangers."""
         if self.blocked is None or not self.blocked.any():
