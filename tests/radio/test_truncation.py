@@ -13,8 +13,6 @@ from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.analysis.cell_means import _from_traces
 from wirelessdl.chebyshev import Passes, response
 from wirelessdl.errors import ScenarioError
-from wirelessdl.links import Geometry, Links
-from wirelessdl.mixing import metropolis
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
@@ -33,59 +31,6 @@ RING = [
     "scenario.rounds=30",
     "learning.eval_every=30",
 ]
-
-
-def reception(links, gain, gain_est, amplitude, least, sent, noise, listening):
-    """Truncated TDMA in plain loops: s of every node, and its weights. All arrays over nodes or links, in float64."""
-    nodes = len(sent)
-    loud = {
-        (rx, tx): est
-        for rx, tx, est in zip(links.rx.tolist(), links.tx.tolist(), gain_est.tolist())
-        if est > 0 and est >= least[tx]
-    }
-    true = dict(zip(zip(links.rx.tolist(), links.tx.tolist()), gain.tolist()))
-    degree = [sum((i, j) in loud and (j, i) in loud for j in range(nodes)) for i in range(nodes)]
-    s, weights = np.zeros_like(sent), np.zeros((nodes, nodes))
-    for i in range(nodes):
-        own, square = 1.0, 0.0
-        heard = [j for j in range(nodes) if (i, j) in loud]
-        for j in heard:
-            if listening[i]:
-                weight = 1 / len(heard)
-            elif (j, i) in loud:
-                weight = 1 / (1 + max(degree[i], degree[j]))
-            else:
-                continue
-            weights[i, j], own = weight, own - weight
-            factor = weight / (loud[i, j] * amplitude[j])  # the receiver divides by what it believes the gain to be
-            s[i] += factor * true[i, j] * amplitude[j] * sent[j]
-            square += factor**2
-        weights[i, i] = own
-        s[i] += own * sent[i] + math.sqrt(square) * noise[i]
-    return s, weights
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_truncated_reception_equals_the_loops(seed):
-    rng = np.random.default_rng(seed)
-    mask = rng.random((9, 9)) < 0.6
-    links = Links.from_mask(mask | mask.T, Geometry.at_rest(np.zeros((9, 3))))
-    gain = rng.rayleigh(1.0, len(links))  # the two directions of a link differ
-    gain_est = np.maximum(gain + 0.1 * rng.normal(size=len(links)), 0.0)
-    amplitude, least = rng.uniform(0.5, 2.0, 9), rng.uniform(0.3, 1.3, 9)
-    sent, noise, listening = rng.normal(size=(9, 4)), rng.normal(size=(9, 4)), np.arange(9) == 4
-    mixing = metropolis(links, gain_est, amplitude, listening, least)
-    expected, weights = reception(links, gain, gain_est, amplitude, least, sent, noise, listening)
-    np.testing.assert_allclose(mixing.dense, weights, atol=1e-15)
-    ratio = np.divide(gain, gain_est, out=np.zeros_like(gain), where=gain_est > 0)
-    actual = links.matrix(mixing.link * ratio) + np.diag(mixing.own)
-    np.testing.assert_allclose(actual @ sent + mixing.scale[:, None] * noise, expected, atol=1e-13)
-    one_sided = (gain_est >= least[links.tx]) & (mixing.link == 0) & (links.rx != 4)
-    assert one_sided.any()  # a link that the other end has left out
-    np.testing.assert_allclose(mixing.dense.sum(axis=1), 1.0, atol=1e-15)
-    both = metropolis(links, gain_est, amplitude, np.zeros(9, dtype=bool), least)
-    np.testing.assert_allclose(both.dense.sum(axis=0), 1.0, atol=1e-15)
-    assert (both.own >= 1 / (1 + links.degree) - 1e-15).all()
 
 
 def test_the_threshold_is_on_the_estimated_gain_at_the_power_budget_over_thermal_noise():
@@ -143,12 +88,6 @@ def test_a_threshold_is_refused_where_no_reception_is_divided_by_its_gain(access
     with pytest.raises(ScenarioError, match=f'radio.truncate_snr_db is 5 under radio.access "{access}"; .*leave it'):
         parse_scenario(tiny_table(radio=radio, power={"objective": "own-noise"}))
     parse_scenario(tiny_table(radio={"truncate_snr_db": -math.inf}))
-
-
-@pytest.mark.parametrize("value", ["inf", "nan", "off", "201"])
-def test_a_threshold_is_auto_or_a_number(value):
-    with pytest.raises(ScenarioError, match=r'radio.truncate_snr_db is .*; must be "auto", or a number of at most 200'):
-        wirelessdl.load_scenario("quickstart", overrides=[f"radio.truncate_snr_db={value}"], baseline="tdma")
 
 
 def test_baselines_of_a_truncated_scenario_are_valid(tmp_path):

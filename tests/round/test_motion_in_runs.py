@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
-from conftest import refusal, tiny, tiny_table
+from conftest import refusal, tiny_table
 from moving import moving
 
 import wirelessdl
@@ -188,12 +188,6 @@ def test_coherence_is_that_of_the_whole_run(tmp_path):
     assert build(scenario).coherence_s == pytest.approx(0.423 / (20 * 3.5e9 / 299792458))
 
 
-def test_groups_that_barely_hear_each_other_are_balanced(tmp_path):
-    loss = [[60.0 if (i < 3) == (j < 3) else 450.0 for j in range(6)] for i in range(6)]
-    run = simulate(tiny(network={"nodes": 6}, channel={"models": [{"model": "matrix", "loss_db": loss}]}), out=tmp_path)
-    np.testing.assert_allclose(run.nodes.row_sum, 1.0, atol=1e-12)
-
-
 LATER = """
 import numpy as np
 from wirelessdl.links import Geometry
@@ -229,13 +223,6 @@ def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_pat
     result = wirelessdl_command("run", str(tmp_path / "x.toml"), "--quiet", "--set", override)
     assert (result.code, result.err.count("\n")) == (2, 1), result.err
     assert words in result.err
-
-
-@pytest.mark.parametrize("command", ["check", "channel", "plan"])
-def test_a_first_frame_without_links_is_no_trouble(command, tmp_path, wirelessdl_command):
-    table = moving(network={"nodes": 4, "topology": {"kind": "range", "range_m": 1.0}}).to_table()
-    (tmp_path / "x.toml").write_text(tomli_w.dumps(table))
-    assert wirelessdl_command(command, str(tmp_path / "x.toml")).code == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from watching import Watched
 from wirelessdl.access.tdma import coloring
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.mixing import metropolis
 from wirelessdl.radio.frame import Frame
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
@@ -185,21 +184,6 @@ def test_rounds_last_as_long_as_their_frames():
 # --- half duplex and one sender at a time
 
 
-def test_half_duplex_links_join_the_two_classes_only():
-    watched = Watched(tiny_table(scenario={"rounds": 6}, network={"nodes": 6}, radio={"duplex": "half"})).run()
-    graphs = set()
-    for slot in watched.decisions:
-        links = slot.channel.links
-        assert len(links) == 2 * 3 * 3  # a full graph of six cut into halves, both ways
-        hears = links.matrix(np.ones(len(links))) > 0
-        side = hears[0]  # whoever node 0 hears is in the other class
-        assert (hears == (side[:, None] != side[None, :])).all()
-        np.testing.assert_allclose(slot.weights.known.row_sum, 1.0, atol=1e-12)
-        np.testing.assert_allclose(slot.weights.known.dense.sum(axis=0), 1.0, atol=1e-9)
-        graphs.add(hears.tobytes())
-    assert len(graphs) > 1
-
-
 def random_links(nodes, p, rng):
     mask = rng.random((nodes, nodes)) < p
     mask |= mask.T
@@ -216,41 +200,6 @@ def test_in_a_turn_no_receiver_hears_two_nor_sends(seed):
         assert heard.max(initial=0.0) <= 1.0
         assert not heard[sends].any()
     assert turn.max() + 1 <= links.degree.max() ** 2 + 1  # greedy: at most one more than the conflicts of a node
-
-
-def test_a_ring_needs_three_turns_or_a_few_and_a_full_graph_one_each():
-    ring = Links.from_pairs(np.arange(9), (np.arange(9) + 1) % 9, Geometry.at_rest(np.zeros((9, 3))), both_ways=True)
-    assert coloring(ring).max() + 1 == 3
-    full = random_links(7, 1.1, np.random.default_rng(0))
-    assert sorted(coloring(full).tolist()) == list(range(7))
-
-
-def test_metropolis_weights_equal_their_definition_and_count_noise_per_link():
-    rng = np.random.default_rng(5)
-    links = random_links(8, 0.4, rng)
-    gain, amplitude = rng.uniform(0.1, 1.0, len(links)), rng.uniform(0.5, 2.0, 8)
-    mixing = metropolis(links, gain, amplitude, np.zeros(8, dtype=bool))
-    expected, scale = np.zeros((8, 8)), np.zeros(8)
-    for rx, tx, g in zip(links.rx, links.tx, gain):
-        expected[rx, tx] = 1 / (1 + max(links.degree[rx], links.degree[tx]))
-        scale[rx] += (expected[rx, tx] / (g * amplitude[tx])) ** 2
-    expected[np.diag_indices(8)] = 1 - expected.sum(axis=1)
-    np.testing.assert_allclose(mixing.dense, expected, atol=1e-15)
-    np.testing.assert_allclose(mixing.dense.sum(axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(mixing.scale, np.sqrt(scale))
-
-
-def test_under_tdma_a_link_leaks_what_its_sender_leaks():
-    sections = {"network": {"nodes": 6, "topology": {"kind": "ring"}}, "power": {"objective": "own-noise"}}
-    oac = Watched(tiny_table(scenario={"rounds": 3}, **sections)).run()
-    tdma = Watched(tiny_table(scenario={"rounds": 3}, radio={"access": "tdma"}, **sections)).run()
-    assert tdma.world.frame.turns == 3
-    for one, other in zip(oac.decisions, tdma.decisions):
-        np.testing.assert_allclose(other.release.link_mu, other.release.own_mu[other.channel.heard.tx])
-        np.testing.assert_allclose(one.release.own_mu, other.release.own_mu)
-        if one.round > 1:
-            assert (one.release.link_mu < other.release.link_mu).all()  # a second neighbour's noise masks too
-        np.testing.assert_allclose(other.weights.known.dense.sum(axis=0), 1.0, atol=1e-12)
 
 
 def test_turns_follow_a_graph_that_moves():
