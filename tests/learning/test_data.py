@@ -8,8 +8,7 @@ from conftest import tiny
 
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.learning.data import DATASETS, Dataset, FashionSubset
-from wirelessdl.learning.data.cache import NAMES, read_cached, write_cached
-from wirelessdl.learning.data.images import Cifar10, Mnist, channel_moments
+from wirelessdl.learning.data.images import NAMES, Cifar10, Mnist, channel_moments, read_cached, write_cached
 from wirelessdl.learning.data.synthetic import Synthetic, SyntheticRegression
 from wirelessdl.run.build import build
 
@@ -149,7 +148,7 @@ def test_what_is_not_fetched_or_damaged_says_how_to_get_it(cache):
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
-    from wirelessdl.learning.data.cache import cache_folder
+    from wirelessdl.learning.data.images import cache_folder
 
     monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path))
     assert cache_folder() == tmp_path
