@@ -27,11 +27,11 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.gradients.batched import UserGradients, asked_scores
 from wirelessdl.learning.gradients.ghost import Ghost
 from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
 from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.gradients.users import UserGradients, asked_scores
-from wirelessdl.learning.models.module import ModuleLearner
+from wirelessdl.learning.models.module import ModuleLearner, name_of
 
 _SAMPLES = 16  # that are tried together at most
 _LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
@@ -39,11 +39,6 @@ _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
 _TOGETHER = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
-
-
-def name_of(learner: Any) -> str:
-    """What messages call a learner."""
-    return learner.name if isinstance(learner, ModuleLearner) else type(learner).__name__
 
 
 class Trials:

@@ -164,6 +164,11 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
         yield
 
 
+def name_of(learner: Any) -> str:
+    """What messages call a learner."""
+    return learner.name if isinstance(learner, ModuleLearner) else type(learner).__name__
+
+
 def adapt(model: Any, input_shape: tuple[int, ...], classes: int) -> Any:
     """A learner: a torch module is wrapped, any other object is one already."""
     return ModuleLearner(model, input_shape, classes) if isinstance(model, nn.Module) else model
@@ -174,8 +179,13 @@ def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -
 
     at_own_model: gradients at the node's own model, as in the paper's protocol.
     """
-    _require_labels(data)
-    _require_task(learner, data)
+    wanted = data.task if isinstance(learner, ModuleLearner) else capability(learner, "task")
+    if wanted != data.task:  # a module takes what its outputs fit
+        other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
+        raise ValueError(
+            f"learning.model is {type(learner).__name__.lower()}, made for {wanted}; the data set {data.name} is a "
+            f"{data.task}: use {other}"
+        )
     if at_own_model and capability(learner, "penalty") is not None:
         raise ValueError(
             f'learning.model is {type(learner).__name__.lower()} under privacy.protocol "paper"; its penalty is '
@@ -186,32 +196,6 @@ def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -
             f'learning.augment is "{augment}"; it turns and shifts images: use a model that sees them, '
             'such as cnn, or augment = "none"'
         )
-
-
-def _require_task(learner: Any, data: Dataset) -> None:
-    """A learner with a closed form has one kind of labels; a module takes what its outputs fit."""
-    if isinstance(learner, ModuleLearner):
-        return
-    wanted = capability(learner, "task")
-    if wanted != data.task:
-        other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
-        raise ValueError(
-            f"learning.model is {type(learner).__name__.lower()}, made for {wanted}; the data set {data.name} is a "
-            f"{data.task}: use {other}"
-        )
-
-
-def _require_labels(data: Dataset) -> None:
-    """Labels are class numbers, 0 to classes - 1."""
-    if data.task != "classification":
-        return
-    for name, labels in (("train", data.train_y), ("test", data.test_y)):
-        wrong = np.flatnonzero((labels < 0) | (labels >= data.classes))
-        if len(wrong):
-            raise ValueError(
-                f"learning.dataset {data.name}: label of {name} sample {wrong[0]} is {labels[wrong[0]]}; must be "
-                f"0 to {data.classes - 1}, one number per class"
-            )
 
 
 def gradient_flops(learner: Any) -> float:
