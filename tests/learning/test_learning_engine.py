@@ -12,12 +12,12 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, sample_shape
 from wirelessdl.learning.draws import _fill_rows, rows_in_turn
-from wirelessdl.learning.measures import share_right
+from wirelessdl.learning.engine import share_right
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
 from wirelessdl.learning.records import ModelUpdate
-from wirelessdl.learning.runtime import Need, Workers, most_nodes
+from wirelessdl.learning.runtime import Need, Workers
 from wirelessdl.learning.superposition import Air, one_slot
 from wirelessdl.links import Geometry, Links
 from wirelessdl.memory import format_size
@@ -162,11 +162,11 @@ def test_samples_are_normalised_as_their_data_set_says(kind, bias_column):
 
 
 def test_too_large_is_refused_before_anything_is_allocated_with_what_would_fit(monkeypatch):
-    monkeypatch.setattr("wirelessdl.learning.sizes.available", lambda _device: 3_000_000)
+    monkeypatch.setattr("wirelessdl.learning.runtime.free_bytes", lambda: 3_000_000)
     with pytest.raises(ScenarioError, match=r"learning needs .* are free on cpu") as caught:
         build(tiny(), device="cpu")
     assert "use a smaller model or batch_size" in str(caught.value)
-    monkeypatch.setattr("wirelessdl.learning.sizes.available", lambda _device: 60_000_000)
+    monkeypatch.setattr("wirelessdl.learning.runtime.free_bytes", lambda: 60_000_000)
     table = tiny_table(network={"nodes": 400}, learning={"batch_size": 8})
     with pytest.raises(ScenarioError, match=r"60 MB are free on cpu: \d+ nodes would fit"):
         build(parse_scenario(table), device="cpu")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wirelessdl.learning.quantizer import Quantizer, single_above
+from wirelessdl.learning.superposition import Quantizer, single_above
 
 
 def rounded(values, bits, block, draws, seed=1):

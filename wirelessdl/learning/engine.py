@@ -66,8 +66,7 @@ class LearningEngine:
         if not is_built_in(learner):
             trials = Trials(learner, data, self.sampler.width, self.device, self.dtype)
             trials.try_scores()
-        fewest = int(self.sampler.divisor.min())
-        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson", fewest)
+        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson")
         if isinstance(learner, ModuleLearner):
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
                 learner.keep_statistics()

@@ -5,8 +5,7 @@ import numpy as np
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.records import PassInput
-from wirelessdl.learning.superposition import Segment
-from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
+from wirelessdl.learning.superposition import Segment, Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets

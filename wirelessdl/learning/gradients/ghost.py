@@ -125,7 +125,7 @@ def supported(module: nn.Module, input_shape: tuple[int, ...]) -> bool:
     if not all(_known(layer) for layer in holders):
         return False
     runs: dict[nn.Module, int] = {}
-    samples = 3  # few layers have as many positions; a trial before the run compares gradients with autograd's
+    samples = 3  # few layers have as many positions
 
     def count(layer: nn.Module, given: tuple[Any, ...], out: Any) -> None:
         # samples first, on both sides: what a layer is given may have been turned or flattened
@@ -139,6 +139,8 @@ def supported(module: nn.Module, input_shape: tuple[int, ...]) -> bool:
         module.requires_grad_(True)
         with torch.enable_grad(), Guard(f"learning.model: {type(module).__name__}.forward"):
             scores = module(torch.zeros(samples, *input_shape, dtype=parameters[0].dtype, device=parameters[0].device))
+            # raises where an input that a gradient needs was overwritten
+            torch.autograd.grad(scores.sum(), parameters, allow_unused=True, retain_graph=True)
     finally:
         for hook in hooks:
             hook.remove()
@@ -165,19 +167,17 @@ def _uses(scores: Tensor) -> dict[int, int]:
 
 
 def _known(layer: nn.Module) -> bool:
-    """A layer of exactly these classes, with weight and bias for parameters: a subclass may compute anything."""
+    """A layer of exactly these classes, with weight and bias for parameters and nothing else of its own.
+
+    A subclass, a hook or a forward set on the layer may compute anything.
+    """
     plain = all(name in ("weight", "bias") for name, _ in layer.named_parameters(recurse=False))
-    return plain and (type(layer) in (nn.Linear, nn.GroupNorm) or _plain(layer))
-
-
-def _plain(layer: nn.Module) -> bool:
-    """A two-dimensional convolution as `unfold` knows it."""
-    return (
-        type(layer) is nn.Conv2d
-        and layer.groups == 1
-        and layer.padding_mode == "zeros"
-        and not isinstance(layer.padding, str)
-    )
+    changed = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    if changed or not plain:
+        return False
+    if type(layer) is nn.Conv2d:  # as `unfold` knows it
+        return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) in (nn.Linear, nn.GroupNorm)
 
 
 def _norm_bounds(seen: _Seen, room: int) -> list[Tensor]:

@@ -20,8 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from wirelessdl.contract import RAISED, Guard, capability, formatted
-from wirelessdl.errors import ContractError
+from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 
@@ -104,18 +103,6 @@ class ModuleLearner:
     def prepare(self, device: torch.device, dtype: torch.dtype) -> None:
         """Move the module's buffers and constants, which are no weights."""
         self.module.to(device=device, dtype=dtype)
-
-    def takes_one(self) -> bool:
-        """Whether a batch of one sample can be normalised: an image has positions, plain features have not."""
-        parameter = next(self.module.parameters())
-        try:
-            with torch.no_grad():
-                self.module(torch.zeros(1, *self.input_shape, dtype=parameter.dtype, device=parameter.device))
-        except ValueError:  # of torch's
-            return False
-        except RAISED as error:
-            raise ContractError(f"learning.model: {self.name}.forward raised {formatted(error)}") from error
-        return True
 
     def _try(self) -> int:
         """Numbers that one sample leaves in the layers, from a forward pass that also checks the shape."""
