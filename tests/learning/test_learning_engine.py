@@ -175,9 +175,6 @@ def test_too_large_is_refused_before_anything_is_allocated_with_what_would_fit(m
 def test_need_grows_with_nodes_and_says_what_holds_it():
     engine = make(bytes_data())
     assert engine.need(1000).total > engine.need(10).total
-    limit = engine.need(700).total
-    fits = most_nodes(engine.need, 1000, limit)
-    assert engine.need(fits).total <= limit < engine.need(fits + 1).total
     assert Need(3_000_000, 0, 1_000_000, 0, 0, 0).formatted() == "4 MB (models 3 MB, batches 1 MB)"
     assert format_size(2_340_000_000) == "2.34 GB"
 
@@ -193,13 +190,6 @@ def test_check_tells_strategy_and_memory():
     facts = describe(build(tiny(), device="cpu"))
     assert facts["engine"].startswith("closed-form gradients on cpu, needs ")
     assert "MB" in facts["engine"]
-
-
-def test_labels_out_of_range_are_said():
-    data = bytes_data()
-    data.train_y[7] = 3
-    with pytest.raises(ValueError, match=r"label of train sample 7 is 3; must be 0 to 2"):
-        make(data)
 
 
 # --- evaluation --------------------------------------------------------------------------------------------
