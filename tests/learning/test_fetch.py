@@ -6,6 +6,8 @@ import hashlib
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -294,6 +296,21 @@ def test_without_either_way_both_are_named(small_packages, monkeypatch):
     monkeypatch.setattr(import_torchvision().datasets.FashionMNIST, "mirrors", ["http://127.0.0.1:1/"])
     with pytest.raises(DataError, match=r"fashion-mnist: 127\.0\.0\.1:1: .*; its host cannot be reached from here"):
         fetch("fashion-mnist")
+
+
+def test_torchvision_imports_under_any_torch():
+    """In a process of its own: a failed import would leave traces in this one."""
+    code = """
+from wirelessdl.learning.data.fetch import import_torchvision
+torchvision = import_torchvision()
+import numpy as np, torch
+from torchvision.transforms.v2.functional import horizontal_flip
+assert horizontal_flip(torch.arange(3.0).view(1, 1, 3)).flatten().tolist() == [2, 1, 0]
+assert import_torchvision() is torchvision
+print(torchvision.datasets.FashionMNIST.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "FashionMNIST", done.stderr
 
 
 @pytest.mark.slow

@@ -348,13 +348,3 @@ def test_modules_start_from_the_seed_and_leave_torch_as_it_was():
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_perceptrons_start_with_activations_of_even_size():
-    learner = Mlp(500, 10, [400, 300])
-    parameters = [torch.as_tensor(p) for p in np.split(learner.initial(np.random.default_rng(0)), [400 * 501])]
-    first = parameters[0].view(400, 501)
-    assert first[:, -1].abs().max() == 0
-    given = torch.randn(2000, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    after = F.relu(given @ first[:, :-1].T)
-    assert after.square().mean() == pytest.approx(1.0, rel=0.05)
