@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tomli_w
+import torch
 from broken_engines import (
     attacked,
     halve_noise,
@@ -23,7 +24,6 @@ from wirelessdl.audit.canary import candidates
 from wirelessdl.audit.checks import product_bound, run_checks, square_bound
 from wirelessdl.audit.trials import Job, make_trial, trial_streams
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.pair_noise import GroupNoise
 from wirelessdl.run.build import build
 
 PAIRS = {"privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.5}}
@@ -176,7 +176,12 @@ def test_noise_that_comes_again_three_rounds_later_is_refuted(monkeypatch):
 
 
 def test_a_closed_form_of_another_law_is_refuted(monkeypatch):
-    monkeypatch.setattr(GroupNoise, "apply", lambda self, draws: draws.mul_(self.deviation))  # nothing cancels
+    def nothing_cancels(draws, pairs):
+        variance = pairs.own**2 + np.bincount(pairs.group)[pairs.group] * pairs.pair**2
+        draws.mul_(torch.as_tensor(np.sqrt(variance)).to(draws)[:, None])
+
+    for room in ("learning.airing", "audit.collusion"):
+        monkeypatch.setattr(f"wirelessdl.{room}.group_noise_", nothing_cancels)
     assert refuted(checks_of(wide(**PAIRS))) >= {CLOSED, NODES}
 
 

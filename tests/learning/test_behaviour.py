@@ -153,12 +153,9 @@ class Hooked(Net):
         self.first.register_forward_hook(lambda _layer, _given, out: 3.0 * out)
 
 
-def test_gradients_that_book_keeping_gets_wrong_are_refused():
-    words = r'gradient under learning.strategy "threads" differs from autograd\'s by \d+%; .* to "vmap" or "loop"'
-    with pytest.raises(ValueError, match=words):
-        make(bytes_data(), learner=learner(Hooked), strategy="threads")
-    for settings in ({"strategy": "vmap"}, {"strategy": "threads", "clipping": "batch"}):
-        make(bytes_data(), learner=learner(Hooked), **settings)
+def test_a_module_that_book_keeping_would_get_wrong_is_vectorised():
+    engine = make(bytes_data(), learner=learner(Hooked), strategy="threads")
+    assert engine.strategy.ghosts is None
 
 
 class Overwriting(Net):
@@ -324,16 +321,11 @@ def writes_models(x, _features, found):
     return found
 
 
-def writes_past_torch(_x, features, found):
-    features.numpy()[:, 3:9] += 0.3
-    return found
-
-
 def ends(_x, _features, _found):
     raise SystemExit
 
 
-TRIED = 3  # calls before the run
+TRIED = 1  # call before the run
 BAD_SCORES = [
     (writes_features, "Scoring.scores writes into what it is given"),
     (writes_models, "Scoring.scores writes into what it is given"),
@@ -351,7 +343,7 @@ BAD_SCORES = [
 ]
 
 
-@pytest.mark.parametrize(("how", "words"), [*BAD_SCORES, (writes_past_torch, r"whose scores\(\) writes into what it")])
+@pytest.mark.parametrize(("how", "words"), BAD_SCORES)
 def test_scores_that_no_evaluation_can_use_are_refused_before_the_run(how, words):
     with pytest.raises((ValueError, WirelessdlError), match=words):
         make(bytes_data(), learner=Scoring(how))
@@ -362,11 +354,6 @@ def test_scores_that_go_wrong_later_are_one_line(how, words):
     engine = make(bytes_data(), learner=Scoring(how, after=TRIED))
     with pytest.raises(WirelessdlError, match=words):
         engine.accuracy(engine.x)
-
-
-def test_scores_that_differ_from_call_to_call_are_refused():
-    with pytest.raises(ValueError, match="whose scores of the same samples differ from call to call"):
-        make(bytes_data(), learner=Scoring(lambda _x, _f, found: found * torch.rand(())))
 
 
 def test_scores_may_be_infinite():
@@ -408,11 +395,11 @@ class ClampsWeights(Net):
 
 
 def test_a_module_that_writes_into_its_weights_is_refused():
-    with pytest.raises(ValueError, match=r"whose forward\(\) writes into its weights"):
+    with pytest.raises(ContractError, match=r"ClampsWeights.forward writes into what it is given"):
         make(bytes_data(), learner=learner(ClampsWeights), clipping="batch")
     engine = make(bytes_data(), learner=learner(Net), clipping="batch", strategy="vmap")
     engine.learner.module.__class__ = ClampsWeights
-    with pytest.raises(ContractError, match=r"Net.forward writes into its weights"):
+    with pytest.raises(ContractError, match=r"Net.forward writes into what it is given"):
         engine.accuracy(engine.x)
 
 

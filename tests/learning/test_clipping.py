@@ -11,7 +11,7 @@ from torch import nn
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_rows_, norm_bound
-from wirelessdl.learning.gradients import Job, choose, ghost
+from wirelessdl.learning.gradients import Job, choose, threads
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.convex import Logistic, Ridge
 from wirelessdl.learning.models.module import ModuleLearner, seeded
@@ -122,32 +122,25 @@ def single_sums(
 @pytest.mark.parametrize(("name", "strategy"), CASES)
 def test_no_sample_exceeds_the_clip_norm(monkeypatch, name, strategy):
     if "none kept" in strategy:
-        monkeypatch.setattr(ghost, "_KEPT", 0)
+        monkeypatch.setattr(threads, "_KEPT", 0)
     offsets = (0.0, 1e4) if name == "cnn" else OFFSETS
     found = single_sums({**MODULES, **CLOSED}[name](), strategy.split(",")[0], offsets=offsets)
     assert found.max() <= 1.0 + 1e-6
     assert found.max() > 0.9998  # the bound is no tighter than it must be
 
 
-@pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
 @pytest.mark.parametrize("weights", CHOSEN)
-@pytest.mark.parametrize("name", ["raw", "patches", "cnn"])
+@pytest.mark.parametrize(("name", "strategy"), [case for case in CASES if case[0] != "reused" and "," not in case[1]])
 def test_no_chosen_weights_let_a_sample_exceed_the_clip_norm(name, weights, strategy):
     offsets = (1e4,) if name == "cnn" else OFFSETS[1:]
-    assert single_sums(MODULES[name](), strategy, offsets=offsets, chosen_weights=CHOSEN[weights]).max() <= 1.0 + 1e-6
+    learner = {**MODULES, **CLOSED}[name]()
+    assert single_sums(learner, strategy, offsets=offsets, chosen_weights=CHOSEN[weights]).max() <= 1.0 + 1e-6
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
-@pytest.mark.parametrize("deviation", [0.0, 1e-3, 30.0])
-def test_positions_that_cancel_hide_no_norm_however_alike_they_are(deviation, strategy):
+def test_positions_that_cancel_hide_no_norm_however_alike_they_are(strategy):
     """Pixels that all have one value leave gradients of rounding alone."""
-    assert single_sums(MODULES["raw"](), strategy, deviation=deviation, offsets=OFFSETS[1:]).max() <= 1.0 + 1e-6
-
-
-@pytest.mark.parametrize("name", CLOSED)
-@pytest.mark.parametrize("weights", CHOSEN)
-def test_no_chosen_weights_let_a_sample_of_a_closed_form_exceed_the_clip_norm(name, weights):
-    assert single_sums(CLOSED[name](), "closed-form", chosen_weights=CHOSEN[weights]).max() <= 1.0 + 1e-6
+    assert single_sums(MODULES["raw"](), strategy, deviation=0.0, offsets=OFFSETS[1:]).max() <= 1.0 + 1e-6
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap", "loop"])
@@ -181,7 +174,7 @@ def test_errors_whose_squares_vanish_do_not_hide_huge_features():
     """A model that is all but sure: errors of 1e-24, features of 1e17."""
     learner = Softmax(784, CLASSES)
     x = torch.zeros(1, learner.size)
-    x[0, learner.features], x[0, 2 * learner.features + 1] = 55.0, -0.5  # biases of classes 0 and 1
+    x[0, 784], x[0, 2 * 784 + 1] = 55.0, -0.5  # biases of classes 0 and 1
     features = torch.ones(1, 1, 785)
     features[0, 0, 3] = 1e17
     job = Job(learner, "per-sample", 1e-9, CPU, torch.float32)
@@ -218,14 +211,6 @@ def test_bounds_are_no_smaller_than_norms(values):
     clip_norm = exact / 3
     clip_rows_(rows, clip_norm)
     assert (rows.double().norm(dim=1) <= clip_norm).all()
-
-
-def test_bounds_are_close_and_nothing_stays_nothing():
-    values = torch.randn(3, 200_000, generator=torch.Generator().manual_seed(0))
-    values[1] = 0.0
-    found, exact = norm_bound(values), values.double().norm(dim=1)
-    assert found[1] == 0
-    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=0.0)
 
 
 def test_a_run_on_raw_images_records_no_gradient_above_the_clip_norm():

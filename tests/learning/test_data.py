@@ -8,8 +8,7 @@ from conftest import tiny
 
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.learning.data import DATASETS, Dataset, FashionSubset
-from wirelessdl.learning.data.cache import NAMES, read_cached, write_cached
-from wirelessdl.learning.data.images import Cifar10, Mnist, channel_moments
+from wirelessdl.learning.data.images import NAMES, Cifar10, Mnist, read_cached, write_cached
 from wirelessdl.learning.data.synthetic import Synthetic, SyntheticRegression
 from wirelessdl.run.build import build
 
@@ -56,15 +55,6 @@ def test_normalisation_is_per_channel_and_equals_the_loop():
     assert np.array_equal(one.normalised(x), (x - 4.0) / 2.0)
 
 
-def test_keys_tell_contents_not_places():
-    x, y = rng().integers(0, 256, (50, 3, 2, 2)).astype(np.uint8), np.arange(50) % 2
-    order = rng(1).permutation(50)
-    keys, moved = (Dataset("made", a, b, x, y, classes=2).keys() for a, b in ((x, y), (x[order], y[order])))
-    assert np.array_equal(keys[order], moved)
-    assert len(set(keys.tolist())) == 50
-    assert not np.array_equal(keys, Dataset("made", x, 1 - y, x, y, classes=2).keys())
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -85,13 +75,6 @@ def test_a_data_set_that_contradicts_itself_is_refused(changed, words):
     whole = {"name": "made", "train_x": x, "train_y": y, "test_x": x, "test_y": y, "classes": 2}
     with pytest.raises(ValueError, match=words):
         Dataset(**{**whole, **changed})
-
-
-def test_moments_by_counting_equal_numpys():
-    images = rng().integers(0, 256, (40, 3, 5, 5)).astype(np.uint8)
-    mean, deviation = channel_moments(images)
-    assert mean == pytest.approx((images / 255).mean(axis=(0, 2, 3)), rel=1e-12)
-    assert deviation == pytest.approx((images / 255).std(axis=(0, 2, 3)), rel=1e-12)
 
 
 def fake(name, shape, train=100, test=20):
@@ -149,7 +132,7 @@ def test_what_is_not_fetched_or_damaged_says_how_to_get_it(cache):
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
-    from wirelessdl.learning.data.cache import cache_folder
+    from wirelessdl.learning.data.images import cache_folder
 
     monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path))
     assert cache_folder() == tmp_path
@@ -223,16 +206,6 @@ def test_a_source_of_ones_own(tmp_path, monkeypatch):
         build(tiny(learning={"dataset": {"kind": "mine.py:Tuple"}}), device="cpu")
     with pytest.raises(ContractError, match="must hold whole numbers from 0 to 1"):
         build(tiny(learning={"dataset": {"kind": "mine.py:Wrong"}}), device="cpu")
-
-
-@pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("part", [{"kind": "synthetic", "classes": 4, "features": 6, "samples": 900}, "mnist"])
-def test_other_data_sets_run_through_the_engine(part, tmp_path):
-    from wirelessdl.run.session import simulate
-
-    fake("mnist", (28, 28))
-    run = simulate(tiny(learning={"dataset": part}), out=tmp_path, device="cpu")
-    assert 0 <= run.summary["accuracy_mean"] <= 1
 
 
 def test_list_says_what_is_there(wirelessdl_command, cache):

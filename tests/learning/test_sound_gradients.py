@@ -9,6 +9,7 @@ import torch
 from conftest import refusal, tiny_table
 from made_engines import bytes_data, order
 
+from wirelessdl.errors import ContractError
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
@@ -69,21 +70,6 @@ def test_batch_statistics_of_uneven_full_batches_see_no_padding(strategy):
         np.testing.assert_allclose(found[node], expected[0], rtol=1e-9, atol=1e-12)
 
 
-def test_padding_is_zeros_and_no_sample():
-    data = bytes_data(sum(SIZES))
-    for learner in (Softmax(data.features, data.classes), batch_norm(data)):
-        engine = uneven(data, learner, sampling="full")
-        for _ in range(2):  # what an earlier batch left in the buffer does not show
-            batch = engine._batch(0, range(3), 1)
-        padding = batch.features[1, SIZES[1] :].flatten(1)
-        pixels = padding[:, :-1] if learner.bias_column else padding
-        assert pixels.shape == (7, 36)
-        assert (pixels == 0).all()
-        assert (batch.weight[1, SIZES[1] :] == 0).all()
-        if learner.bias_column:
-            assert (batch.features[..., -1] == 1).all()
-
-
 class Flat(torch.nn.Module):
     """Batch normalisation of plain features: one sample has no variance."""
 
@@ -97,9 +83,10 @@ class Flat(torch.nn.Module):
 
 def test_batch_statistics_of_a_single_sample_are_refused_where_they_do_not_exist():
     data = bytes_data(10)
-    with pytest.raises(ValueError, match="batches of one sample, which has no variance: use GroupNorm"):
-        uneven(data, ModuleLearner(Flat(), (1, 6, 6), 3), (1, 9), sampling="full")
-    uneven(data, batch_norm(data), (1, 9), sampling="full")  # an image has positions
+    engine = uneven(data, ModuleLearner(Flat(), (1, 6, 6), 3), (1, 9), sampling="full")
+    with pytest.raises(ContractError, match=r"Flat\.forward raised ValueError: Expected more than 1 value per channel"):
+        engine.round(alone(2))
+    uneven(data, batch_norm(data), (1, 9), sampling="full").round(alone(2))  # an image has positions
 
 
 def test_statistics_of_a_node_that_takes_no_step_stand_still():

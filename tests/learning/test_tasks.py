@@ -11,8 +11,6 @@ from scipy.optimize import minimize
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
-from wirelessdl.learning.data.synthetic import Synthetic
-from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.models.convex import Logistic, Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
@@ -20,7 +18,6 @@ from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.stopping import Plateau
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
-from wirelessdl.streams import Streams
 from wirelessdl.trace.checkpoint import load_checkpoint
 
 SKEWED = """
@@ -283,13 +280,6 @@ def test_what_was_remembered_survives_an_interruption(tmp_path):
     np.testing.assert_array_equal(whole.rounds.accuracy_mean.dropna(), rest.rounds.accuracy_mean.dropna())
 
 
-@pytest.mark.slow
-def test_a_users_module_learns(tmp_path):
-    run = simulate(load_scenario("my_model_k4", overrides=["scenario.rounds=60"]), out=tmp_path)
-    assert run.summary["accuracy_mean"] > 0.45
-    assert [file.name[13:] for file in (run.path / "models").iterdir()] == ["my_models.py"]
-
-
 # --- when to stop
 
 
@@ -342,14 +332,6 @@ def test_what_later_plans_would_leak_is_not_promised(tmp_path):
     assert float(run.summary["epsilon_declared"]) == float("inf")
 
 
-def test_changes_of_a_batch_do_not_depend_on_its_padding():
-    draws = NodeDraws(Streams(1), 4, torch.device("cpu"))
-    plain, padded = draws.changes(2, 7, 5), draws.changes(2, 7, 5).padded(8)
-    for one, other in zip((plain.flip, plain.down, plain.right), (padded.flip, padded.down, padded.right)):
-        torch.testing.assert_close(other[:5], one)
-        assert not other[5:].any()
-
-
 # --- mistakes
 
 
@@ -390,8 +372,3 @@ def test_batch_normalisation_that_remembers_needs_threads(tmp_path):
 def test_regret_of_a_run_without_it_says_so(tmp_path):
     with pytest.raises(TraceError, match=r"set learning\.regret = true"):
         simulate(tiny(), out=tmp_path).regret()
-
-
-def test_synthetic_classes_can_be_told_apart():
-    data = Synthetic(classes=3, features=4, samples=30, test_samples=3).load()
-    assert set(data.train_y) == {0, 1, 2}

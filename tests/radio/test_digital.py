@@ -342,7 +342,7 @@ def test_scales_are_those_of_the_noisy_model():
     import torch
 
     from wirelessdl.audit.wiretap import Wiretap
-    from wirelessdl.learning.quantizer import Quantizer
+    from wirelessdl.learning.superposition import Quantizer
 
     watched = Watched(tiny_table(scenario={"rounds": 3}, power=OWN, radio={"access": "digital", "quantizer_bits": 4}))
     engine = watched.world.learning

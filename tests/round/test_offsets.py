@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 import wirelessdl
 from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.leakage import link_mu
-from wirelessdl.learning.superposition import Air, one_slot
-from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
+from wirelessdl.learning.superposition import Air, Shifted, SymbolOffsets, one_slot
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets

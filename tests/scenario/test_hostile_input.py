@@ -7,7 +7,7 @@ from conftest import tiny, tiny_table
 
 import wirelessdl
 from wirelessdl.errors import DataError, ScenarioError, TraceError, shown
-from wirelessdl.learning.data.download import download
+from wirelessdl.learning.data.fetch import download
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario

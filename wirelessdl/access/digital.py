@@ -16,8 +16,8 @@ times at most; a link without the message after that is in outage. A repetition 
 in which nobody repeats are skipped. Acknowledgements, a bit each, go in the guard interval after an attempt.
 
 Receivers mix what arrived with Metropolis weights. What is quantised is the model with its noise
-(`learning.quantizer`), so epsilon is that of the noisy model. Which attempt succeeds depends on gains, powers and who
-is on air, and on nothing that depends on data.
+(`learning.superposition`), so epsilon is that of the noisy model. Which attempt succeeds depends on gains, powers and
+who is on air, and on nothing that depends on data.
 
 What it is not: single packets with errors of their own, a rate that follows fast fading, or a code of finite length
 other than by its gap.
@@ -263,8 +263,8 @@ class Messages(Carrier):
         return self._delivered(now_ns, channel, on_air, schedule).payloads_ns
 
     def messages(self, on_air: BoolArray) -> "MessageInput | None":
-        from wirelessdl.learning.quantizer import Quantizer
         from wirelessdl.learning.records import MessageInput
+        from wirelessdl.learning.superposition import Quantizer
 
         return MessageInput(Quantizer(self._keys.quantizer_bits, self._keys.quantizer_block), on_air)
 

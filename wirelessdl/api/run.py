@@ -26,8 +26,7 @@ from wirelessdl.trace.run import Run as TracedRun
 from wirelessdl.trace.run import check_version, require_run
 
 if TYPE_CHECKING:
-    from wirelessdl.learning.evaluation import RunLearner
-    from wirelessdl.learning.state import StateDict
+    from wirelessdl.learning.evaluation import RunLearner, StateDict
 
 
 class Keeper:
@@ -118,7 +117,7 @@ class Run(TracedRun):
 
     def models(self, round: int) -> "list[StateDict]":
         """What `final_models` gives, after a round that one of the two newest checkpoints was written in."""
-        from wirelessdl.learning.state import state_dicts
+        from wirelessdl.learning.evaluation import state_dicts
 
         for checkpoint in load_checkpoints(self.path):
             if checkpoint.round != round:

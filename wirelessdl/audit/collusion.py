@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.airing import group_noise_
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.pair_noise import GroupNoise
 from wirelessdl.learning.records import PairInput
 
 
@@ -42,7 +42,7 @@ def closed_form_error(pairs: PairInput) -> float:
     """How far the covariance of groups in closed form is from that of their pairs, in largest variances."""
     assert pairs.group is not None
     root = torch.eye(len(pairs.own), dtype=torch.float64)
-    GroupNoise.make(pairs.own, pairs.pair, pairs.group, pairs.on_air, device=root.device, dtype=root.dtype).apply(root)
+    group_noise_(root, pairs)
     declared = noise_covariance(pairs)
     return float(np.abs((root @ root.T).numpy() - declared).max() / max(declared.max(), np.finfo(np.float64).tiny))
 

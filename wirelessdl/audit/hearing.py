@@ -14,8 +14,7 @@ from scipy.linalg import cholesky_banded, solve_banded
 from scipy.sparse import csr_array
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.superposition import Segment
-from wirelessdl.learning.symbol_offsets import SymbolOffsets
+from wirelessdl.learning.superposition import Segment, SymbolOffsets
 
 Complex = NDArray[np.complex128]
 _CUT = 2  # symbols left out where the last one is half empty: its noise is not circular, and shows in the one before

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from wirelessdl.learning.data.download import Report
+    from wirelessdl.learning.data.packages import Report
 
 _SHIPPED = "fashion-mnist-subset"
 _FEW = 1000  # steps of a conversion; more are bytes
@@ -62,8 +62,7 @@ def list_data(as_json: bool) -> None:
     import inspect
 
     from wirelessdl.learning.data import DATASETS
-    from wirelessdl.learning.data.cache import cached
-    from wirelessdl.learning.data.images import FACTS
+    from wirelessdl.learning.data.images import FACTS, cached
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="cyan", no_wrap=True)

@@ -6,6 +6,24 @@
 Noise is drawn row by row in threads; only the mixing, and what pairs share, looks at all nodes. A step sends y as it
 is, or scaled down to the power that its node has: by then it is a function of what was sent with its noise, and of
 receiver noise.
+
+Noise that pairs of nodes share, and that cancels in the network:
+
+    n_j = a_j u_j + sum_k b_jk v_jk,    v_jk = -v_kj,    covariance over nodes: diag(a^2) + Laplacian(b^2)
+
+    a_j    deviation of j's own noise; b_jk: of what j and k share; u, v: standard normal, fresh every round
+
+Pairs are formed from a roster, before the frame. A partner that falls silent afterwards sends nothing, but what it
+shares stays in the noise of the others.
+
+Groups in which everyone is paired with everyone and b is common need no v: the covariance of those on air is diagonal
+minus rank one, whatever their a, and has a root of that form. One draw per node gives exactly the same law:
+
+    n_j = d_j (u_j - kappa q_j sum_k q_k u_k)        sums and the size h over those on air, g over the roster
+    d_j^2 = a_j^2 + g b^2,   q_j = (1 / d_j) / sqrt(sum_k 1 / d_k^2),   kappa = 1 - sqrt(1 - b^2 sum_k 1 / d_k^2)
+
+With equal a = b / r and all on air this is a sqrt(1 + g r^2) (u_j - kappa mean(u)), kappa = 1 - 1 / sqrt(1 + g r^2).
+Any other pairs (`neighbours`) draw every v, keyed by pair and round. Real nodes always draw the v.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +34,12 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.pair_noise import EdgeNoise, GroupNoise
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
 
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
+_MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 
 
 class Airing:
@@ -168,13 +186,9 @@ class Airing:
 
         self.workers.each(-(-self.nodes // self.rows), own)
         if pairs.group is not None:
-            group = GroupNoise.make(
-                pairs.own, pairs.pair, pairs.group, pairs.on_air, device=self.device, dtype=self.dtype
-            )
-            group.apply(out)
-            return
-        edges = EdgeNoise.make(pairs.own, pairs.low, pairs.high, pairs.pair, pairs.on_air)
-        edges.apply(out, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
+            group_noise_(out, pairs)
+        else:
+            edge_noise_(out, pairs, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""
@@ -183,3 +197,61 @@ class Airing:
     def tensor(self, values: FloatArray) -> Tensor:
         """On the device; converted before it becomes a tensor, which takes a third of the time."""
         return torch.from_numpy(values.astype(self._numbers)).to(device=self.device, non_blocking=True)
+
+
+def group_noise_(draws: Tensor, pairs: PairInput) -> None:
+    """Turn standard normal numbers, `[K, m]`, one row per node, into noise of groups of pairs, in place."""
+    assert pairs.group is not None
+    own, group, on_air = pairs.own, pairs.group, pairs.on_air
+    paired = group >= 0
+    pair = np.where(paired, pairs.pair, 0.0)
+    label, groups = np.where(paired, group, 0), int(group.max(initial=-1)) + 1
+    listed = np.bincount(label[paired], minlength=groups + 1)
+    common = np.zeros(groups + 1)
+    common[label[paired]] = pair[paired]
+    if not np.array_equal(common[label[paired]], pair[paired]):
+        raise ValueError("pair differs within a group; must be one deviation per group, or draw every pair")
+    square = own**2 + listed[label] * pair**2
+    counted = paired & on_air & (square > 0)
+    inverse = np.divide(1.0, square, out=np.zeros_like(square), where=counted)
+    total = np.bincount(label, weights=inverse, minlength=groups + 1)
+    # 1 - b^2 sum 1/d^2, term by term: the difference itself would cancel where b is much larger than a
+    sent = np.bincount(label[counted], minlength=groups + 1)
+    spare = own**2 + (listed - sent)[label] * pair**2
+    heads = np.maximum(sent, 1)[label]
+    left = np.bincount(label, weights=spare * inverse / heads, minlength=groups + 1)
+    kappa = 1.0 - np.sqrt(left)
+    direction = np.where(counted, np.sqrt(inverse / np.where(total > 0, total, 1.0)[label]), 0.0)
+    if groups * len(own) <= _MAX_DENSE:
+        matrix = np.zeros((groups, len(own)))
+        matrix[label[counted], np.flatnonzero(counted)] = direction[counted]
+        onto, back = (torch.as_tensor(part).to(draws) for part in (matrix, matrix.T * kappa[:groups]))
+        if groups:
+            draws.addmm_(back, onto @ draws, alpha=-1.0)
+    else:  # in as much memory as there are nodes
+        q, factor = (torch.as_tensor(part).to(draws).unsqueeze(1) for part in (direction, kappa[:groups]))
+        of_node = torch.as_tensor(label).to(draws.device)
+        sums = torch.zeros(groups, draws.shape[1], dtype=draws.dtype, device=draws.device)
+        sums.index_add_(0, of_node, draws * q)
+        draws.addcmul_(sums.mul_(factor).index_select(0, of_node), q, value=-1.0)
+    draws.mul_(torch.as_tensor(np.where(on_air, np.sqrt(square), 0.0)).to(draws).unsqueeze(1))
+
+
+def edge_noise_(draws: Tensor, pairs: PairInput, draw_pair: Callable[[Tensor, int, int], None]) -> None:
+    """Turn standard normal numbers, `[K, m]`, into noise of listed pairs, in place.
+
+    Pairs may be in any order, each named once. draw_pair: fills a row with what (low, high) share in this round.
+    """
+    low, high = np.minimum(pairs.low, pairs.high), np.maximum(pairs.low, pairs.high)
+    order = np.lexsort((high, low))  # of sums, which decides the last bit
+    low, high, deviation = low[order], high[order], pairs.pair[order]
+    if (low == high).any() or ((np.diff(low) == 0) & (np.diff(high) == 0)).any():
+        raise ValueError("a pair is named twice, or joins a node with itself")
+    draws.mul_(torch.as_tensor(np.where(pairs.on_air, pairs.own, 0.0)).to(draws)[:, None])
+    shared = torch.empty_like(draws[0])
+    for index in np.flatnonzero(pairs.on_air[low] | pairs.on_air[high]):
+        ends = int(low[index]), int(high[index])
+        draw_pair(shared, *ends)
+        for node, sign in zip(ends, (1.0, -1.0)):
+            if pairs.on_air[node]:
+                draws[node].add_(shared, alpha=sign * float(deviation[index]))

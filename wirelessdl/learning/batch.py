@@ -25,6 +25,7 @@ from torch import Tensor
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.clipping import norm_bound
 from wirelessdl.learning.data import Dataset
+from wirelessdl.streams import Streams
 
 _NORMS = 1024  # samples whose norms are worked out at a time
 
@@ -139,16 +140,13 @@ class Store:
         self._start = torch.as_tensor(self._shift, dtype=self.dtype, device=self.device)
         self.test_x = self.ready(data.test_x)
 
-    @property
-    def one_scale(self) -> bool:
-        """Whether all features are shifted and scaled alike, with a bias column beside them."""
-        return isinstance(self._slope, float) and self.bias_column
-
-    @property
-    def scale(self) -> tuple[bool, Tensor, float]:
-        """Whether features are shifted and scaled, by what, where it is the same for all."""
-        assert isinstance(self._slope, float)
-        return self._scaled, self._start, self._slope
+    def tests(self, count: int, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Features and labels of evaluations on the way; all, where count is 0 or as many as there are."""
+        if not 0 < count < len(self.test_y):
+            return self.test_x, self.test_y
+        chosen = streams.world("learning.eval_samples").choice(len(self.test_y), count, replace=False)
+        place = torch.from_numpy(np.sort(chosen)).to(self.device)
+        return self.test_x.index_select(0, place), self.test_y.index_select(0, place)
 
     def ready(self, stored: np.ndarray) -> Tensor:
         """Samples as stored, `[N, ...]`, as a learner takes them."""
@@ -251,47 +249,27 @@ class Buffer:
         return rows if store.bias_column else rows.view(count, *store.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
-    """What happens to each sample: mirrored or not, and by how many pixels it moves down and right."""
+def draw_changes(samples: int, generator: torch.Generator, *, padding: int = 4) -> Tensor:
+    """Of every sample: whether it is mirrored, by how many pixels it moves down, and right; int64 `[3, samples]`.
 
-    flip: Tensor  # bool [N]
-    down: Tensor  # int64 [N]
-    right: Tensor  # int64 [N]
-
-    def padded(self, width: int) -> "Changes":
-        """The same for a batch that was padded to a width; padding stays as it is."""
-        more = width - len(self.flip)
-        return Changes(*(torch.nn.functional.pad(part, (0, more)) for part in (self.flip, self.down, self.right)))
-
-    @staticmethod
-    def joined(parts: list["Changes"]) -> "Changes":
-        """The changes of several draws, one after the other."""
-        return Changes(
-            torch.cat([part.flip for part in parts]),
-            torch.cat([part.down for part in parts]),
-            torch.cat([part.right for part in parts]),
-        )
-
-
-def draw_changes(samples: int, generator: torch.Generator, *, flip: bool = True, padding: int = 4) -> Changes:
-    """Changes of `samples` samples: a fair coin for the flip, shifts uniform from -padding to padding."""
+    A fair coin for the flip, shifts uniform from -padding to padding.
+    """
     device = generator.device
-    coins = torch.randint(2, (samples,), generator=generator, device=device)  # drawn also when unused:
-    shifts = torch.randint(-padding, padding + 1, (2, samples), generator=generator, device=device)  # others stay
-    return Changes((coins == 1) & flip, shifts[0], shifts[1])
+    coins = torch.randint(2, (1, samples), generator=generator, device=device)
+    shifts = torch.randint(-padding, padding + 1, (2, samples), generator=generator, device=device)
+    return torch.cat([coins, shifts])
 
 
-def apply_changes(images: Tensor, changes: Changes, fill: float = 0.0) -> Tensor:
+def apply_changes(images: Tensor, changes: Tensor, fill: float = 0.0) -> Tensor:
     """Images [N, C, H, W], each mirrored and shifted by its own draw; 0 is the mean of normalised images."""
     samples, _, height, width = images.shape
-    flip, down, right = (part.to(images.device) for part in (changes.flip, changes.down, changes.right))
+    flip, down, right = changes.to(images.device).unsqueeze(2)
     # where each pixel comes from, per sample
-    row = torch.arange(height, device=images.device) - down.unsqueeze(1)
-    column = torch.arange(width, device=images.device) - right.unsqueeze(1)
+    row = torch.arange(height, device=images.device) - down
+    column = torch.arange(width, device=images.device) - right
     inside = ((row >= 0) & (row < height)).unsqueeze(2) & ((column >= 0) & (column < width)).unsqueeze(1)
     row, column = row.clamp(0, height - 1), column.clamp(0, width - 1)
-    column = torch.where(flip.unsqueeze(1), width - 1 - column, column)
+    column = torch.where(flip == 1, width - 1 - column, column)
     sample = torch.arange(samples, device=images.device).view(-1, 1, 1)
     # advanced indices around a slice put the slice last: [N, H, W, C]
     moved = images[sample, :, row.unsqueeze(2), column.unsqueeze(1)].permute(0, 3, 1, 2)

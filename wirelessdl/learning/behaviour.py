@@ -6,14 +6,12 @@
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
     so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
                                   under batch clipping the same of whole nodes
-    gradients are autograd's      where layers are differentiated by book-keeping (`gradients/ghost.py`)
 
 Samples are those of the common test set, then some of them replaced, also by very large ones. A trial finds what was
 overlooked, not what was hidden: a model that changes its behaviour in the hundredth round passes. Built-in models are
 not tried, tests do that.
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +25,9 @@ from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
-from wirelessdl.learning.gradients.ghost import Ghost
-from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
-from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.gradients.users import UserGradients, asked_scores
-from wirelessdl.learning.models.module import ModuleLearner
+from wirelessdl.learning.gradients.batched import WRITES, UserGradients, asked_scores
+from wirelessdl.learning.gradients.strategy import Strategy, layers
+from wirelessdl.learning.models.module import ModuleLearner, name_of
 
 _SAMPLES = 16  # that are tried together at most
 _LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
@@ -39,11 +35,6 @@ _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
 _TOGETHER = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
-
-
-def name_of(learner: Any) -> str:
-    """What messages call a learner."""
-    return learner.name if isinstance(learner, ModuleLearner) else type(learner).__name__
 
 
 class Trials:
@@ -77,27 +68,15 @@ class Trials:
         return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
 
     def try_scores(self) -> None:
-        """Find out whether a module's score of a sample depends on others. Raises ValueError where on more."""
+        """Find out whether a module's score of a sample depends on others. Raises ValueError where on more.
+
+        Scores of a class with a gradient of its own enter no gradient: that they have the right shape is enough.
+        """
         if isinstance(self._learner, ModuleLearner):
             self._learner.sees_batch = self._sees_batch() and self._learner.batch_norm is None
         elif capability(self._learner, "gradient") is not None:
-            self._try_own_scores()
-
-    @torch.no_grad()
-    def _try_own_scores(self) -> None:
-        """Scores of a class with a gradient of its own, of two models."""
-        x, features = self.weights(2), self._shown(self.samples)
-        before = x.clone(), features.clone()
-        first = asked_scores(self._learner, x, features, self._outputs).clone()
-        asked_scores(self._learner, x, self._shown(self.others), self._outputs)
-        again = asked_scores(self._learner, x, features, self._outputs)
-        if not (torch.equal(x, before[0]) and torch.equal(features, before[1])):  # past torch, as NumPy does
-            raise ValueError(
-                f"learning.model is {self._name}, whose scores() writes into what it is given, which others use after "
-                "it: copy it first, as in x = x.clone()"
-            )
-        if moved(again, first):
-            raise ValueError(self._unlike("scores"))
+            with torch.no_grad():
+                asked_scores(self._learner, self.weights(2), self._shown(self.samples), self._outputs)
 
     def _shown(self, features: Tensor) -> Tensor:
         """Samples `[..., samples, *shape]` as the learner takes them."""
@@ -136,10 +115,7 @@ class Trials:
         if moved(again, first):
             raise ValueError(self._unlike("scores"))
         if not torch.equal(x, before):
-            raise ValueError(
-                f"learning.model is {self._name}, whose forward() writes into its weights; evaluations would change "
-                "the models: compute from a copy, as in torch.clamp(self.weight, -1, 1)"
-            )
+            raise ContractError(f"learning.model: {self._name}.forward {WRITES}")
         return any(self._spreads(scores, first, place) for place in {0, len(first) // 2, len(first) - 1})
 
     def _spreads(self, scores: Callable[[Tensor], Tensor], first: Tensor, place: int) -> bool:
@@ -193,49 +169,9 @@ class Trials:
                 spread = moved(found[0], first[0])
                 break
             if moved(gradient(features, labels, weight), first):
-                raise ValueError(
-                    f"learning.model is {self._name}, whose gradients of the same samples differ from call to call; it "
-                    "draws random numbers, or remembers: leave that out"
-                )
+                raise ValueError(self._unlike("gradients"))
             if spread:
                 raise ValueError(self._apart(clipping))
-        if isinstance(strategy, Threads) and strategy.ghosts is not None:
-            self._try_book_keeping(features[0], labels[0])
-
-    @torch.no_grad()
-    def _try_book_keeping(self, features: Tensor, labels: Tensor) -> None:
-        """Compare the gradient of the first of some samples with autograd's.
-
-        In float64: in float32, cancellation may leave nothing of a gradient but rounding.
-        """
-        module = copy.deepcopy(self._learner.module).to("cpu", torch.float64)
-        samples = features.to("cpu", torch.float64)
-        labels = labels.to("cpu", torch.float64) if self._classes is None else labels.cpu()
-        parameters = list(module.parameters())
-        for parameter, part in zip(parameters, self._learner.split(self.weights(1)[0].to("cpu", torch.float64))):
-            parameter.copy_(part)
-        found = [torch.empty_like(parameter) for parameter in parameters]
-        first = torch.zeros(len(samples), dtype=torch.float64)
-        first[0] = 1.0
-        guard = Guard(f"learning.model: {self._name}.forward")
-        try:
-            with guard:
-                module(samples)
-        except ContractError:  # it may not take this type of numbers
-            return
-        with guard:
-            Ghost(module).clip(samples, labels, first, UNCLIPPED, list(zip(parameters, found)))
-            module.requires_grad_(True)
-            with torch.enable_grad():
-                loss = sample_losses(module(samples), labels)[0]
-                expected = torch.autograd.grad(loss, parameters, materialize_grads=True)
-        flat, right = (torch.cat([part.reshape(-1) for part in parts]) for parts in (found, expected))
-        if moved(flat, right):
-            raise ValueError(
-                f'learning.model is {self._name}, whose gradient under learning.strategy "threads" differs from '
-                f"autograd's by {float((flat - right).norm() / right.norm()):.0%}; it uses a weight beside the layer "
-                'that holds it, or changes what a layer computes: set learning.strategy to "vmap" or "loop"'
-            )
 
     def _apart(self, clipping: Clipping) -> str:
         if clipping == "per-sample":
@@ -269,10 +205,10 @@ def refuse_autocast(learner: Any, device: torch.device) -> None:
         )
 
 
-def refuse_mixing(learner: Any, clipping: Clipping, padded: bool, fewest: int) -> None:
+def refuse_mixing(learner: Any, clipping: Clipping, padded: bool) -> None:
     """Raise ValueError where samples of a batch see each other and the settings do not allow it.
 
-    padded: whether batches may be empty; fewest: samples of the smallest batch.
+    padded: whether batches may be empty.
     """
     layer = capability(learner, "batch_norm")
     if layer is None:
@@ -288,9 +224,4 @@ def refuse_mixing(learner: Any, clipping: Clipping, padded: bool, fewest: int) -
     if padded:
         raise ValueError(
             f'{given} poisson batches may be empty: use GroupNorm, or learning.sampling = "without-replacement"'
-        )
-    if fewest == 1 and isinstance(learner, ModuleLearner) and not learner.takes_one():
-        raise ValueError(
-            f"{given} a node has batches of one sample, which has no variance: use GroupNorm, a larger batch_size, or "
-            "a more even partition"
         )

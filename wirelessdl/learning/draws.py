@@ -17,7 +17,7 @@ import torch
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.batch import Changes, draw_changes
+from wirelessdl.learning.batch import draw_changes
 from wirelessdl.streams import Streams
 
 _WORD = 0xFFFFFFFF
@@ -66,8 +66,8 @@ class NodeDraws:
         """Uniform on (0, 1), `[lanes, nodes]`: for batches of many nodes at once."""
         return counter_rng.uniform(counter_rng.word(self._batches, round), nodes, lanes)
 
-    def changes(self, node: int, round: int, samples: int) -> Changes:
-        """Flips and shifts of a node's batch."""
+    def changes(self, node: int, round: int, samples: int) -> torch.Tensor:
+        """Flips and shifts of a node's batch, see `draw_changes`."""
         self._images.manual_seed(_scramble(self._augment + round * self._nodes + node))
         return draw_changes(samples, self._images)
 

@@ -21,31 +21,28 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
-from wirelessdl.errors import ContractError
 from wirelessdl.learning.airing import Airing
-from wirelessdl.learning.batch import Batch, Buffer, Changes, Store, apply_changes, require_range, sample_shape
-from wirelessdl.learning.behaviour import UNCLIPPED, Trials, name_of, refuse_autocast, refuse_mixing
+from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, require_range, sample_shape
+from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import Job, choose
-from wirelessdl.learning.gradients.batched import ClosedForm
+from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unwritten
 from wirelessdl.learning.gradients.threads import Threads
-from wirelessdl.learning.gradients.users import UserGradients
-from wirelessdl.learning.measures import evaluation_samples, known_objective, share_right
 from wirelessdl.learning.models import is_built_in
-from wirelessdl.learning.models.module import ModuleLearner, require_fit
+from wirelessdl.learning.models.convex import known_objective
+from wirelessdl.learning.models.module import ModuleLearner, name_of, require_fit
 from wirelessdl.learning.records import RoundInput, RoundResult, Settings
-from wirelessdl.learning.runtime import Need, Workers, one_thread, pick_device
+from wirelessdl.learning.runtime import Need, Workers, memory_need, one_thread, pick_device, require_memory
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.learning.sizes import Sizes
 from wirelessdl.learning.superposition import consensus_distance, project_
 from wirelessdl.learning.updates.running import RunningUpdate
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
-_EVALUATED = 2**25  # scores of common samples that are held at once
-_SMALL = 2**19  # numbers in all models, below which waking a second thread costs more than it does
+_MAX_SCORES = 2**25  # bytes of common samples' scores that are held at once
+_MIN_NUMBERS = 2**19  # numbers in all models, below which waking a second thread costs more than it does
 
 
 class LearningEngine:
@@ -54,14 +51,13 @@ class LearningEngine:
     def __init__(
         self, learner: Any, data: Dataset, client_indices: list[IntArray], streams: Streams, settings: Settings
     ):
-        self.learner, self.settings, self.client_indices = learner, settings, client_indices
+        self.learner, self.data, self.settings, self.client_indices = learner, data, settings, client_indices
         self.nodes = len(client_indices)
         self.device = pick_device(settings.device)
         self.dtype = _DTYPES[settings.dtype]
         self.radius = settings.projection_radius * math.sqrt(learner.size)
         sizes = [len(client) for client in client_indices]
         self.sampler = Sampler(settings.sampling, settings.batch_size, sizes, fraction=settings.batch_fraction)
-        self._regression = data.task == "regression"
         require_fit(learner, data, settings.gradient_at == "own", settings.augment)
         require_range(data, settings.dtype)
         if isinstance(learner, ModuleLearner):
@@ -70,19 +66,16 @@ class LearningEngine:
         if not is_built_in(learner):
             trials = Trials(learner, data, self.sampler.width, self.device, self.dtype)
             trials.try_scores()
-        fewest = int(self.sampler.divisor.min())
-        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson", fewest)
+        refuse_mixing(learner, settings.clipping, settings.sampling == "poisson")
         if isinstance(learner, ModuleLearner):
             if settings.gradient_at == "own":  # the paper's protocol, whose proof asks for nothing here
                 learner.keep_statistics()
             learner.prepare(self.device, self.dtype)
-        self._shape = sample_shape(data)
-        self._classes = max(1, data.classes)
-        self._stored = (data.train_x.nbytes, len(data.test_y))
+        regression = data.task == "regression"
         job = Job(
-            learner, settings.clipping, settings.clip_norm, self.device, self.dtype, self._regression, self._classes
+            learner, settings.clipping, settings.clip_norm, self.device, self.dtype, regression, max(1, data.classes)
         )
-        shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": self._shape}
+        shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": sample_shape(data)}
         self.strategy = choose(settings.strategy, job, **shape, threads=torch.get_num_threads())
         if self.sampler.uneven and not self.strategy.accepts_weights:
             key = f'sampling is "{settings.sampling}"'
@@ -94,20 +87,7 @@ class LearningEngine:
             )
         # a user's forward, which every strategy but `UserGradients` calls without a guard
         self._guards = not (is_built_in(learner) or isinstance(self.strategy, UserGradients))
-        self._sizes = Sizes(
-            learner=learner,
-            strategy=self.strategy,
-            settings=settings,
-            nodes=self.nodes,
-            batch=self.sampler.width,
-            stored_bytes=self._stored[0],
-            tests=self._stored[1],
-            features=math.prod(self._shape) + 1,
-            classes=self._classes,
-            evaluated=self._evaluated(),
-            width=self.dtype.itemsize,
-        )
-        self._sizes.require_room(self.device)
+        require_memory(self)
         if trials is not None:
             tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
             trials.try_gradients(tried, settings.clipping)
@@ -115,7 +95,7 @@ class LearningEngine:
             self.strategy.remember(self.nodes)
 
         # a worker of its own buffer, generators and module: nothing is shared but the state
-        self._small = self.device.type == "cpu" and self.nodes * learner.size < _SMALL
+        self._small = self.device.type == "cpu" and self.nodes * learner.size < _MIN_NUMBERS
         self._workers = Workers(1 if self._small or self.device.type != "cpu" else torch.get_num_threads())
         self._gradients = Workers(self.strategy.workers)
         count = max(self._workers.count, self._gradients.count)
@@ -126,7 +106,7 @@ class LearningEngine:
         keeps_norms = clips_samples and bias_column and settings.augment == "none"
         self._store = Store(data, self.device, self.dtype, bias_column=bias_column, keeps_norms=keeps_norms)
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
-        self._tests = evaluation_samples(self._store, settings.eval_samples, streams)
+        self._tests = self._store.tests(settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
         self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
         self._penalty: float = capability(learner, "penalty") or 0.0
@@ -326,15 +306,10 @@ class LearningEngine:
     @torch.no_grad()
     def scores(self, worker: int, x: Tensor, features: Tensor, **given: range) -> Tensor:
         """Scores of samples by models, `[k, N, classes]`; given: numbers of the nodes, where they remember."""
-        written = x._version
-        with self._guard():
+        guard = self._guard()
+        with unwritten(guard.name, x), guard:
             found = self.strategy.scores(worker, x, features, **given)
         refuse_autocast(self.learner, self.device)
-        if self._guards and x._version != written:
-            raise ContractError(
-                f"learning.model: {name_of(self.learner)}.forward writes into its weights; evaluations would change "
-                "the models: compute from a copy, as in torch.clamp(self.weight, -1, 1)"
-            )
         return found
 
     def _guard(self) -> Guard:
@@ -349,13 +324,13 @@ class LearningEngine:
         """
         right = torch.empty(len(x), dtype=self.dtype, device=self.device)
         features, labels = (self._store.test_x, self._store.test_y) if whole else self._tests
-        chunk = self._evaluated()
+        chunk = self.evaluated_at_once
 
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
             given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
             scores = self.scores(worker, x[part].to(right), features, **given)
-            if self._regression:
+            if self.data.task == "regression":
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:
                 right[part] = share_right(scores, labels)
@@ -370,7 +345,7 @@ class LearningEngine:
 
     def need(self, nodes: int | None = None) -> Need:
         """Memory that the run takes, for this network or another size of it."""
-        return self._sizes.need(self.nodes if nodes is None else nodes)
+        return memory_need(self, self.nodes if nodes is None else nodes)
 
     @property
     def optimum(self) -> FloatArray | None:
@@ -401,16 +376,26 @@ class LearningEngine:
         if self.settings.augment == "none":
             return batch
         width = batch.labels.shape[1]
-        counted = zip(nodes, (len(samples) for samples in chosen))
-        changes = Changes.joined([draws.changes(node, round, count).padded(width) for node, count in counted])
-        images = apply_changes(batch.features.flatten(0, 1), changes)
+        drawn_changes = (draws.changes(node, round, len(samples)) for node, samples in zip(nodes, chosen))
+        changes = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in drawn_changes]
+        images = apply_changes(batch.features.flatten(0, 1), torch.cat(changes, dim=1))
         return replace(batch, features=images.view(batch.features.shape))
 
     def _piece(self, piece: int, size: int) -> range:
         return range(piece * size, min((piece + 1) * size, self.nodes))
 
-    def _evaluated(self) -> int:
+    @property
+    def evaluated_at_once(self) -> int:
         """Nodes that are evaluated at once."""
         if self.strategy.name == "threads":
             return 1
-        return max(1, _EVALUATED // (self._stored[1] * self._classes * 8))
+        return max(1, _MAX_SCORES // (len(self.data.test_y) * max(1, self.data.classes) * 8))
+
+
+def share_right(scores: Tensor, labels: Tensor) -> Tensor:
+    """Share of samples whose first largest score is that of their label, `[k]`; scores `[k, samples, classes]`."""
+    top = scores.amax(dim=2)
+    if int((scores == top.unsqueeze(2)).sum()) != top.numel():  # ties, or scores that are no numbers
+        return (scores.argmax(dim=2) == labels).to(scores.dtype).mean(dim=1)
+    of_label = scores.gather(2, labels.view(1, -1, 1).expand(len(scores), -1, 1)).squeeze(2)
+    return (of_label == top).to(scores.dtype).mean(dim=1)  # argmax takes forty times as long as amax

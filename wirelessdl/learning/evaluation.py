@@ -1,24 +1,34 @@
 """Models of a run, used after it: accuracy on the test set, scores of samples, a torch module with their weights.
 
 The test set is public and the same for all nodes. Nothing here touches training samples.
+
+Models are state dicts: a node's vector cut into named parameters. A torch module has the names of its own
+`state_dict`. Built-in learners in closed form hold a layer as `[out, in + 1]`, the bias being the last column; they
+become `weight` and `bias` as in `torch.nn.Linear`, those of a perceptron `0.weight`, `0.bias`, `2.weight`, ... as in a
+`torch.nn.Sequential` with activations between the layers. A learner of the user's is cut by its `shapes`, named by
+number, or left whole as `x`.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.contract import capability
 from wirelessdl.errors import TraceError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.runtime import own_settings
-from wirelessdl.learning.state import layout_of, vectors_of
 
+# of each block of a vector: name, shape, and whether its last column is a bias; as JSON holds it
+Layout: TypeAlias = Sequence[Sequence[Any]]
+StateDict: TypeAlias = dict[str, Tensor]
 Models = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
@@ -68,10 +78,60 @@ class RunLearner:
         module.load_state_dict({name: torch.as_tensor(values) for name, values in model.items()}, strict=False)
         return module.eval()
 
-    def _vectors(self, models: Models) -> torch.Tensor:
+    def _vectors(self, models: Models) -> Tensor:
         given = [models] if isinstance(models, Mapping) else list(models)
         try:
-            vectors = vectors_of(given, self._layout)
+            vectors = torch.stack([_vector(model, self._layout) for model in given])
         except (ValueError, TypeError) as error:
             raise TraceError(f"models do not fit the run: {error}") from None
         return vectors.to(self._engine.device, self._engine.dtype)
+
+
+def layout_of(learner: Any) -> list[list[Any]]:
+    """How a learner's vector is cut."""
+    if isinstance(learner, ModuleLearner):
+        return [[name, list(shape), False] for name, shape in zip(learner.names, learner.shapes)]
+    shapes = capability(learner, "shapes")
+    if not shapes or sum(int(np.prod(shape)) for shape in shapes) != learner.size:
+        return [["x", [int(learner.size)], False]]
+    layers = is_built_in(learner) and bool(capability(learner, "bias_column"))
+    if layers and len(shapes) == 1:
+        return [["", list(shapes[0]), True]]
+    return [[f"{2 * n}." if layers else str(n), list(shape), layers] for n, shape in enumerate(shapes)]
+
+
+@own_settings()
+def state_dicts(vectors: Any, layout: Layout) -> list[StateDict]:
+    """One state dict for each model, of vectors `[K, m]`."""
+    return [_state_dict(vector, layout) for vector in torch.as_tensor(vectors)]
+
+
+def _state_dict(vector: Tensor, layout: Layout) -> StateDict:
+    found: StateDict = {}
+    blocks = torch.split(vector, [int(np.prod(shape)) for _, shape, _ in layout])
+    for block, (name, shape, has_bias) in zip(blocks, layout):
+        values = block.reshape(tuple(shape)).clone()
+        if has_bias:
+            found[f"{name}weight"], found[f"{name}bias"] = values[:, :-1].clone(), values[:, -1].clone()
+        else:
+            found[name] = values
+    return found
+
+
+def _vector(model: Mapping[str, Any], layout: Layout) -> Tensor:
+    """A state dict as a vector; raises ValueError where it has other names or shapes."""
+    expected = _state_dict(torch.zeros(sum(int(np.prod(shape)) for _, shape, _ in layout)), layout)
+    for name, values in expected.items():
+        if name not in model:
+            raise ValueError(f"a model has no {name}; its names must be {', '.join(expected)}")
+        shape = tuple(np.shape(model[name]))
+        if shape != tuple(values.shape):
+            raise ValueError(f"{name} of a model has shape {shape}, expected {tuple(values.shape)}")
+    parts = []
+    for name, _, has_bias in layout:
+        if has_bias:
+            weight, bias = (torch.as_tensor(model[f"{name}{kind}"]) for kind in ("weight", "bias"))
+            parts.append(torch.cat([weight, bias.reshape(-1, 1)], dim=1).reshape(-1))
+        else:
+            parts.append(torch.as_tensor(model[name]).reshape(-1))
+    return torch.cat(parts)

@@ -270,44 +270,35 @@ def _raise_to_minimum(owner: IntArray, nodes: int, min_samples: int, rng: np.ran
 def owners(path: str, column: str, folders: Sequence[Path]) -> IntArray:
     """Node of each sample, `[samples]`, from a file; a ValueError says what is wrong with it."""
     place = find_file("path", path, folders)
-    readers = {".npz": _npz, ".json": _json, ".csv": _csv}
-    if place.suffix.lower() not in readers:
+    kind = place.suffix.lower()
+    if kind not in (".npz", ".json", ".csv"):
         raise ValueError(f'path is "{path}"; must be an .npz, .json or .csv file')
     try:
-        found = readers[place.suffix.lower()](place, column)
-        values = np.asarray(found)
-    except KeyError as error:
-        raise ValueError(f'column is "{column}"; {place.name} has none of that name{error.args[0]}') from None
-    except (OSError, BadZipFile, EOFError, ValueError, zlib.error) as error:
+        found = _read(place, kind)
+        if isinstance(found, dict) and column not in found and kind == ".npz" and len(found) == 1:
+            (found,) = found.values()
+        missing = isinstance(found, dict) and column not in found
+        values = np.asarray(found[column] if isinstance(found, dict) and not missing else found)
+    except (OSError, BadZipFile, EOFError, ValueError, zlib.error) as error:  # pyarrow's errors are ValueErrors
         raise ValueError(f'path is "{path}"; cannot be read: {str(error).splitlines()[0]}') from None
+    if missing:
+        raise ValueError(f'column is "{column}"; {place.name} has none of that name{nearest(column, found)}')
     if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values):
         raise ValueError(f'path is "{path}"; must hold one whole number for each sample: the node that gets it')
     return values.astype(np.int64)
 
 
-def _npz(place: Path, column: str) -> Any:
-    with np.load(place, allow_pickle=False) as arrays:
-        if column not in arrays and len(arrays.files) == 1:
-            return arrays[arrays.files[0]]
-        return arrays[_known(column, arrays.files)]
-
-
-def _json(place: Path, column: str) -> Any:
-    content = json.loads(place.read_text(encoding="utf-8"))
-    return content[_known(column, content)] if isinstance(content, dict) else content
-
-
-def _csv(place: Path, column: str) -> Any:
+def _read(place: Path, kind: str) -> Any:
+    """Columns by name, or one without a name."""
+    if kind == ".json":
+        return json.loads(place.read_text(encoding="utf-8"))
+    if kind == ".npz":
+        with np.load(place, allow_pickle=False) as arrays:
+            return dict(arrays)
     from pyarrow import csv
 
-    table = csv.read_csv(place)  # pyarrow's errors are ValueErrors
-    return table.column(_known(column, table.column_names)).to_numpy()
-
-
-def _known(column: str, names: Sequence[str] | dict[str, Any]) -> str:
-    if column not in names:
-        raise KeyError(nearest(column, names))
-    return column
+    table = csv.read_csv(place)
+    return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 PARTITIONS = {"iid": Iid, "dirichlet": Dirichlet, "shards": Shards, "quantity": Quantity, "file": FromFile}

@@ -10,9 +10,8 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
-from wirelessdl.learning.quantizer import Quantizer
 from wirelessdl.learning.sampling import Sampling
-from wirelessdl.learning.superposition import Segment
+from wirelessdl.learning.superposition import Quantizer, Segment
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,21 +6,30 @@ to pay. Results do not depend on the number of threads, since nodes are always c
 """
 
 import itertools
+import math
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from wirelessdl.arrays import USUAL_ERRORS, FloatArray
+from wirelessdl.contract import capability
 from wirelessdl.errors import ScenarioError
+from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.memory import format_size, free_bytes
+from wirelessdl.mixing import is_sparse
+
+if TYPE_CHECKING:
+    from wirelessdl.learning.engine import LearningEngine
 
 
 def fetch(tensors: list[Tensor]) -> FloatArray:
@@ -118,20 +127,40 @@ class Need:
         return f"{format_size(self.total)} ({', '.join(f'{name} {format_size(size)}' for name, size in parts)})"
 
 
-def available(device: torch.device) -> int:
-    """Bytes that can be allocated on a device now."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return free_bytes()
+def memory_need(engine: "LearningEngine", nodes: int) -> Need:
+    """Memory of a network of this size with the same mean degree, known before any of it is allocated."""
+    learner, data, settings, strategy = engine.learner, engine.data, engine.settings, engine.strategy
+    size, width, classes = learner.size, engine.dtype.itemsize, max(1, data.classes)
+    tests, batch, features = len(data.test_y), engine.sampler.width, data.features + 1
+    at_once = min(nodes, strategy.chunk) * strategy.workers
+    numbers = capability(learner, "activations") or sum(
+        shape[0] for shape in capability(learner, "shapes") or [(classes,)]
+    )
+    module = isinstance(learner, ModuleLearner)
+    in_layers = min(tests, 500) * numbers * strategy.workers if module else 0
+    scores = min(nodes, engine.evaluated_at_once) * strategy.workers * tests * classes * 2
+    # weights of a slot, as they come and as they are multiplied: all pairs, or links and where they are
+    links = None if settings.links is None else math.ceil(settings.links / engine.nodes * nodes)
+    dense = links is None or not is_sparse(nodes, links)
+    return Need(
+        models=(4 if settings.passes else 3) * nodes * size * width
+        + (8 * nodes * size if settings.evaluated == "own" else 0),
+        data=data.train_x.nbytes + tests * features * width,
+        batches=at_once * batch * features * (width + 9),  # once more in float64, to be summed
+        layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
+        evaluation=(scores + in_layers) * width,
+        mixing=2 * nodes * nodes * 8 if dense or links is None else 2 * (links + nodes) * 16,
+    )
 
 
-def most_nodes(need: Callable[[int], Need], nodes: int, limit: int) -> int:
-    """The largest network whose need is within a limit; 0 where none is."""
-    low, high = 0, nodes
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if need(middle).total <= limit else (low, middle)
-    return low
+def require_memory(engine: "LearningEngine") -> None:
+    """Raise ValueError where a run does not fit into what can be allocated now."""
+    need, device = memory_need(engine, engine.nodes), engine.device
+    free = int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else free_bytes()
+    if need.total > free:
+        fits = bisect_right(range(1, engine.nodes), free, key=lambda nodes: memory_need(engine, nodes).total)
+        remedy = f"{fits} nodes would fit" if fits else "use a smaller model or batch_size"
+        raise ValueError(f"learning needs {need.formatted()}; {format_size(free)} are free on {device}: {remedy}")
 
 
 class Workers:

@@ -6,7 +6,20 @@ x <- Proj(s - gamma mult g)
 
 A payload too long for the channel to hold still is sent in several slots, each with weights of its own;
 each carries a segment of the coordinates. Two coordinates share a complex symbol, so a phase error turns
-one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a). Offsets of carriers and timing: `symbol_offsets`.
+one into the other: s = (A cos) w + (A sin) Jw, J (a, b) = (-b, a).
+
+Under carrier and timing offsets, with symbols n = 0 .. N - 1:
+
+    y_i(n) = e^(-j theta_i(n)) sum_j e^(j theta_j(n)) sum_k A_ij(k) w_j(n - k)
+    theta_j(n) = ramp_j (n - (N - 1)/2)
+
+    A_ij(k)   complex weight of the symbol itself (k = 0), the one before (1) and the one after (-1); cos + j sin
+    ramp_j    phase that node j's carrier gains from symbol to symbol
+
+Phases are those at the receiver's time, whatever symbol is heard then, so only differences of carriers matter. A
+carrier's phase is a property of its node, so what would be a weight per symbol and link is a mixing of turned symbols.
+
+Messages are not superposed: what is sent in one is Q(w), see `Quantizer`.
 """
 
 import math
@@ -21,7 +34,6 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.clipping import clip_factor
-from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets, delayed, turned, whole_symbols
 
 
 def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -38,6 +50,24 @@ def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: 
             torch.from_numpy(weights.data),
             weights.shape,
         ).to(device=device, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Weights A[rx, tx] of a neighbouring symbol, and the same by the sine of phases; None without any."""
+
+    weights: FloatArray | csr_array
+    crosstalk: FloatArray | csr_array | None
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolOffsets:
+    """Of one slot. ramp_rad: [K] rad per symbol, None without; late, early: the symbol before, and after, if heard."""
+
+    ramp_rad: FloatArray | None
+    symbols: int
+    late: Shifted | None
+    early: Shifted | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +141,8 @@ class Air:
 
         A node's own term is turned there and back. Receiver noise, already in `out`, is circular: it stays as it is.
         """
-        symbols = whole_symbols(sent)
+        # with a zero for the missing half of a last symbol
+        symbols = sent if sent.shape[1] % 2 == 0 else torch.nn.functional.pad(sent, (0, 1))
         ramp = None
         if offsets.ramp_rad is not None:
             ramp = self._ramp(offsets.ramp_rad, offsets.symbols, symbols.shape[1] // 2)
@@ -142,6 +173,26 @@ class Air:
         if kept is None or kept[0] is not weights:
             kept = self._kept[place] = (weights, mixing_tensor(weights, self._device, self._dtype))
         return kept[1]
+
+
+def turned(w: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Each symbol turned by its angle, of which cosine and sine are given, `[K, N]`."""
+    a, b = w[:, 0::2], w[:, 1::2]
+    out = torch.empty_like(w)
+    torch.sub(a * cos, b * sin, out=out[:, 0::2])
+    torch.add(a * sin, b * cos, out=out[:, 1::2])
+    return out
+
+
+def delayed(w: Tensor, symbols: int) -> Tensor:
+    """Each symbol in the place of a later one, or of an earlier one where negative; zero from outside the slot."""
+    out = torch.zeros_like(w)
+    by = 2 * abs(symbols)
+    if symbols > 0:
+        out[:, by:] = w[:, :-by]
+    else:
+        out[:, :-by] = w[:, by:]
+    return out
 
 
 def quadrature(w: Tensor) -> Tensor:
@@ -176,3 +227,48 @@ def consensus_distance(x: Tensor, scratch: Tensor | None = None) -> Tensor:
     """Root mean square distance of the rows from their mean; `scratch` is overwritten."""
     apart: Tensor = torch.linalg.vector_norm(torch.sub(x, x.mean(dim=0), out=scratch), dim=1)
     return apart.square_().mean().sqrt_()
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """A stochastic uniform quantiser, unbiased whatever it is given. b bits per coordinate, one scale per block.
+
+        w in a block, |w| <= c        c = max |w| of the block, rounded up to single precision, which is what is sent
+        step = 2 c / (2^b - 1)        2^b levels from -c to c
+        Q(w) = step floor((w + c) / step + u) - c,   u uniform on [0, 1)
+
+        E[Q(w)] = w                   floor(v + u) is v on average
+        |Q(w) - w| <= step            variance step^2 f (1 - f), f the fractional part: at most step^2 / 4
+
+    Nothing is ever clipped, since c is the largest of the block. c depends on data, so it must come from the model
+    *with its noise*. Then levels and scales are functions of the noisy model and of u alone, and epsilon is that of the
+    noisy model (post-processing). A scale from the model without noise would tell its largest coordinate.
+    """
+
+    bits: int
+    block: int
+
+    def apply_(self, w: Tensor, dither: Tensor) -> None:
+        """Q(w) in place of w, `[n, m]`. dither: u, `[n, m]` in double precision."""
+        size = w.shape[1]
+        whole = size - size % self.block
+        for start, stop, width in ((0, whole, self.block), (whole, size, size - whole)):
+            if start < stop:
+                self._apply_blocks(w[:, start:stop], dither[:, start:stop], width)
+
+    def _apply_blocks(self, w: Tensor, dither: Tensor, width: int) -> None:
+        """The same for blocks of one width."""
+        top = float(2**self.bits - 1)
+        value = w.to(torch.float64).reshape(len(w), -1, width)
+        scale = single_above(value.abs().amax(dim=2, keepdim=True))
+        step = (2.0 / top) * scale
+        level = torch.where(step > 0, (value + scale) / step, 0.0).add_(dither.reshape(value.shape))
+        w.copy_(level.floor_().clamp_(0.0, top).mul_(step).sub_(scale).reshape(w.shape))
+
+
+def single_above(values: Tensor) -> Tensor:
+    """The least single-precision numbers that are not below these, in double precision."""
+    single = values.to(torch.float32)
+    below = single.to(torch.float64) < values
+    up = torch.nextafter(single, torch.full_like(single, torch.inf))
+    return torch.where(below, up, single).to(torch.float64)

@@ -6,8 +6,7 @@ from wirelessdl.access import Step
 from wirelessdl.access.weights import SlotWeights
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.records import StepInput
-from wirelessdl.learning.superposition import Segment
-from wirelessdl.learning.symbol_offsets import Shifted, SymbolOffsets
+from wirelessdl.learning.superposition import Segment, Shifted, SymbolOffsets
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets

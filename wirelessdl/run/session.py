@@ -12,8 +12,8 @@ import numpy as np
 
 from wirelessdl.contract import formatted
 from wirelessdl.errors import ContractError, RunInterrupted, TraceError, WirelessdlError, require_name
+from wirelessdl.learning.evaluation import layout_of
 from wirelessdl.learning.runtime import own_settings, threads
-from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord

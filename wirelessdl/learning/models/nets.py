@@ -7,7 +7,7 @@
               and colours) or every other pixel with missing channels zero (option A; 269,722)
 
 Normalisation is by groups: each sample sees only itself, which per-sample clipping needs. `batch` is the
-original's; see `learning/module.py` for what it means here.
+original's; see `learning/models/module.py` for what it means here.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The engine around the gradients: mixing, threads, state, memory, and what it refuses."""
+"""The engine around the gradients: mixing, batches, threads, state, memory, and what it refuses."""
 
 import dataclasses
 
@@ -10,21 +10,21 @@ from made_engines import bytes_data, make, order
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError
-from wirelessdl.learning.batch import Buffer, Store, sample_shape
-from wirelessdl.learning.draws import _fill_rows, rows_in_turn
-from wirelessdl.learning.measures import share_right
+from wirelessdl.learning.batch import Buffer, Store, apply_changes, draw_changes, sample_shape
+from wirelessdl.learning.clipping import sensitivity
+from wirelessdl.learning.draws import NodeDraws, _fill_rows, rows_in_turn
+from wirelessdl.learning.engine import share_right
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
 from wirelessdl.learning.records import ModelUpdate
-from wirelessdl.learning.runtime import Need, Workers, most_nodes
-from wirelessdl.learning.superposition import Air, one_slot
+from wirelessdl.learning.runtime import Workers
+from wirelessdl.learning.superposition import Air, consensus_distance, one_slot, project_
 from wirelessdl.links import Geometry, Links
-from wirelessdl.memory import format_size
 from wirelessdl.mixing import mix, uniform_air
-from wirelessdl.preview.describe import describe
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.streams import Streams
 
 CPU = torch.device("cpu")
 
@@ -162,24 +162,14 @@ def test_samples_are_normalised_as_their_data_set_says(kind, bias_column):
 
 
 def test_too_large_is_refused_before_anything_is_allocated_with_what_would_fit(monkeypatch):
-    monkeypatch.setattr("wirelessdl.learning.sizes.available", lambda _device: 3_000_000)
+    monkeypatch.setattr("wirelessdl.learning.runtime.free_bytes", lambda: 3_000_000)
     with pytest.raises(ScenarioError, match=r"learning needs .* are free on cpu") as caught:
         build(tiny(), device="cpu")
     assert "use a smaller model or batch_size" in str(caught.value)
-    monkeypatch.setattr("wirelessdl.learning.sizes.available", lambda _device: 60_000_000)
+    monkeypatch.setattr("wirelessdl.learning.runtime.free_bytes", lambda: 60_000_000)
     table = tiny_table(network={"nodes": 400}, learning={"batch_size": 8})
     with pytest.raises(ScenarioError, match=r"60 MB are free on cpu: \d+ nodes would fit"):
         build(parse_scenario(table), device="cpu")
-
-
-def test_need_grows_with_nodes_and_says_what_holds_it():
-    engine = make(bytes_data())
-    assert engine.need(1000).total > engine.need(10).total
-    limit = engine.need(700).total
-    fits = most_nodes(engine.need, 1000, limit)
-    assert engine.need(fits).total <= limit < engine.need(fits + 1).total
-    assert Need(3_000_000, 0, 1_000_000, 0, 0, 0).formatted() == "4 MB (models 3 MB, batches 1 MB)"
-    assert format_size(2_340_000_000) == "2.34 GB"
 
 
 def test_need_is_what_a_large_network_takes():
@@ -187,19 +177,6 @@ def test_need_is_what_a_large_network_takes():
     engine = make(bytes_data(2000, (28, 28), 10), nodes=100, dtype="float32")
     held = sum(t.nbytes for t in (engine._gradient, engine._spare, engine._mixed))
     assert engine.need().models == held
-
-
-def test_check_tells_strategy_and_memory():
-    facts = describe(build(tiny(), device="cpu"))
-    assert facts["engine"].startswith("closed-form gradients on cpu, needs ")
-    assert "MB" in facts["engine"]
-
-
-def test_labels_out_of_range_are_said():
-    data = bytes_data()
-    data.train_y[7] = 3
-    with pytest.raises(ValueError, match=r"label of train sample 7 is 3; must be 0 to 2"):
-        make(data)
 
 
 # --- evaluation --------------------------------------------------------------------------------------------
@@ -249,3 +226,114 @@ def test_rows_filled_without_the_interpreters_lock_are_the_same(dtype):
     _fill_rows(found[0], seeds, torch.Generator())
     rows_in_turn(found[1], seeds, torch.Generator())
     assert torch.equal(*found)
+
+
+CPU = torch.device("cpu")
+
+
+def test_replacing_one_sample_moves_the_gradient_by_no_more_than_the_sensitivity():
+    generator = torch.Generator().manual_seed(1)
+    learner = Softmax(features=6, classes=3)
+    weights = torch.zeros(50, learner.size, dtype=torch.float64)
+    features = torch.randn(50, 5, 7, generator=generator, dtype=torch.float64)
+    features[:, 0] *= 1000.0  # one sample outweighs the batch, and is replaced by its opposite
+    labels = torch.randint(3, (50, 5), generator=generator)
+    other = features.clone()
+    other[:, 0] *= -1.0
+    for clipping in ("per-sample", "batch"):
+        moved = (
+            learner.gradient(weights, features, labels, clipping, 1.0)[0]
+            - learner.gradient(weights, other, labels, clipping, 1.0)[0]
+        ).norm(dim=1)
+        bound = sensitivity(clipping, 1.0, np.array([5.0]))[0]
+        assert moved.max() <= bound * (1 + 1e-12)
+        assert moved.max() > 0.99 * bound
+
+
+def test_projection_keeps_the_inside_and_shortens_the_outside():
+    x = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    torch.testing.assert_close(project_(x, 1.0), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
+
+
+def test_consensus_distance_of_two_opposite_models():
+    assert consensus_distance(torch.tensor([[3.0, 0.0], [-3.0, 0.0]])) == 3.0
+    four = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    assert consensus_distance(four) == pytest.approx(2.0**0.5)  # root of the mean square, not the mean
+
+
+def test_draws_depend_on_node_and_round_alone():
+    draws = NodeDraws(Streams(1, 1), 4, CPU)
+    batch = draws.batch(2, 7, 100, 10)
+    noise = torch.empty(4, 50)
+    draws.fill_normal(noise, 7, "noise")
+    other = NodeDraws(Streams(1, 1), 4, CPU)
+    later = torch.empty(4, 50)
+    other.fill_normal(later, 8, "noise")
+    other.fill_normal(later, 7, "noise")
+    np.testing.assert_array_equal(other.batch(2, 7, 100, 10), batch)
+    torch.testing.assert_close(later, noise, rtol=0, atol=0)
+    thermal = torch.empty(4, 50)
+    draws.fill_normal(thermal, 7, "thermal")
+    assert (thermal != noise).all()
+
+
+def test_batches_are_uniform_without_replacement():
+    draws = NodeDraws(Streams(1, 1), 4, CPU)
+    counts = np.zeros(20)
+    for round in range(2000):
+        batch = draws.batch(0, round, 20, 5)
+        assert len(set(batch.tolist())) == 5
+        counts[batch] += 1
+    # each sample is in a batch with probability 1/4
+    assert np.abs(counts - 500).max() < 4.5 * np.sqrt(2000 * 0.25 * 0.75)
+
+
+def test_noise_is_standard_normal_and_rows_are_uncorrelated():
+    out = torch.empty(40, 5000, dtype=torch.float64)
+    NodeDraws(Streams(1, 1), 40, CPU).fill_normal(out, 1, "noise")
+    values = out.numpy()
+    assert abs(values.mean()) < 4 / np.sqrt(values.size)
+    assert abs(values.var() - 1) < 4 * np.sqrt(2 / values.size)
+    correlation = np.corrcoef(values)[np.triu_indices(40, 1)]
+    assert np.abs(correlation).max() < 4.5 / np.sqrt(5000)
+
+
+def loop(images, changes, padding, fill):
+    """One image at a time: mirror, pad, cut the window out."""
+    out = []
+    for image, flip, down, right in zip(images, *changes, strict=True):
+        channels, height, width = image.shape
+        padded = torch.full((channels, height + 2 * padding, width + 2 * padding), fill, dtype=image.dtype)
+        padded[:, padding : padding + height, padding : padding + width] = image.flip(2) if flip else image
+        top, left = padding - int(down), padding - int(right)
+        out.append(padded[:, top : top + height, left : left + width])
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize(("dtype", "fill"), [(torch.float64, 0.0), (torch.float32, -1.5), (torch.uint8, 7)])
+@pytest.mark.parametrize("padding", [0, 1, 4])
+def test_batched_changes_equal_the_loop(dtype, fill, padding):
+    generator = torch.Generator().manual_seed(padding)
+    images = torch.randint(0, 200, (64, 3, 6, 5), generator=generator).to(dtype)
+    changes = draw_changes(64, generator, padding=padding)
+    assert torch.equal(apply_changes(images, changes, fill), loop(images, changes, padding, fill))
+
+
+def test_draws_are_fair_and_repeat():
+    count = 20_000
+    changes = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
+    assert abs(changes[0].double().mean() - 0.5) < 4.5 * 0.5 / count**0.5
+    for shift in changes[1:]:
+        seen = torch.bincount(shift + 2, minlength=5).double() / count
+        assert (seen - 0.2).abs().max() < 4.5 * (0.16 / count) ** 0.5
+    again = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
+    assert torch.equal(changes, again)
+
+
+def test_changes_of_nodes_are_joined_in_order():
+    """Each node's own draws, applied in one call, are what each would get alone."""
+    images = torch.randn(6, 2, 5, 5, generator=torch.Generator().manual_seed(1))
+    parts = [draw_changes(3, torch.Generator().manual_seed(node)) for node in (10, 11)]
+    together = apply_changes(images, torch.cat(parts, dim=1))
+    apart = torch.cat([apply_changes(images[:3], parts[0]), apply_changes(images[3:], parts[1])])
+    assert torch.equal(together, apart)

@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients import Job, choose, ghost
+from wirelessdl.learning.gradients import Job, choose, threads
 from wirelessdl.learning.gradients.batched import Vectorised
-from wirelessdl.learning.gradients.ghost import supported
 from wirelessdl.learning.gradients.strategy import Loop
+from wirelessdl.learning.gradients.threads import supported
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn, ResNet20
@@ -149,8 +149,8 @@ def test_clipped_sums_do_not_depend_on_which_gradients_are_kept(monkeypatch, byt
     chosen = choose("threads", job, nodes=3, batch=5, input_shape=SHAPE, threads=1)
     kept, again = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
     chosen.gradient(0, x, batch, kept)
-    monkeypatch.setattr(ghost, "_KEPT", bytes_kept)
-    monkeypatch.setattr(ghost, "_CACHE", 1)  # one sample at a time
+    monkeypatch.setattr(threads, "_KEPT", bytes_kept)
+    monkeypatch.setattr(threads, "_CACHE", 1)  # one sample at a time
     chosen.gradient(0, x, batch, again)
     assert kept[0].norm() > 0
     assert not kept[1].any()
@@ -348,13 +348,3 @@ def test_modules_start_from_the_seed_and_leave_torch_as_it_was():
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_perceptrons_start_with_activations_of_even_size():
-    learner = Mlp(500, 10, [400, 300])
-    parameters = [torch.as_tensor(p) for p in np.split(learner.initial(np.random.default_rng(0)), [400 * 501])]
-    first = parameters[0].view(400, 501)
-    assert first[:, -1].abs().max() == 0
-    given = torch.randn(2000, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    after = F.relu(given @ first[:, :-1].T)
-    assert after.square().mean() == pytest.approx(1.0, rel=0.05)
