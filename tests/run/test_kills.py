@@ -26,7 +26,7 @@ import wirelessdl
 from wirelessdl.analysis.verify import verify
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.checkpoint import load_checkpoint
-from wirelessdl.trace.lock import is_locked
+from wirelessdl.trace.files import is_locked
 
 ROUNDS = 150
 PARTS = (25, 30, 55, 60, 85, 90, 115)  # rounds after which tables are written, without the last

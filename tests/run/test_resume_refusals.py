@@ -11,7 +11,7 @@ from interrupting import HIDDEN_STATE, assert_same_tables, interrupted, write_sc
 import wirelessdl
 from wirelessdl.errors import ContractError, TraceError
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.trace.lock import RunLock, is_locked
+from wirelessdl.trace.files import RunLock, is_locked
 
 UNSEEDED = HIDDEN_STATE.replace("rng.standard", "np.random.default_rng().standard")
 

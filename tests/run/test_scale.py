@@ -15,7 +15,7 @@ from wirelessdl.errors import InfeasiblePowerError, ScenarioError
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run import room
 from wirelessdl.run.build import build
-from wirelessdl.run.link_sample import LinkSample, sampling_rate
+from wirelessdl.run.columns import LinkSample, sampling_rate
 from wirelessdl.run.recorder import Recorder
 from wirelessdl.run.warnings import scenario_warnings
 from wirelessdl.scenario.protection import PowerSection

@@ -7,7 +7,7 @@ from interrupting import StopAt, assert_same_tables
 
 from wirelessdl.errors import RunInterrupted, ScenarioError
 from wirelessdl.run.session import resume, simulate
-from wirelessdl.run.stopping import Plateau
+from wirelessdl.run.summary import Plateau
 
 
 def met_at(accuracies, count, within, rule):

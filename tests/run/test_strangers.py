@@ -15,10 +15,11 @@ import wirelessdl
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
 from wirelessdl.run.session import resume, simulate
-from wirelessdl.trace.catalog import runs_in, state_of
+from wirelessdl.trace.catalog import runs_in
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from wirelessdl.trace.checksums import Checksums
+from wirelessdl.trace.run import state_of
 from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.sink import Checksums
 
 ROUNDS = 60
 SECTIONS = {

@@ -7,7 +7,7 @@ from interrupting import StopAt
 import wirelessdl
 from wirelessdl.errors import TraceError
 from wirelessdl.run import session
-from wirelessdl.trace.lock import is_locked
+from wirelessdl.trace.files import is_locked
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.trace.files import StablePath
-from wirelessdl.trace.lock import is_locked
+from wirelessdl.trace.files import StablePath, is_locked
 
 MOVES = """
 import os

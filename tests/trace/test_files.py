@@ -55,10 +55,10 @@ def test_a_name_as_long_as_a_file_system_takes_is_written(tmp_path):
 
 OURS = [
     ".scenario.toml.0a1b2c3d",
-    ".summary.json",
+    ".summary.json.0a1b2c3d",
     ".checksums.txt.0a1b2c3d",
     ".report.html.0a1b2c3d",
-    "rounds/.part-000085.parquet",
+    "rounds/.part-000085.parquet.0a1b2c3d",
     "nodes/.part-000085.parquet.0a1b2c3d",
     "checkpoint/.round-000085.npz.0a1b2c3d",
     "models/.0123456789ab-street.py.0a1b2c3d",

@@ -6,7 +6,7 @@ from in_process import quick_table
 import wirelessdl
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace import run as run_module
-from wirelessdl.trace.parts import find_parts
+from wirelessdl.trace.soundness import find_parts
 
 
 @pytest.mark.parametrize("name", ["nodes", "links"])

@@ -1,8 +1,9 @@
 """What learns, from which data, split how: checked against each other before anything is allocated."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,16 +14,21 @@ from wirelessdl.learning.clipping import step_rounding
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.evaluation import RunLearner
 from wirelessdl.learning.features import featured
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
+from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
 from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
+from wirelessdl.trace.run import Run
 
 _MOST_ROUNDING = 0.1  # of the sensitivity in real arithmetic
 _LEAST_SIGMA = 1e-100  # of noise: its square is still a number
@@ -253,3 +259,17 @@ def _check_rounding(builder: Builder, engine: LearningEngine) -> None:
         f"would add {share:.0%} to what one sample moves, must be <= {_MOST_ROUNDING:.0%}: use the CPU, or smaller "
         "batches"
     )
+
+
+@own_settings()
+def learner_of(run: Run, objects: Mapping[str, Given], device: str = "auto") -> RunLearner:
+    """Data set and model of a run that is over, to evaluate its models with: no network, channel or time.
+
+    objects: what names in its scenario stand for.
+    """
+    home = Path(run.provenance.get("folder", "") or run.path)
+    scenario = parse_scenario(run.scenario, origin=f"{run.path}/scenario.toml", folder=str(home), objects=objects)
+    builder = Builder(scenario, (home, home.parent), run.path)
+    streams = Streams(scenario.scenario.seed, scenario.scenario.run)
+    built = build_learning(builder, streams, device, links=0)
+    return RunLearner(built.learning, built.data)

@@ -21,9 +21,9 @@ from wirelessdl.round.passing import Passing
 from wirelessdl.round.pending import PendingGradients
 from wirelessdl.round.planning import Arriving, JointChoice, Planner, PlanSchedule
 from wirelessdl.round.releases import Releases, ReleaseTerms
-from wirelessdl.run.link_sample import LinkSample
+from wirelessdl.run.build import World
+from wirelessdl.run.columns import LinkSample
 from wirelessdl.run.recorder import Recorder
-from wirelessdl.run.world import World
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 

@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import MEMBERS, member
-from wirelessdl.trace.files import read_object_if_whole
-from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.parts import find_parts, read_parts
-from wirelessdl.trace.run import Run, check_version
+from wirelessdl.trace.files import is_locked, read_object_if_whole
+from wirelessdl.trace.run import Run, State, check_version, state_of
 from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.soundness import find_parts, read_parts
 from wirelessdl.trace.study import is_study, study_counts
 
 _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
-State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -146,16 +144,6 @@ def _coalition(privacy: Mapping[str, Any]) -> int | None:
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         raise TraceError(f"scenario.toml: privacy.coalition is {shown(most, 40)}; must be >= 1: it was edited")
     return most
-
-
-def state_of(path: Path) -> State:
-    """Whether a run goes on, is done, or how it ended otherwise."""
-    if is_locked(path):
-        return "running"
-    if (path / "summary.json").is_file():
-        return "done"  # written last; a process killed right after it had finished all the same
-    failed = read_object_if_whole(path / "provenance.json").get("state") == "failed"
-    return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.trace.checksums import Checksums, read_checksums
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
-from wirelessdl.trace.run import is_count
+from wirelessdl.trace.sink import Checksums, read_checksums
+from wirelessdl.trace.soundness import is_count
 
 VERSION = 3
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
