@@ -254,21 +254,6 @@ if __name__ == "__main__":
     assert in_two_threads(code, tmp_path) == "2\n1\n0 2\n"
 
 
-@pytest.mark.parametrize("name", ["on_round", "on_evaluation", "should_stop", "connect net.state"])
-def test_stop_iteration_in_a_callback_says_where_it_is_from(name, tmp_path):
-    """SimPy's processes are generators, which it would end: the run was a RuntimeError of SimPy's."""
-
-    def mine(*_):
-        return next(iter(()))
-
-    word, _, event = name.partition(" ")
-    with pytest.raises(
-        wirelessdl.ContractError,
-        match=rf"^{name} raised StopIteration \(test_run_in_python.py line \d+\); a run is stopped by should_stop",
-    ):
-        wirelessdl.simulate(scenario(), out=tmp_path, **{word: {event: mine} if event else mine})
-
-
 @pytest.mark.parametrize("figure", [*CURVES, *SINGLE])
 def test_every_figure_comes_as_axes(run, figure):
     axes = run.plot(figure)

@@ -45,18 +45,6 @@ def test_stopped_at_any_round_goes_on_to_the_same_tables(round, whole):
     assert_same_tables(wirelessdl.resume(run).path, whole)
 
 
-@pytest.mark.usefixtures("here")
-def test_unbalanced_paper_protocol_resumes_to_the_same_tables():
-    table = tiny_table(
-        scenario={"rounds": 60},
-        privacy={"protocol": "paper", "clipping": "batch"},
-        power={"balance": False, "alpha_min": 1e-6},
-    )
-    Path("tiny.toml").write_text(tomli_w.dumps(table))
-    whole = wirelessdl.simulate(load_scenario("tiny.toml"), out="whole").path
-    assert_same_tables(wirelessdl.resume(interrupted(37)).path, whole)
-
-
 def test_a_run_may_be_stopped_again_and_again(whole):
     run = interrupted(20)
     for round in (40, 61, 83):

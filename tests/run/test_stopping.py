@@ -35,26 +35,6 @@ def test_the_anchored_rule_is_the_printed_one(seed):
     assert met_at(accuracies, 15, 0.001 + 1e-9, "anchored") == printed(accuracies, 15, 0.001 + 1e-9)
 
 
-def test_sixteen_values_are_compared_with_the_first():
-    flat = [0.5] * 15
-    assert met_at(flat, 15, 0.001, "window") == 15
-    assert met_at(flat, 15, 0.001, "anchored") is None
-    assert met_at([*flat, 0.5], 15, 0.001, "anchored") == 16
-
-
-def test_values_on_either_side_of_the_first_are_within_the_band():
-    """0.499 and 0.501 are 0.001 from 0.5, and 0.002 from each other."""
-    sway = [0.5] + [0.499, 0.501] * 8
-    assert met_at(sway, 15, 0.001, "anchored") == 16
-    assert met_at(sway, 15, 0.001, "window") is None
-
-
-def test_a_drift_within_the_window_is_no_drift_from_the_first():
-    drift = 0.5 + 0.0001 * np.arange(40)
-    assert met_at(drift, 10, 0.001, "window") == 10
-    assert met_at(drift, 15, 0.001, "anchored") is None
-
-
 def test_no_count_means_never():
     for rule in ("window", "anchored"):
         assert met_at([0.5] * 100, 0, 1.0, rule) is None

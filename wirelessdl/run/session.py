@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.contract import formatted
-from wirelessdl.errors import ContractError, RunInterrupted, TraceError, WirelessdlError, require_name
+from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError, require_name
 from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.learning.state import layout_of
 from wirelessdl.privacy.terms import Proven
@@ -59,28 +58,6 @@ class RunOptions:
     should_stop: Callable[[], bool] | None = None
     connect: Mapping[str, Listener] | None = None
     log: str = ""
-
-    def guarded(self) -> "RunOptions":
-        """The same, whose StopIteration says where it is from: SimPy's processes are generators, which it would end."""
-        return replace(
-            self,
-            on_round=_guarded("on_round", self.on_round),
-            on_evaluation=_guarded("on_evaluation", self.on_evaluation),
-            should_stop=_guarded("should_stop", self.should_stop),
-            connect={name: _guarded(f"connect {name}", listener) for name, listener in (self.connect or {}).items()},
-        )
-
-
-def _guarded(name: str, function: Any) -> Any:
-    def call(*given: Any) -> Any:
-        try:
-            return function(*given)
-        except StopIteration as error:
-            raise ContractError(
-                f"{name} raised {formatted(error)}; a run is stopped by should_stop, which returns True then"
-            ) from error
-
-    return None if function is None else call
 
 
 _DEFAULTS = RunOptions()
@@ -184,7 +161,7 @@ class _Session:
 
     def __init__(self, world: World, options: RunOptions, home: Path):
         self.scenario, self._resolved, self._user_files = world.scenario, world.resolved, world.user_files
-        self.options = guarded = options.guarded()
+        self.options = options
         self.started, self.earlier_s = time.perf_counter(), 0.0
         self.origin = provenance(
             device=str(world.learning.device),
@@ -207,7 +184,7 @@ class _Session:
         self.extends = False  # whether to more rounds than the checkpoint was made for
         self.stopped_before = 0  # round in which the stopping rule had been met; what came before no longer counts
         self.extended: list[int] = []  # rounds declared before, where the run was extended
-        for source, listener in (guarded.connect or {}).items():
+        for source, listener in (options.connect or {}).items():
             self.engine.trace.connect(source, listener)
         connect_log(self.engine.trace, parse_log(options.log))
         self._saved_round, self._saved_at = 0, time.monotonic()
@@ -237,10 +214,7 @@ class _Session:
             with suppress(Enough):
                 self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")
-        except RunInterrupted:
-            self._finish("interrupted")
-            raise
-        except KeyboardInterrupt:
+        except (RunInterrupted, KeyboardInterrupt):
             self._finish("interrupted")
             raise
         except BaseException as error:
