@@ -376,19 +376,6 @@ def test_a_ledger_that_charges_less_than_the_traces_is_refused(interrupted, copy
 # --- ends that were cut short
 
 
-def test_a_run_killed_after_its_summary_is_done(finished, copy):
-    run = copy(finished)
-    origin = json.loads((run / "provenance.json").read_text())
-    (run / "provenance.json").write_text(json.dumps({**origin, "state": "running"}))
-    Checksums(run).wrote(run / "provenance.json")
-    (run / "lock").write_text("process 1 on nowhere")
-    assert state_of(run) == "done"
-    resume(run)
-    assert json.loads((run / "provenance.json").read_text())["state"] == "done"
-    assert not (run / "lock").exists()
-    assert verify(run).problems == ()
-
-
 def test_a_run_appears_with_its_scenario_or_not_at_all(tmp_path, monkeypatch):
     from wirelessdl.trace.sink import RunWriter
 
