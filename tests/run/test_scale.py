@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch, networ
 
 def test_heard_links_are_counted_in_every_slot(monkeypatch):
     monkeypatch.setattr("wirelessdl.memory.free_bytes", lambda: 100_000)
-    monkeypatch.setattr(build_network, "_NODE", 0.0)
+    monkeypatch.setattr(build_network, "_NODE_BYTES", 0.0)
     given = {"nodes": 20, "topology": {"kind": "ring", "reach": 5}}
     with pytest.raises(ScenarioError, match=r"network.nodes is 20 with 200 links that are heard; needs 180 kB"):
         build(tiny(network=given, radio={"payload_slots": 4}))
@@ -112,7 +112,7 @@ def test_links_are_sampled_by_pairs_at_the_stated_rate(tmp_path):
 
 def test_many_rows_are_written_before_many_rounds_are_buffered(tmp_path, monkeypatch):
     parts = []
-    monkeypatch.setattr("wirelessdl.run.recorder._MOST_ROWS", 50)
+    monkeypatch.setattr("wirelessdl.run.recorder._MAX_BUFFERED_ROWS", 50)
     flush = Recorder.flush
     monkeypatch.setattr(Recorder, "flush", lambda self: (parts.append(len(self._records)), flush(self)))
     run = wirelessdl.simulate(tiny(scenario={"rounds": 12}), out=tmp_path)  # 12 links and 4 nodes: 16 rows a round

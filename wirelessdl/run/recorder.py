@@ -33,8 +33,8 @@ from wirelessdl.trace.events import Event, TraceEvents
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_s
 
-_FEWEST_ROUNDS = 20
-_MOST_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
+_MIN_FLUSHED_ROUNDS = 20
+_MAX_BUFFERED_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
 _ROUNDED = 1e-5  # relative, of squared norms in float32
 PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
@@ -79,12 +79,13 @@ class Recorder:
 
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
-        self._rows += _rows(record)
-        if self._rows >= _MOST_ROWS:
+        channel = record.decision.channel
+        self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
+        if self._rows >= _MAX_BUFFERED_ROWS:
             self.flush()
             return
         waited = time.monotonic() - self._flushed_at > PATIENCE_S
-        due = _FEWEST_ROUNDS if waited else self._flush_every
+        due = _MIN_FLUSHED_ROUNDS if waited else self._flush_every
         if len(self._records) >= due:
             self._flush()
 
@@ -118,7 +119,7 @@ class Recorder:
         sinr_db = sinr_of_rounds(records, nodes, self._thermal_w)
         parts = {"nodes": nodes, "events": event_columns(events)}
         if self._links != "none":
-            traced = [n for n, record in enumerate(records) if self._wants_links(record)]
+            traced = [n for n, record in enumerate(records) if self._links != "evaluated" or record.result.evaluated]
             power_w = nodes["power_w"].reshape(len(records), -1)
             parts["links"] = link_columns(
                 [records[n] for n in traced],
@@ -154,15 +155,6 @@ class Recorder:
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
         self.writer.snapshot("privacy", privacy_columns(ledger, exact=exact))
-
-    def _wants_links(self, record: RoundRecord) -> bool:
-        return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.evaluated)
-
-
-def _rows(record: RoundRecord) -> int:
-    """Rows of links and nodes that a record makes."""
-    channel = record.decision.channel
-    return len(channel.heard) * channel.subbands + channel.heard.nodes
 
 
 def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:

@@ -29,7 +29,7 @@ from wirelessdl.run.resume import (
     settle_finished,
     sound_checkpoint,
 )
-from wirelessdl.run.summary import Enough, Plateau, forecast, forecast_terms, summarise
+from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_terms, summarise
 from wirelessdl.run.warnings import object_warnings, scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.scenario.objects import Given
@@ -211,7 +211,7 @@ class _Session:
         try:
             if kept is not None:
                 self.engine.replay(Replay(kept.round, kept.arrays, kept.facts["checksums"]))
-            with suppress(Enough):
+            with suppress(StoppingRuleMet):
                 self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")
         except (RunInterrupted, KeyboardInterrupt):
@@ -269,7 +269,7 @@ class _Session:
     def _rest(self, round: int) -> None:
         self._stopped = round
         self._checkpoint(round, exact=True)
-        raise Enough
+        raise StoppingRuleMet
 
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""

@@ -205,5 +205,5 @@ class Plateau:
         return max(self._recent) - min(self._recent) <= self._within
 
 
-class Enough(Exception):
+class StoppingRuleMet(Exception):
     """Training has come to rest."""
