@@ -150,6 +150,16 @@ def test_physical_columns_follow_from_their_definitions(tmp_path):
     np.testing.assert_allclose(sender["snr_db"], snr)
 
 
+def test_spectral_gap_is_that_of_the_mixing(perfect):
+    for round in (1, 13, 25):
+        A = np.zeros((5, 5))
+        for link in perfect.links.query("round == @round").itertuples():
+            A[link.rx, link.tx] = link.weight
+        A[np.diag_indices(5)] = 1 - A.sum(axis=1)
+        second = np.sort(np.abs(np.linalg.eigvals(A)))[-2]
+        assert perfect.rounds["spectral_gap"].iloc[round - 1] == pytest.approx(1 - second, abs=1e-9)
+
+
 def test_totals_use_each_nodes_own_rate_and_the_total_delta(tmp_path):
     static = {**PHYSICS, "channel": {"models": [{"model": "uniform"}]}, "power": {"objective": "own-noise"}}
     run = wirelessdl.simulate(tiny(**static), out=tmp_path)
