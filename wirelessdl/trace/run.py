@@ -73,11 +73,9 @@ def state_of(path: Path) -> State:
     return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
-def _frame_of(name: str, doc: str) -> "cached_property[pd.DataFrame]":
+def _frame_of(name: str) -> "cached_property[pd.DataFrame]":
     """A table as a frame, read when it is first asked for."""
-    found = cached_property(lambda run: _to_pandas(run.table(name)))
-    found.__doc__ = doc
-    return found
+    return cached_property(lambda run: _to_pandas(run.table(name)))
 
 
 class Run:
@@ -96,13 +94,20 @@ class Run:
         then._last_round = round
         return then
 
-    rounds = _frame_of("rounds", "One row per round.")
-    nodes = _frame_of("nodes", "One row per node and round.")
-    links = _frame_of("links", "One row per link and round.")
-    blocks = _frame_of("blocks", "One row per link, round, slot and subband; empty without trace.blocks.")
-    clients = _frame_of("clients", "One row per node: samples, sampling rate, sensitivity, class counts.")
-    events = _frame_of("events", "What happened when.")
-    privacy = _frame_of("privacy", "Totals per sender (proven) and per link (the paper's sum, unproven).")
+    rounds = _frame_of("rounds")
+    """One row per round."""
+    nodes = _frame_of("nodes")
+    """One row per node and round."""
+    links = _frame_of("links")
+    """One row per link and round."""
+    blocks = _frame_of("blocks")
+    """One row per link, round, slot and subband; empty without trace.blocks."""
+    clients = _frame_of("clients")
+    """One row per node: samples, sampling rate, sensitivity, class counts."""
+    events = _frame_of("events")
+    """What happened when."""
+    privacy = _frame_of("privacy")
+    """Totals per sender (proven) and per link (the paper's sum, unproven)."""
 
     def regret(self) -> "pd.DataFrame":
         """R_j(T) of Theorem 2: rounds by nodes, running sums of F(x_j) - F(x*)."""
