@@ -92,7 +92,7 @@ def import_faults(room: str, tree: ast.Module) -> Iterator[str]:
             if target not in BASE | {room, "__version__"} | allowed:
                 yield f"imports {name}: {room} may not know {target}"
             named_only = room == "cli" and node in type_only(tree)
-            if name == "wirelessdl.run.world.World" and room not in WORLD_USERS and not named_only:
+            if name == "wirelessdl.run.build.World" and room not in WORLD_USERS and not named_only:
                 yield f"imports World: only {', '.join(sorted(WORLD_USERS))} take it apart"
         elif first in LIBRARIES and room not in LIBRARIES[first]:
             yield f"imports {first}: only {', '.join(sorted(LIBRARIES[first]))} may"
@@ -136,7 +136,7 @@ def test_imports_point_one_way_and_no_class_stores_the_world():
         ("units.py", "from wirelessdl.links import Links\nfrom wirelessdl.power import y", "units may not know power"),
         ("power/x.py", "import torch.nn", "imports torch: only audit, learning may"),
         ("power/x.py", "from .problem import PowerPlan", "imports .problem.PowerPlan: imports are absolute"),
-        ("cli/x.py", "from wirelessdl.run.world import World", "imports World: only audit, preview, run take"),
+        ("cli/x.py", "from wirelessdl.run.build import World", "imports World: only audit, preview, run take"),
         ("run/x.py", "class A:\n    def f(self, world):\n        self._world = world", "A stores ._world"),
         ("run/x.py", "class A:\n    given: 'int' = 1\n    kept: World | None = None", "A.kept is a World"),
     ],
@@ -147,9 +147,9 @@ def test_what_is_forbidden_is_found(path, source, fault):
 
 
 def test_what_is_allowed_is_not_found():
-    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from wirelessdl.run.world import World"
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from wirelessdl.run.build import World"
     assert faults(Path("cli/x.py"), typed) == []
-    assert faults(Path("run/x.py"), "from wirelessdl.run.world import World\nfrom wirelessdl.links import Links") == []
+    assert faults(Path("run/x.py"), "from wirelessdl.run.build import World\nfrom wirelessdl.links import Links") == []
 
 
 def test_an_engine_and_previews_let_go_of_the_world_they_were_made_from():

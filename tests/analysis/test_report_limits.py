@@ -12,7 +12,7 @@ from pages import FIGURES, embedded, fading_scenario, unpacked
 
 from wirelessdl import load_scenario, simulate
 from wirelessdl.analysis.report import write_report
-from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.files import RunLock
 
 
 @pytest.fixture(scope="module")

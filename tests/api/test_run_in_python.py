@@ -24,7 +24,7 @@ from wirelessdl.run.build import build
 from wirelessdl.run.session import RunOptions
 from wirelessdl.run.wiring import make_engine, make_recorder
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.trace.files import read_figures, write_figures
+from wirelessdl.trace.files import figures_text
 
 
 def scenario(**sections):
@@ -254,21 +254,6 @@ if __name__ == "__main__":
     assert in_two_threads(code, tmp_path) == "2\n1\n0 2\n"
 
 
-@pytest.mark.parametrize("name", ["on_round", "on_evaluation", "should_stop", "connect net.state"])
-def test_stop_iteration_in_a_callback_says_where_it_is_from(name, tmp_path):
-    """SimPy's processes are generators, which it would end: the run was a RuntimeError of SimPy's."""
-
-    def mine(*_):
-        return next(iter(()))
-
-    word, _, event = name.partition(" ")
-    with pytest.raises(
-        wirelessdl.ContractError,
-        match=rf"^{name} raised StopIteration \(test_run_in_python.py line \d+\); a run is stopped by should_stop",
-    ):
-        wirelessdl.simulate(scenario(), out=tmp_path, **{word: {event: mine} if event else mine})
-
-
 @pytest.mark.parametrize("figure", [*CURVES, *SINGLE])
 def test_every_figure_comes_as_axes(run, figure):
     axes = run.plot(figure)
@@ -309,12 +294,9 @@ def test_infinity_is_a_number_in_the_summary():
     assert "epsilon inf" in run._repr_html_()
 
 
-def test_figures_of_earlier_runs_are_read_as_numbers(tmp_path):
-    old = {"scenario": "inf", "epsilon_total": "inf", "adversary": "everyone", "accuracy_mean": None}
-    assert read_figures(old) == {**old, "epsilon_total": math.inf}
-    file = tmp_path / "x.json"
-    write_figures(file, {"a": math.inf, "b": -math.inf, "c": math.nan, "d": "inf", "e": [math.inf], "f": 0.5})
-    assert json.loads(file.read_text()) == {
+def test_infinities_are_numbers_in_json():
+    text = figures_text({"a": math.inf, "b": -math.inf, "c": math.nan, "d": "inf", "e": [math.inf], "f": 0.5})
+    assert json.loads(text) == {
         "a": math.inf,
         "b": -math.inf,
         "c": None,

@@ -32,7 +32,7 @@ from journal import Journal  # noqa: E402
 import wirelessdl  # noqa: E402
 from wirelessdl.errors import WirelessdlError  # noqa: E402
 from wirelessdl.trace.checkpoint import checkpoint_round  # noqa: E402
-from wirelessdl.trace.lock import is_locked  # noqa: E402
+from wirelessdl.trace.files import is_locked  # noqa: E402
 
 ROUNDS = 45  # checkpoints after 20 and 40, parts after 20, 40 and 45
 PARTS = ("--set", "trace.checkpoint_every=20", "--set", "trace.flush_every=20")

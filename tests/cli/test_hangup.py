@@ -11,8 +11,8 @@ import time
 import pytest
 from conftest import ROOT, mostly_slow
 
-from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import checkpoint_round
+from wirelessdl.trace.run import state_of
 
 PATIENCE_S = 300.0
 

@@ -13,8 +13,8 @@ from in_process import quick_table
 import wirelessdl
 from wirelessdl.cli.output import Output, OutputError
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import checkpoint_round
+from wirelessdl.trace.run import state_of
 
 
 def _wirelessdl(*words, stdout, cwd, **more):

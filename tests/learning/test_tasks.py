@@ -16,7 +16,7 @@ from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
-from wirelessdl.run.stopping import Plateau
+from wirelessdl.run.summary import Plateau
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.trace.checkpoint import load_checkpoint
 

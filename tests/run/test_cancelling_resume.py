@@ -10,7 +10,7 @@ from interrupting import assert_same_tables, interrupted
 import wirelessdl
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import TraceError
-from wirelessdl.round import passing
+from wirelessdl.access import passes
 from wirelessdl.scenario.loader import load_scenario
 
 FAULTS = {
@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
 
 def test_passes_of_a_large_network_do_not_depend_on_where_it_was_stopped(tmp_path, monkeypatch):
     """What serves from 65 nodes on, in a small one."""
-    monkeypatch.setattr(passing, "_EVERY_FRAME", 0)
+    monkeypatch.setattr(passes, "_MAX_NODES_EVERY_FRAME", 0)
     monkeypatch.chdir(tmp_path)
     write()
     whole = wirelessdl.simulate(load_scenario("tiny.toml"), out="whole")

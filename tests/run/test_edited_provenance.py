@@ -8,7 +8,7 @@ from conftest import command_line, tiny
 from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
-from wirelessdl.trace.checksums import Checksums
+from wirelessdl.trace.sink import Checksums
 
 
 @pytest.fixture(scope="module")

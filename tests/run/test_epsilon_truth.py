@@ -332,15 +332,6 @@ def test_a_run_without_noise_is_listed_with_no_finite_epsilon(tmp_path, wireless
     assert "inf" in wirelessdl_command("list", str(tmp_path)).out
 
 
-def test_a_run_is_not_cut_short_after_a_look(tmp_path):
-    done = []
-    scenario = tiny(scenario={"name": "t", "seed": 3, "rounds": 30})
-    with pytest.raises(RunInterrupted):
-        simulate(scenario, out=tmp_path, on_round=done.append, should_stop=lambda: len(done) >= 20)
-    with pytest.raises(wirelessdl.WirelessdlError, match="rounds is 25; must be at least 30"):
-        resume(next(tmp_path.iterdir()), rounds=25)
-
-
 def test_what_a_stopped_run_declares_covers_gradients_that_waited(tmp_path):
     """The paper's timing, nodes that are late: an older gradient is sent under the noise of its later round."""
     overrides = [

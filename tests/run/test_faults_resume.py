@@ -9,7 +9,6 @@ from conftest import mostly_slow, tiny_table
 from interrupting import HELD, HOLD, assert_same_tables, interrupted, kill_midway
 
 import wirelessdl
-from wirelessdl.errors import ContractError
 from wirelessdl.scenario.loader import load_scenario
 
 ROUNDS = 120
@@ -114,14 +113,3 @@ def test_killed_between_repetitions_equals_uninterrupted(tmp_path):
     assert whole.links["outage"].any()
     run = kill_midway(tmp_path / "killed", 30, 0.05, hold_in=58)
     assert_same_tables(wirelessdl.resume(run).path, whole.path)
-
-
-def test_faults_that_are_not_deterministic_are_named(tmp_path, monkeypatch):
-    (tmp_path / "odd.py").write_text(
-        "import random\nclass Odd:\n  def outages(self, node, rng):\n    return [(random.random() / 10, 0.05)]\n"
-    )
-    write(tmp_path, scenario={"rounds": 60}, faults={"crashes": "odd.py:Odd"})
-    monkeypatch.chdir(tmp_path)
-    run = interrupted(50)
-    with pytest.raises(ContractError, match=r"^faults.crashes gave other values than before the interruption"):
-        wirelessdl.resume(run)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from conftest import command_line, tiny
 from hostile import arrays, column, document, parts, scenario, sign
-from interrupting import StopAt, assert_same_tables
 
 from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.analysis.releases import data_split, recounted_ledger
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.analysis.verify import verify
-from wirelessdl.errors import RunInterrupted, TraceError
+from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.run.session import resume, simulate
 from wirelessdl.trace.run import open_run
@@ -75,17 +74,6 @@ def test_terms_and_both_views_are_worked_out_again_from_the_traces(run):
     np.testing.assert_allclose(sent["coalition_share"], 0.1 * (1 + 2 * 9 / 13))
 
 
-@pytest.mark.parametrize("against", ["coalition", "everyone"])
-@pytest.mark.parametrize("pairs", ["neighbours", {"groups": 2}])
-def test_runs_with_other_pairs_and_promises_verify_too(against, pairs, tmp_path):
-    privacy = {"pairs": pairs, "pair_ratio": 0.8, "against": against, "coalition": 1}
-    run = simulate(tiny(**changed(privacy=privacy, network={"topology": "ring"}, scenario={"rounds": 2})), out=tmp_path)
-    found = verify(run.path)
-    assert found.problems == ()
-    assert found.adversary == (EVERYONE if against == "everyone" else "any one node that hears every transmission")
-    assert found.epsilon_total == pytest.approx(run.summary[f"epsilon_{run.summary['promised']}_total"])
-
-
 def scaled(table_name, name, factor):
     return parts(table_name, lambda table: column(table, name, np.minimum(factor * table[name].to_numpy(), 1.0)))
 
@@ -129,16 +117,6 @@ def test_totals_of_forged_shares_are_told_apart_even_where_shares_agree_with_eac
     problems = verify(copy).problems
     assert "privacy: own totals do not follow from the traces" in problems
     assert "privacy: coalition totals do not follow from the traces" in problems
-
-
-@pytest.mark.parametrize("round", [1, 2, 3])
-def test_a_run_that_was_stopped_goes_on_to_the_same_tables(round, run, tmp_path):
-    stop = StopAt(round)
-    with pytest.raises(RunInterrupted) as caught:
-        simulate(tiny(**SECTIONS), out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    so_far = verify(caught.value.folder)
-    assert (so_far.problems, so_far.adversary) == ((), COALITION)
-    assert_same_tables(resume(caught.value.folder).path, run.path)
 
 
 @pytest.mark.parametrize(

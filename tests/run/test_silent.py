@@ -10,7 +10,6 @@ from conftest import command_line, tiny, tiny_table
 from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
-from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import RunInterrupted, ScenarioError
 from wirelessdl.run.build import build
 from wirelessdl.run.session import resume, simulate
@@ -89,10 +88,6 @@ def test_computing_still_takes_time_and_energy(run):
         np.testing.assert_allclose(run.nodes[column], 0.005 * 2.0)
 
 
-def test_a_silent_run_verifies(run):
-    assert not verify(run.path).problems
-
-
 @pytest.mark.parametrize("command", ["report", "verify", "list", "compare"])
 def test_silent_runs_can_be_read(command, run, tmp_path):
     if command == "compare":
@@ -103,14 +98,6 @@ def test_silent_runs_can_be_read(command, run, tmp_path):
         result = command_line(command, *map(str, paths))
     assert result.code == 0, result.err
     assert "nan" not in result.out.lower().split()
-
-
-@pytest.mark.parametrize("figure", ["accuracy", "privacy", "power", "timeline", "partition"])
-def test_figures_of_silent_runs(figure, run, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        result = command_line("plot", str(run.path), "--figure", figure, "--out", str(tmp_path / "x.png"))
-    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize(
@@ -126,14 +113,6 @@ def test_what_needs_links_says_that_there_are_none(arguments, words, run):
     assert result.code == 2
     assert words in result.err
     assert len(result.err.splitlines()) == 1
-
-
-def test_the_timeline_shows_who_computes(run):
-    from wirelessdl.analysis.timeline import KINDS, timeline_of
-
-    bars = timeline_of(run).bars
-    assert {KINDS[kind] for kind in bars.kind} == {"compute"}
-    assert len(bars.kind) == (ROUNDS - 1) * len(run.nodes["node"].unique())  # the run ends before its last gradient
 
 
 @pytest.mark.parametrize("which", SILENT)
@@ -211,12 +190,6 @@ def test_what_is_said_before_a_silent_run(command, which, wirelessdl_command):
     assert "nothing is sent, so nothing leaks" in said
     assert "epsilon 0 for one sample (replace-one): nothing is sent" in said
     assert "epsilon_max" not in said
-
-
-def test_there_is_no_channel_to_show_where_nothing_is_sent(wirelessdl_command):
-    result = wirelessdl_command("channel", "quickstart", "--set", "network.topology=none")
-    assert result.code == 2
-    assert "has no links, for nothing is sent; there is no channel to show" in result.err
 
 
 def test_one_node_has_no_links_on_any_graph():

@@ -15,10 +15,11 @@ import wirelessdl
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
 from wirelessdl.run.session import resume, simulate
-from wirelessdl.trace.catalog import runs_in, state_of
+from wirelessdl.trace.catalog import runs_in
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from wirelessdl.trace.checksums import Checksums
+from wirelessdl.trace.run import state_of
 from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.sink import Checksums
 
 ROUNDS = 60
 SECTIONS = {
@@ -373,19 +374,6 @@ def test_a_ledger_that_charges_less_than_the_traces_is_refused(interrupted, copy
 
 
 # --- ends that were cut short
-
-
-def test_a_run_killed_after_its_summary_is_done(finished, copy):
-    run = copy(finished)
-    origin = json.loads((run / "provenance.json").read_text())
-    (run / "provenance.json").write_text(json.dumps({**origin, "state": "running"}))
-    Checksums(run).wrote(run / "provenance.json")
-    (run / "lock").write_text("process 1 on nowhere")
-    assert state_of(run) == "done"
-    resume(run)
-    assert json.loads((run / "provenance.json").read_text())["state"] == "done"
-    assert not (run / "lock").exists()
-    assert verify(run).problems == ()
 
 
 def test_a_run_appears_with_its_scenario_or_not_at_all(tmp_path, monkeypatch):

@@ -1,15 +1,13 @@
 """Arrays that pass between the simulator and classes of the user's: neither side changes what the other holds."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import tiny_table
+from conftest import tiny, tiny_table
 
 from wirelessdl.errors import ContractError, WirelessdlError
-from wirelessdl.learning.data import Dataset
-from wirelessdl.links import Geometry, Links
-from wirelessdl.network.topology import require_links
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.run import Run
@@ -57,16 +55,6 @@ def test_a_class_that_writes_into_the_simulators_arrays_is_refused_in_one_line(t
     assert "(mine.py line 7)" in line
     assert "copy them first, as in d = links.distance_m.copy()" in line
     assert "\n" not in line
-
-
-def test_whoever_makes_a_geometry_or_links_may_still_write_to_the_arrays():
-    position, rx = np.ones((2, 3)), np.array([0, 1])
-    links = Links(rx, np.array([1, 0]), Geometry.at_rest(position))
-    position[0], rx[0] = 2.0, 0
-    assert not links.geometry.position_m.flags.writeable
-    assert not links.rx.flags.writeable
-    # links are looked up by the identity of their receivers, so moving the nodes keeps the array
-    assert links.at(Geometry.at_rest(position)).rx is links.rx
 
 
 def test_a_listener_cannot_change_what_the_run_goes_on_with(tmp_path):
@@ -149,15 +137,6 @@ def test_a_mobility_that_fills_one_array_or_returns_one_object_moves_nodes_as_ot
         np.testing.assert_array_equal(found["new"].links["distance_m"], found[name].links["distance_m"])
 
 
-def test_a_topology_that_fills_one_pair_of_arrays_is_read_when_it_answers():
-    rx, tx = np.array([0, 1, 2]), np.array([1, 2, 0])
-    place = Geometry.at_rest(np.arange(9.0).reshape(3, 3))
-    found = require_links(Links(rx, tx, place), place, is_user_class=True)
-    tx[:] = [2, 0, 1]
-    assert found.tx.tolist() == [1, 2, 0]
-    assert found.geometry is place
-
-
 def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):
     body = """    def __init__(self):
         self.round, self.alpha = 0, np.zeros(4)
@@ -171,15 +150,6 @@ def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):
     sections["channel"] = {"models": [{"model": "uniform"}, {"model": "rayleigh"}]}
     alpha = run(tmp_path, "power.allocator", body, **sections).nodes.groupby("round")["alpha"].first()
     assert alpha.nunique() == 3
-
-
-def test_a_gain_with_masked_links_is_refused(tmp_path):
-    body = """    def gain(self, links, time_s, rng):
-        return np.ma.masked_less(np.linspace(0.1, 1.0, len(links)), {below})
-"""
-    with pytest.raises(ContractError, match=r"mine.py:Mine.gain returned a masked array with masked entries.*fill it"):
-        run(tmp_path, "channel.models", body.format(below=0.5))
-    assert run(tmp_path, "channel.models", body.format(below=0.0)).provenance["state"] == "done"  # nothing is masked
 
 
 # by key: a method whose answer hides an entry, and a word of its refusal
@@ -231,10 +201,84 @@ def test_a_partition_answers_with_samples_that_exist(tmp_path, by_content, first
         run(tmp_path, "learning.partition", body)
 
 
-@pytest.mark.parametrize("field", ["train_x", "train_y", "test_x", "test_y"])
-def test_a_data_set_with_masked_entries_is_refused(field):
-    arrays = {"train_x": np.ones((6, 2)), "train_y": np.arange(6) % 2}
-    arrays |= {"test_x": np.ones((2, 2)), "test_y": np.arange(2)}
-    arrays[field] = np.ma.masked_equal(arrays[field], 1)
-    with pytest.raises(ValueError, match=f"{field} has masked entries"):
-        Dataset("mine", **arrays, classes=2)
+# --- Plans of a user's allocator: what is charged rests on them, so what cannot be a plan is refused
+
+PLANS = """
+from dataclasses import replace
+import numpy as np
+from wirelessdl.power.allocate import LinearProgram
+
+class Plans:
+    def __init__(self, change: str = "none"):
+        self.change, self.calls = change, 0
+
+    def allocate(self, problem, theta=None):
+        plan = LinearProgram("own-noise").allocate(problem, theta)
+        ones = np.ones(len(plan.alpha))
+        self.calls += 1
+        return {
+            "none": plan,
+            "share": replace(plan, own_share=100 * ones),
+            "alpha": replace(plan, alpha=1.5 * ones),
+            "nan": replace(plan, alpha=np.nan * ones),
+            "few": replace(plan, alpha=plan.alpha[1:]),
+            "theta": replace(plan, theta=-plan.theta),
+            "power": replace(plan, power_w=-plan.power_w),
+            "other": "no plan",
+            "loud": replace(plan, alpha=0.9999 * ones),
+            "later": replace(plan, alpha=plan.alpha if self.calls < 3 else 0.9999 * ones),
+        }[self.change]
+"""
+
+
+def scenario(folder, change, **sections):
+    (folder / "plans.py").write_text(PLANS)
+    own = {"objective": "own-noise", "alpha_min": 1e-6, "allocator": {"model": "plans.py:Plans", "change": change}}
+    table = tiny(scenario={"rounds": 6}, power={**own, **sections.pop("power", {})}, **sections).to_table()
+    return parse_scenario(table, folder=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("alpha", r"Plans.allocate returned alpha 1.5 for node 0, expected shares > 0 and <= 1 \(4 of 4\)"),
+        ("nan", "returned alpha nan for node"),
+        ("few", r"returned alpha shape \(\d,\), expected \(4,\), one share per node"),
+        ("theta", "returned theta -4.0, expected a finite number > 0"),
+        ("power", "returned power_w .* for node .*, expected finite numbers > 0"),
+        ("other", "returned str, expected a PowerPlan"),
+    ],
+)
+def test_what_is_no_plan_is_refused(change, words, tmp_path):
+    with pytest.raises(ContractError, match=words):
+        simulate(scenario(tmp_path, change), out=tmp_path / "outputs", device="cpu")
+
+
+def test_an_allocator_cannot_say_how_much_of_the_noise_hides_a_sender(tmp_path):
+    honest, claimed = (
+        simulate(scenario(tmp_path, change), out=tmp_path / change, device="cpu").summary["epsilon_total"]
+        for change in ("none", "share")
+    )
+    assert claimed == honest > 0
+
+
+@pytest.mark.parametrize(("change", "schedule"), [("loud", "static"), ("later", "adaptive")])
+@pytest.mark.parametrize("noise", [{}, {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.0}], ids=["own", "pairs"])
+def test_a_plan_that_breaks_a_promised_total_is_refused(change, schedule, noise, tmp_path):
+    """It would be charged for what it leaks, but in a run that says `epsilon 1 in all`."""
+    table = scenario(tmp_path, change, power={"schedule": schedule}).to_table()
+    table["privacy"] = {"epsilon_total": 1.0, **noise}
+    table["channel"] = {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]}  # plans differ
+    with pytest.raises(ContractError, match=r"gives node \d alpha = 0.9999.*epsilon_total allows") as caught:
+        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("schedule", "finite"), [("adaptive", False), ("static", True)])
+def test_later_plans_of_a_users_allocator_could_be_anything(schedule, finite, tmp_path):
+    """Where a stopping rule may act, the total of the declared rounds is stated only if the plan is fixed."""
+    stop = {"stop_after": 2, "stop_within": 1.0, "eval_every": 1}
+    given = scenario(tmp_path, "none", power={"schedule": schedule}, learning=stop)
+    summary = simulate(given, out=tmp_path / "outputs", device="cpu").summary
+    assert summary["stopped"] < 6
+    assert math.isfinite(float(summary["epsilon_declared"])) == finite

@@ -97,13 +97,6 @@ def test_a_file_may_import_its_siblings_and_the_run_keeps_them(tmp_path):
     assert set(resume(run.path, rounds=3, device="cpu").links["gain"]) == {0.2}
 
 
-def test_times_that_are_no_numbers_are_one_line(tmp_path):
-    line = line_of(
-        tmp_path, "time.compute", "class Mine:\n    def duration_s(self, node, round):\n        return None\n"
-    )
-    assert line.startswith("time.compute gave node 0 None s and faults.stragglers a factor of 1.0 in round 1")
-
-
 @pytest.mark.parametrize(
     ("raised", "words"),
     [
@@ -115,12 +108,6 @@ def test_times_that_are_no_numbers_are_one_line(tmp_path):
 def test_a_file_that_ends_the_program_as_it_is_imported_is_refused(tmp_path, raised, words):
     line = line_of(tmp_path, "channel.models", f"{raised}\nclass Mine: pass\n")
     assert line.endswith(words)
-
-
-def test_a_plan_that_cannot_be_is_still_said_to_be_infeasible(tmp_path):
-    text = "from wirelessdl.power.allocate import LinearProgram\nclass Mine(LinearProgram): pass\n"
-    line = line_of(tmp_path, "power.allocator", text, privacy={"epsilon_max": 1e-3}, power={"alpha_min": 0.1})
-    assert "cannot meet epsilon_max=0.001" in line
 
 
 @pytest.mark.parametrize("default", ["math.inf", "math.nan"])
@@ -143,15 +130,6 @@ def test_a_file_is_looked_for_in_the_folder_that_was_named(tmp_path):
     table = tiny_table(channel={"models": [{"model": "no_such_folder/street.py:Mine"}]})
     with pytest.raises(ScenarioError, match=r"no file no_such_folder/street.py in "):
         build(parse_scenario(table, folder=str(tmp_path)))
-
-
-def test_a_run_whose_file_had_an_absolute_name_resumes_where_it_lies_elsewhere(tmp_path):
-    text = "class Mine:\n    def gain(self, links, time_s, rng):\n        return links.rx * 0 + 0.5\n"
-    (tmp_path / "mine.py").write_text(text)
-    table = tiny_table(channel={"models": [{"model": f"{tmp_path / 'mine.py'}:Mine"}]})
-    run = simulate(parse_scenario(table), out=tmp_path / "outputs", device="cpu")
-    (tmp_path / "mine.py").unlink()
-    assert resume(run.path, rounds=3, device="cpu").summary["rounds"] == 3  # from the run's copy
 
 
 def test_a_class_without_a_signature_is_one_line(tmp_path):
@@ -220,20 +198,6 @@ def test_a_loss_that_is_no_loss_is_one_line(tmp_path, answer, words):
     assert line.startswith(f"channel.models: Mine.loss_db {words}")
 
 
-def test_a_loss_may_be_infinite_where_nothing_is_heard(tmp_path):
-    """As that of the built-in range: the graph falls into parts, and the line says so."""
-    network = {"nodes": 4, "topology": {"kind": "snr", "min_snr_db": 3.0}}
-    text = with_answer("loss_db(self, links)", "np.full(len(links), np.inf)", GAIN)
-    assert "parts that do not reach each other" in line_of(tmp_path, "channel.models", text, network=network)
-
-
-@pytest.mark.parametrize(("answer", "words"), ENDS.items())
-def test_a_loss_that_fails_where_interference_is_cut_off_is_one_line(tmp_path, answer, words):
-    radio = {"interference": "physical", "interference_cutoff_db": 3.0}
-    line = line_of(tmp_path, "channel.models", with_answer("loss_db(self, links)", answer, GAIN), radio=radio)
-    assert line.startswith(f"channel.models: Mine.loss_db {words}")
-
-
 @pytest.mark.parametrize(
     ("answer", "words"), [*ENDS.items(), ("3", "returned int, expected a text, or None"), ("[]", "returned list")]
 )
@@ -293,33 +257,3 @@ def test_a_policy_that_waits_for_no_event_is_one_line(tmp_path, event, words):
     line = line_of(tmp_path, "time.policy", text)
     assert line.startswith("time.policy: Mine.wait ")
     assert words in line
-
-
-def test_a_policy_may_handle_an_event_that_fails(tmp_path):
-    text = """class Mine:
-    def wait(self, gate):
-        try:
-            yield gate.env.event().fail(KeyError("lost"))
-        except KeyError:
-            value = yield gate.env.timeout(5, "value")
-            assert value == "value"
-        yield gate.all_ready()
-"""
-    (tmp_path / "mine.py").write_text(text)
-    table = tiny_table(time={"policy": {"kind": "mine.py:Mine"}})
-    run = simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
-    assert run.summary["rounds"] == 2
-
-
-@pytest.mark.filterwarnings("error")
-def test_what_a_file_sets_of_numpys_errors_holds_for_its_classes_alone(tmp_path):
-    method = (
-        "    def gain(self, links, time_s, rng):\n        np.log10(np.zeros(3))\n        return links.rx * 0 + 0.5\n"
-    )
-    (tmp_path / "mine.py").write_text(f"import numpy as np\nnp.seterr(divide='ignore')\nclass Mine:\n{method}")
-    (tmp_path / "other.py").write_text(f"import numpy as np\nclass Other:\n{method}")
-    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]})
-    simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
-    table["channel"]["models"].append({"model": "other.py:Other"})
-    with pytest.raises(WirelessdlError, match=r"other.py:Other.gain raised RuntimeWarning: divide by zero"):
-        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")

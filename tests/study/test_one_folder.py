@@ -10,9 +10,8 @@ from in_process import in_process, write_quick
 from wirelessdl.errors import StudyError
 from wirelessdl.run.session import simulate
 from wirelessdl.study import engine, sweep
-from wirelessdl.trace.lock import LockedError, RunLock
-from wirelessdl.trace.study import read_manifest
-from wirelessdl.trace.study_index import RUNS
+from wirelessdl.trace.files import LockedError, RunLock
+from wirelessdl.trace.study import RUNS, read_manifest
 
 
 def plan_of(folder, values, key="network.nodes"):

@@ -28,9 +28,8 @@ from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import engine, sweep
 from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
 from wirelessdl.study.task import Outcome, RunTask, check, pilot, run_or_resume
-from wirelessdl.trace.lock import RunLock
-from wirelessdl.trace.study import read_manifest, sealed
-from wirelessdl.trace.study_index import STOP, figures_of, planned_in, status_of, task_lock
+from wirelessdl.trace.files import RunLock
+from wirelessdl.trace.study import STOP, figures_of, planned_in, read_manifest, sealed, status_of, task_lock
 
 BROKEN = """
 import os

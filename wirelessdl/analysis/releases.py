@@ -25,8 +25,8 @@ from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.release import FrameRelease
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
-from wirelessdl.trace.run import Run, is_count
-from wirelessdl.trace.soundness import require_sound
+from wirelessdl.trace.run import Run
+from wirelessdl.trace.soundness import is_count, require_sound
 
 _COLUMNS = ("round", "transmitted", "alpha", "beta", "sent_multiplier", "sent_learning_rate")
 _SHARES = ("own_share", "coalition_share")

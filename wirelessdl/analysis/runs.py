@@ -17,9 +17,9 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.errors import shown as escaped
 from wirelessdl.privacy.terms import protected
-from wirelessdl.trace.catalog import State, headline, run_status
+from wirelessdl.trace.catalog import headline, run_status
 from wirelessdl.trace.files import leaves
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.run import Run, State, open_run
 from wirelessdl.trace.soundness import require_sound
 
 _DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ

@@ -33,11 +33,11 @@ from wirelessdl.analysis.releases import (
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import Terms
-from wirelessdl.trace.catalog import state_of
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, stored_checkpoints
-from wirelessdl.trace.checksums import NAME, read_checksums
 from wirelessdl.trace.files import sha256_of
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.run import Run, open_run, state_of
+from wirelessdl.trace.sink import CHECKSUMS as NAME
+from wirelessdl.trace.sink import read_checksums
 from wirelessdl.trace.soundness import problems_of
 
 _NOT_OURS = ("lock", "report.html")  # written by others than the run, or only while it goes on

@@ -19,11 +19,10 @@ import numpy as np
 from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.errors import TraceError, nearest, shown
 from wirelessdl.scenario.objects import Given, named_objects
-from wirelessdl.trace.catalog import State, state_of
 from wirelessdl.trace.checkpoint import load_checkpoints
 from wirelessdl.trace.files import require_outside
 from wirelessdl.trace.run import Run as TracedRun
-from wirelessdl.trace.run import check_version, require_run
+from wirelessdl.trace.run import State, check_version, require_run, state_of
 
 if TYPE_CHECKING:
     from wirelessdl.learning.evaluation import RunLearner, StateDict
@@ -147,7 +146,7 @@ class Run(TracedRun):
         them still. Executes the files of the user's own that the scenario names, as `resume` does: only for runs that
         you trust.
         """
-        from wirelessdl.run.learner import learner_of
+        from wirelessdl.run.build_learning import learner_of
 
         return learner_of(self, {**self._objects, **named_objects(parts)}, device)
 

@@ -19,8 +19,8 @@ from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Engine, Hooks
 from wirelessdl.round.records import FrameDecision, RoundRecord
+from wirelessdl.run.build import World
 from wirelessdl.run.wiring import make_engine
-from wirelessdl.run.world import World
 
 
 @dataclass(frozen=True, eq=False)

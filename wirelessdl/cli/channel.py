@@ -18,7 +18,7 @@ from wirelessdl.errors import ScenarioError, shown
 if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, LinkFacts
     from wirelessdl.preview.frequency import FrequencyPreview
-    from wirelessdl.run.world import World
+    from wirelessdl.run.build import World
 
 _SHOWN = 3  # links of either end of the list
 

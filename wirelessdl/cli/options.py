@@ -105,8 +105,8 @@ def reads_runs(function: F) -> F:
         except Exception:
             _require_sound(paths)
             raise
-        from wirelessdl.trace.checksums import changed_documents
-        from wirelessdl.trace.lock import is_locked
+        from wirelessdl.trace.files import is_locked
+        from wirelessdl.trace.sink import changed_documents
 
         for path in paths:
             if path.is_dir() and not (path / "study.json").is_file() and not is_locked(path):

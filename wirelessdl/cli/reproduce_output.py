@@ -18,8 +18,7 @@ from wirelessdl.analysis.families.words import labels_of
 from wirelessdl.analysis.paired import require_reference
 from wirelessdl.errors import StudyError, TraceError, shown
 from wirelessdl.trace.schema import TABLES
-from wirelessdl.trace.study import Study, open_study, with_epsilon
-from wirelessdl.trace.study_index import Row, index_table
+from wirelessdl.trace.study import Row, Study, index_table, open_study, with_epsilon
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from wirelessdl.study.toml_text import plain_text
 
 if TYPE_CHECKING:
     from wirelessdl.study.plan import Plan
-    from wirelessdl.trace.study_index import PlannedRun, Row
+    from wirelessdl.trace.study import PlannedRun, Row
 
 _MOST_BARS = 12
 

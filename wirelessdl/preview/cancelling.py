@@ -11,7 +11,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.radio.frame import Frame
-from wirelessdl.run.world import World
+from wirelessdl.run.build import World
 from wirelessdl.units import to_s
 
 PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with

@@ -14,8 +14,8 @@ from wirelessdl.radio.frame import STILL
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
+from wirelessdl.run.build import World
 from wirelessdl.run.wiring import make_observer
-from wirelessdl.run.world import World
 from wirelessdl.units import from_db, to_db, to_s
 
 _INSTANTS, _REALISATIONS = 240, 8

@@ -10,7 +10,7 @@ from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
 from wirelessdl.network.reach import heard_within
 from wirelessdl.preview.words import promise
-from wirelessdl.run.world import World
+from wirelessdl.run.build import World
 from wirelessdl.units import prefixed, to_s, w_to_dbm
 
 _MOST_NODES, _MOST_CLASSES = 20, 20  # shown one by one

@@ -12,7 +12,7 @@ from wirelessdl.channel.tdl import coherence_bandwidth_hz
 from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.preview.channel import ChannelPreview
 from wirelessdl.radio.frame import subband_offset_hz
-from wirelessdl.run.world import World
+from wirelessdl.run.build import World
 
 Complex = NDArray[np.complex128]
 _LAGS, _REALISATIONS = 129, 64

@@ -28,10 +28,10 @@ from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.round.releases import PendingGradients
-from wirelessdl.run.forecast import forecast, forecast_terms
+from wirelessdl.run.build import World
+from wirelessdl.run.summary import forecast, forecast_terms
 from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
-from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PrivacySection
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4

@@ -1,31 +1,158 @@
 """From a scenario to the parts that will run: every one found, checked and constructed once.
 
-What needs data or graphs is checked here; gains and the power plan when the first frame opens.
+What needs data or graphs is checked here; gains and the power plan when the first frame opens. Nobody carries a World
+along: functions of `run` and `preview` take it apart and hand each stage its inputs.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
 from wirelessdl.access import Access, UserAccess
+from wirelessdl.channel.csi import Csi
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import own_settings
+from wirelessdl.power.allocate import PowerAllocator
+from wirelessdl.privacy.combinations import SAMPLERS
+from wirelessdl.privacy.exposure import Exposure
+from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.totals import release_mu
+from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
-from wirelessdl.run.build_learning import Plant, build_learning
-from wirelessdl.run.build_network import build_network
+from wirelessdl.run.build_learning import BuiltLearning, Plant, build_learning
+from wirelessdl.run.build_network import BuiltNetwork, build_network
 from wirelessdl.run.build_time import build_time
-from wirelessdl.run.listeners import user_listeners
+from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
-from wirelessdl.run.world import World
-from wirelessdl.scenario.part import Part
+from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.part import Part, UserFile
 from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
+from wirelessdl.trace.events import Listener, user_listeners
 from wirelessdl.units import from_db, thermal_noise_w
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class World(BuiltNetwork, BuiltLearning):
+    """Everything that a scenario describes: its network, its learning, and the rest; `resolved` spells it all out.
+
+    thermal_w: receiver noise in W, 0 where the scenario leaves it out; noise_w: kTBF all the same. self_interference:
+    share of its own emission that a node hears. offsets: of carriers and timing, None where no two nodes differ.
+    """
+
+    scenario: Scenario
+    resolved: Scenario
+    streams: Streams
+    csi: Csi
+    allocator: PowerAllocator
+    access: Access
+    simulation: EventSimulation
+    blockage: Blockage
+    jammer: Jammer
+    coherence_s: float | None
+    thermal_w: float
+    noise_w: float
+    self_interference: float
+    offsets: Offsets | None
+    listeners: tuple[tuple[str, Listener], ...]
+    user_files: tuple[UserFile, ...]
+    objects: Mapping[str, Given]  # parts that Python handed in, by key
+    notes: tuple[str, ...]  # on those objects
+
+    @property
+    def nodes(self) -> int:
+        return self.scenario.network.nodes
+
+    @property
+    def link_rate(self) -> float:
+        """Share of links that are traced."""
+        trace = self.scenario.trace
+        return sampling_rate(trace.links, trace.link_rows, self.scenario.scenario.rounds, self.heard_links)
+
+    @property
+    def frame(self) -> Frame:
+        return self.simulation.frame
+
+    @property
+    def always_complete(self) -> bool:
+        """Whether every node takes part in every frame, come what may."""
+        scenario = self.scenario
+        planned = scenario.radio.control_failure == 0.0 or self.frame.feedback_ns == 0
+        waited = scenario.time.policy.name == "barrier" and scenario.faults.crashes.name == "none"
+        return waited and planned and not self.simulation.energy.finite
+
+    @property
+    def largest_rate(self) -> float:
+        return max(self.schedule.rate(round) for round in range(1, self.scenario.scenario.rounds + 1))
+
+    @property
+    def terms(self) -> Terms:
+        """What the ledger states its totals under."""
+        privacy, sampling = self.scenario.privacy, self.scenario.learning.sampling
+        return Terms(
+            privacy.protocol,
+            SAMPLERS[sampling],
+            privacy.clipping,
+            privacy.delta_total,
+            unit=privacy.unit,
+            evaluated=self.learning.settings.evaluated,
+            epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
+            coalition=self.mechanism.coalition,
+            declared=privacy.noise.name if privacy.noise.is_user_class else "",
+            promised=privacy.promised,
+            passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
+            one_slot=not self.scenario.radio.access.is_user_class,
+            sends=not self.scenario.silent,
+            rounding=self.rounding_share,
+        )
+
+    @cached_property
+    def mu_max(self) -> float | None:
+        """mu of every release that keeps the promised total; None where epsilon_max is the target."""
+        total = self.scenario.privacy.epsilon_total
+        if math.isinf(total) or self.scenario.silent:
+            return None
+        return release_mu(total, self.scenario.scenario.rounds, self.exposure, self.terms)
+
+    @property
+    def spans_run(self) -> bool:
+        """Whether more rounds would have made it another run from the start, so that it cannot be extended.
+
+        Noise is made for a promised total of all rounds; closing passes were sent in the last one; what is chosen by
+        predicted error is chosen for so many rounds.
+        """
+        scenario = self.scenario
+        chosen = self.mechanism.ratio is None or (
+            scenario.power.balance == "partial" and scenario.power.balance_exponent == "auto"
+        )
+        promised = math.isfinite(scenario.privacy.epsilon_total)
+        stretched = bool(capability(self.schedule, "spans_run"))
+        if scenario.silent:  # nothing was sent by a plan for so many rounds
+            return stretched
+        return stretched or promised or chosen or scenario.learning.closing_passes > 0
+
+    @property
+    def exposure(self) -> Exposure:
+        """How far and how often what epsilon protects enters gradients."""
+        privacy, sampler, rounding = self.scenario.privacy, self.learning.sampler, self.learning.rounding
+        if privacy.unit == "sample":
+            return Exposure(self.learning.sensitivity + rounding, sampler.rate, sampler.epoch_rounds)
+        whole = np.full(self.nodes, 2.0 * privacy.clip_norm)  # no gradient is longer than the clip norm
+        return Exposure(whole + rounding, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))
+
+    @property
+    def rounding_share(self) -> float:
+        """Largest share of a node's charged sensitivity that is rounding before the noise."""
+        return float(np.max(self.learning.rounding / self.exposure.sensitivity))
 
 
 @own_settings()
@@ -137,3 +264,24 @@ def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
     resolved = Scenario.model_validate(table)
     resolved._origin, resolved._folder, resolved._objects = scenario.origin, scenario.folder, dict(scenario.objects)
     return resolved
+
+
+def values_given(world: World) -> dict[str, list[float]]:
+    """Numbers by which parts of learning that Python handed in are known again, by key, before the first round.
+
+    The way to a checkpoint asks every part of network, channel and time once more; it asks nothing of learning.
+    """
+    data, engine = world.data, world.learning
+    every = [array[:: 1 + len(array) // 1000] for array in (data.train_x, data.train_y, data.test_x, data.test_y)]
+    found = {}
+    for key in world.objects:
+        if key in ("learning.dataset", "learning.features"):
+            found[key] = [float(crc32(b"".join(array.tobytes() for array in every)))]
+        elif key == "learning.learning_rate":
+            last = min(100, world.scenario.scenario.rounds)
+            found[key] = [float(world.schedule.rate(round)) for round in range(1, last + 1)]
+        elif key == "learning.model":
+            nodes = {} if engine.remembered is None else {"nodes": range(1)}
+            scores = engine.scores(0, engine.held[:1], engine.ready(data.test_x[:4]), **nodes)
+            found[key] = np.ravel(scores.cpu().numpy()).astype(float).tolist()[:100]
+    return found

@@ -1,8 +1,9 @@
 """What learns, from which data, split how: checked against each other before anything is allocated."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,19 +14,24 @@ from wirelessdl.learning.clipping import step_rounding
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
+from wirelessdl.learning.evaluation import RunLearner
 from wirelessdl.learning.features import featured
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
+from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
 from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.scenario.loader import parse_scenario
+from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
+from wirelessdl.trace.run import Run
 
-_MOST_ROUNDING = 0.1  # of the sensitivity in real arithmetic
-_LEAST_SIGMA = 1e-100  # of noise: its square is still a number
+_MAX_ROUNDING = 0.1  # share of the sensitivity in real arithmetic
+_MIN_SIGMA = 1e-100  # of noise: its square is still a number
 # changes data and clients before anything is built on them: an audit plants its samples so
 Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
 
@@ -54,7 +60,7 @@ def build_learning(
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if scenario.learning.learning_rate.is_user_class:
-        schedule = CheckedSchedule(schedule, scenario.privacy.rho, _LEAST_SIGMA)
+        schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
     data = _data(builder)
     client_indices = _client_indices(builder, data, streams)
     if plant is not None:
@@ -93,10 +99,10 @@ def _least_rate(builder: Builder, schedule: Schedule) -> float:
         if not (math.isfinite(rate) and rate > 0):
             raise builder.fail(f"learning.learning_rate is {rate} in round {round}; must be a finite number > 0")
     largest = max(rates)
-    if rho * min(rates) < _LEAST_SIGMA:
+    if rho * min(rates) < _MIN_SIGMA:
         raise builder.fail(
             f"privacy.rho is {rho:g}; rho times the smallest learning rate is {rho * min(rates):.3g}, must be >= "
-            f"{_LEAST_SIGMA:g}, or noise cannot be told from 0: raise rho or the learning rate"
+            f"{_MIN_SIGMA:g}, or noise cannot be told from 0: raise rho or the learning rate"
         )
     if rho * largest > ROUNDED_ONE:
         raise builder.fail(
@@ -240,16 +246,30 @@ def _check_rounding(builder: Builder, engine: LearningEngine) -> None:
     moved = engine.sensitivity.min() if privacy.unit == "sample" else 2.0 * privacy.clip_norm
     share = float(engine.rounding.max() / moved)
     without_noise = math.isinf(privacy.epsilon_max) and math.isinf(privacy.epsilon_total)
-    if builder.scenario.silent or without_noise or share <= _MOST_ROUNDING:
+    if builder.scenario.silent or without_noise or share <= _MAX_ROUNDING:
         return
     if step_rounding(engine.radius, engine.learner.size) / settings.least_step > engine.rounding.max() / 2:
         raise builder.fail(
             f"learning.learning_rate times the multiplier is {settings.least_step:.3g} at its smallest; rounding "
-            f"before the noise would add {share:.0%} to what one sample moves, must be <= {_MOST_ROUNDING:.0%}: raise "
+            f"before the noise would add {share:.0%} to what one sample moves, must be <= {_MAX_ROUNDING:.0%}: raise "
             "it, or lower learning.projection_radius"
         )
     raise builder.fail(
         f"learning.batch_size makes batches of {engine.sampler.width} samples on {engine.device}; rounding of sums "
-        f"would add {share:.0%} to what one sample moves, must be <= {_MOST_ROUNDING:.0%}: use the CPU, or smaller "
+        f"would add {share:.0%} to what one sample moves, must be <= {_MAX_ROUNDING:.0%}: use the CPU, or smaller "
         "batches"
     )
+
+
+@own_settings()
+def learner_of(run: Run, objects: Mapping[str, Given], device: str = "auto") -> RunLearner:
+    """Data set and model of a run that is over, to evaluate its models with: no network, channel or time.
+
+    objects: what names in its scenario stand for.
+    """
+    home = Path(run.provenance.get("folder", "") or run.path)
+    scenario = parse_scenario(run.scenario, origin=f"{run.path}/scenario.toml", folder=str(home), objects=objects)
+    builder = Builder(scenario, (home, home.parent), run.path)
+    streams = Streams(scenario.scenario.seed, scenario.scenario.run)
+    built = build_learning(builder, streams, device, links=0)
+    return RunLearner(built.learning, built.data)

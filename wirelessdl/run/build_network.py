@@ -1,4 +1,14 @@
-"""The network of a scenario: places, motion, channel and graph, each asked once and held to its contract."""
+"""The network of a scenario: places, motion, channel and graph, each asked once and held to its contract.
+
+Memory that a network takes is asked for before it is allocated, by name, with what would help:
+
+    nodes    processes of the event simulation, positions, tables of a frame
+    links    gains of every slot, estimates, weights, what the recorder buffers
+    pairs    z of the multipliers `product` and `windowed`, which fills up whatever the graph
+
+How many links a graph will have is known beforehand for graphs by rule; links by distance are counted in a k-d tree
+before they are listed (`links_within`).
+"""
 
 import math
 from dataclasses import dataclass
@@ -14,6 +24,7 @@ from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
 from wirelessdl.network.reach import Reach, heard_within, reach_of
@@ -21,14 +32,19 @@ from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
 from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
 from wirelessdl.network.topology.physical import require_pairs_fit
 from wirelessdl.radio.frame import subband_offset_hz
+from wirelessdl.round.multiplier import rule_for
 from wirelessdl.run.registry import Builder
-from wirelessdl.run.room import require_room, require_room_for_links
 from wirelessdl.scenario.objects import stream_name
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
+
+_NODE_BYTES = 6_000.0  # measured: docs/scale.md
+_LINK_BYTES, _BLOCK_BYTES = 300.0, 150.0  # of a link that is heard, and more of it for every slot
+_TAPS_BYTES = 12.0 * 8 * 24  # of a link whose taps follow Doppler: three numbers per path and tap, for both directions
+_PAIR_BYTES = 24.0  # of a multiplier that keeps Z: Z, what is heard of it, and their product
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,7 +69,7 @@ class BuiltNetwork:
 
 def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     """Places, motion, channel, graph."""
-    require_room(builder)
+    require_memory(builder)
     network, nodes = builder.scenario.network, builder.scenario.network.nodes
     find_file = builder.catalog.find_file
     streets = _map(builder, network.map)
@@ -86,7 +102,15 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         np.zeros((0, 4)) if checked is None else builder.check("network.map", capability(checked, "buildings"))
     )
     condition = channel_condition(builder.scenario, streams, checked)
-    models = _channel_models(builder, condition)
+    given: dict[str, Any] = {
+        "frequency_hz": builder.scenario.channel.frequency_hz,
+        "condition": condition,
+        "find_file": find_file,
+    }
+    models = [
+        (part.name, builder.part(f"channel.models[{n}]", part, **given))
+        for n, part in enumerate(builder.scenario.channel.models)
+    ]
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
     channel, fading = Chain(models, streams, offset_hz=offset_hz), FadingSamples(models, condition, streams)
@@ -108,14 +132,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     links = builder.check(
         "network.topology", lambda: require_links(drawn, geometry, is_user_class=network.topology.is_user_class)
     )
-    if not (builder.scenario.silent or _changes(builder.scenario, topology)):
+    # where links come and go, staying connected is a matter of many frames, watched as they pass
+    changes = capability(topology, "follows_motion") and network.mobility.name != "static"
+    if not (builder.scenario.silent or changes):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     reach = _reach(builder, geometry, links, snr_db)
     strangers = builder.scenario.radio.interference == "physical" and not builder.scenario.silent
     heard = nodes * (nodes - 1) if strangers else len(links)
     if reach is not None:
         heard = len(heard_within(links, reach.radius_m)[0])
-    require_room_for_links(builder, heard)
+    require_memory_for_links(builder, heard)
     return BuiltNetwork(
         power_w=dbm_to_w(power_dbm),
         mobility=mobility,
@@ -176,23 +202,51 @@ def mean_snr_db(scenario: Scenario, channel: Chain, power_dbm: FloatArray) -> Sn
     return lambda candidates: power_dbm[candidates.tx] - noise_dbm - channel.loss_db(candidates)
 
 
-def _channel_models(builder: Builder, condition: ChannelCondition) -> list[tuple[str, Any]]:
-    channel = builder.scenario.channel
-    return [
-        (
-            part.name,
-            builder.part(
-                f"channel.models[{n}]",
-                part,
-                frequency_hz=channel.frequency_hz,
-                condition=condition,
-                find_file=builder.catalog.find_file,
-            ),
-        )
-        for n, part in enumerate(channel.models)
-    ]
+def require_memory(builder: Builder) -> None:
+    """Everything that follows from the numbers of a scenario, before any of it is allocated."""
+    scenario = builder.scenario
+    nodes = scenario.network.nodes
+    remedy = "use fewer nodes, or a sparser network"
+    if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
+        remedy = "use fewer nodes, or set radio.interference_cutoff_db"
+    _require(builder, f"nodes is {nodes}", _NODE_BYTES * nodes + _LINK_BYTES * _expected_links(scenario), remedy)
+    rule = rule_for(scenario)
+    if rule in ("product", "windowed"):
+        needed = _PAIR_BYTES * nodes**2
+        words = f'nodes is {nodes} with power.multiplier "{rule}", which keeps a number for every pair of nodes'
+        _require(builder, words, needed, 'use power.balance = "receiver", or fewer nodes')
 
 
-def _changes(scenario: Scenario, topology: Topology) -> bool:
-    """Whether links come and go: then staying connected is a matter of many frames, watched as they pass."""
-    return capability(topology, "follows_motion") and scenario.network.mobility.name != "static"
+def require_memory_for_links(builder: Builder, heard: int) -> None:
+    """So many links that are heard, the graph's and those of strangers."""
+    scenario = builder.scenario
+    remedy = "use fewer nodes, or a sparser network"
+    if scenario.radio.interference_cutoff_db < float("inf"):
+        remedy = "use fewer nodes, or a lower radio.interference_cutoff_db"
+    radio, models = scenario.radio, scenario.channel.models
+    slots = 1 if radio.payload_slots == "auto" else radio.payload_slots  # as far as they are known beforehand
+    blocks = slots * radio.subbands * (1 + radio.mixing_passes)
+    moving_taps = sum(part.name == "tdl" and part.parameters.get("process") == "clarke" for part in models)
+    needed = heard * (_LINK_BYTES + _BLOCK_BYTES * blocks + _TAPS_BYTES * moving_taps)
+    _require(builder, f"nodes is {scenario.network.nodes} with {heard} links that are heard", needed, remedy)
+
+
+def _require(builder: Builder, what: str, needed: float, remedy: str) -> None:
+    builder.check("network", lambda: require_free(what, needed, remedy))
+
+
+def _expected_links(scenario: Scenario) -> float:
+    """Links of graphs that are made by a rule; 0 where places decide, or a file or a class of the user's."""
+    nodes, topology = float(scenario.network.nodes), scenario.network.topology
+    if scenario.silent:
+        return 0.0
+    if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
+        return nodes**2
+    rule = {"full": ("", 1.0), "erdos-renyi": ("p", 1.0), "k-regular": ("degree", 4), "small-world": ("k", 4)}
+    if topology.name not in rule:
+        return 0.0
+    key, default = rule[topology.name]
+    value = topology.parameters.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0  # a mistake that its class will name
+    return nodes * value * (nodes if topology.name in ("full", "erdos-renyi") else 1.0)

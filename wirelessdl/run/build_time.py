@@ -26,7 +26,7 @@ from wirelessdl.sim.simulation import EventSimulation, LastFrame
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_s
 
-_FEW = 20  # rounds from which the length of a run is estimated
+_ESTIMATED_ROUNDS = 20  # rounds from which the length of a run is estimated
 
 
 def build_time(
@@ -159,7 +159,7 @@ def _coherence_s(builder: Builder, network: BuiltNetwork, simulation: EventSimul
     scenario, rounds = builder.scenario, builder.scenario.scenario.rounds
     horizon_s = 0.0
     if scenario.network.mobility.name != "static":
-        last, few = LastFrame(), min(rounds, _FEW)
+        last, few = LastFrame(), min(rounds, _ESTIMATED_ROUNDS)
         simulation.run(few, last)
         horizon_s = (last.time_s + to_s(simulation.frame.airtime_ns)) * rounds / few
     models = [named.model for named in network.channel.models]

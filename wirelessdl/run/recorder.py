@@ -5,32 +5,36 @@ written while the next rounds go on.
 """
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TrainingError
+from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.partition import class_histogram
 from wirelessdl.learning.runtime import fetch
+from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.columns import (
+    Columns,
+    LinkSample,
     block_columns,
     link_columns,
     node_columns,
     round_columns,
     sinr_of_rounds,
 )
-from wirelessdl.run.link_sample import LinkSample
-from wirelessdl.run.run_columns import event_columns, privacy_columns
 from wirelessdl.trace.events import Event, TraceEvents
 from wirelessdl.trace.sink import RunWriter
 from wirelessdl.units import to_s
 
-_FEWEST_ROUNDS = 20
-_MOST_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
+_MIN_FLUSHED_ROUNDS = 20
+_MAX_BUFFERED_ROWS = 300_000  # of links and nodes that are buffered: a buffered frame holds about 300 bytes of each
 _ROUNDED = 1e-5  # relative, of squared norms in float32
 PATIENCE_S = 10.0  # slow rounds are written before the buffer is full, so that a reader sees them
 
@@ -75,12 +79,13 @@ class Recorder:
 
     def add(self, record: RoundRecord) -> None:
         self._records.append(record)
-        self._rows += _rows(record)
-        if self._rows >= _MOST_ROWS:
+        channel = record.decision.channel
+        self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
+        if self._rows >= _MAX_BUFFERED_ROWS:
             self.flush()
             return
         waited = time.monotonic() - self._flushed_at > PATIENCE_S
-        due = _FEWEST_ROUNDS if waited else self._flush_every
+        due = _MIN_FLUSHED_ROUNDS if waited else self._flush_every
         if len(self._records) >= due:
             self._flush()
 
@@ -114,7 +119,7 @@ class Recorder:
         sinr_db = sinr_of_rounds(records, nodes, self._thermal_w)
         parts = {"nodes": nodes, "events": event_columns(events)}
         if self._links != "none":
-            traced = [n for n, record in enumerate(records) if self._wants_links(record)]
+            traced = [n for n, record in enumerate(records) if self._links != "evaluated" or record.result.evaluated]
             power_w = nodes["power_w"].reshape(len(records), -1)
             parts["links"] = link_columns(
                 [records[n] for n in traced],
@@ -150,15 +155,6 @@ class Recorder:
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
         self.writer.snapshot("privacy", privacy_columns(ledger, exact=exact))
-
-    def _wants_links(self, record: RoundRecord) -> bool:
-        return self._links in ("all", "auto") or (self._links == "evaluated" and record.result.evaluated)
-
-
-def _rows(record: RoundRecord) -> int:
-    """Rows of links and nodes that a record makes."""
-    channel = record.decision.channel
-    return len(channel.heard) * channel.subbands + channel.heard.nodes
 
 
 def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:
@@ -204,3 +200,58 @@ def progress(record: RoundRecord, rounds: int, coalition: int) -> Progress:
         epsilon_own_total=decision.charged.own_total.worst,
         epsilon_own_bound=float(decision.charged.own_total.bound.max()),
     )
+
+
+def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
+    """One row per event: time in ns, node or -1, kind, detail."""
+    time_ns, node, kind, detail = zip(*events) if events else ((), (), (), ())
+    return {
+        "time_s": np.array([to_s(ns) for ns in time_ns]),
+        "node": np.ma.masked_less(np.array(node, dtype=np.int64), 0),
+        "kind": list(kind),
+        "detail": list(detail),
+    }
+
+
+def client_columns(
+    data: Dataset, client_indices: Sequence[IntArray], exposure: Exposure, power_w: FloatArray
+) -> Columns:
+    """One row per node: its data and its power budget `[K]` W. client_indices: the samples of each node."""
+    samples = np.array([len(client) for client in client_indices])
+    counts = samples[:, None]
+    if data.task == "classification":
+        counts = class_histogram(data.train_y, list(client_indices), data.classes)
+    return {
+        "node": np.arange(len(samples)),
+        "samples": samples,
+        "sampling_rate": exposure.sampling_rate,
+        "sensitivity": exposure.sensitivity,
+        "epoch_rounds": exposure.epoch_rounds,
+        "class_counts": counts.tolist(),
+        "budget_w": power_w,
+    }
+
+
+def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
+    """The ledger's totals: one row per sender, and per link that was heard."""
+    statements, terms = ledger.statements(exact=exact), ledger.terms
+    sizes = [len(statement.tx) for statement in statements]
+    rx = np.concatenate([statement.rx for statement in statements])
+
+    def label(values: list[str]) -> list[str]:
+        return [value for value, size in zip(values, sizes) for _ in range(size)]
+
+    return {
+        "tx": np.concatenate([statement.tx for statement in statements]),
+        "rx": np.ma.masked_less(rx, 0),
+        "view": label([statement.view for statement in statements]),
+        "status": label([statement.status for statement in statements]),
+        "accountant": label([statement.accountant for statement in statements]),
+        "unit": [terms.unit] * len(rx),
+        "adjacency": [terms.adjacency] * len(rx),
+        "sampler": [terms.sampler] * len(rx),
+        "clipping": [terms.clipping] * len(rx),
+        "delta": np.full(len(rx), terms.delta),
+        "rounds": np.concatenate([statement.rounds for statement in statements]),
+        "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
+    }

@@ -15,13 +15,10 @@ from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
 from wirelessdl.scenario.overrides import Overrides, apply_overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
-from wirelessdl.trace.checksums import NAME as CHECKSUMS
-from wirelessdl.trace.checksums import Checksums, changed_documents
-from wirelessdl.trace.files import leaves, plain
-from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.files import RunLock, leaves, plain
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES
-from wirelessdl.trace.sink import RunWriter
+from wirelessdl.trace.sink import CHECKSUMS, Checksums, RunWriter, changed_documents
 
 _NOT_FROM_IT = "; the run cannot go on from it"
 _FREE = ("scenario.rounds",)
@@ -216,7 +213,7 @@ def settle_finished(run: Run) -> None:
         return
     with RunLock(run.path):
         writer = RunWriter(run.path)
-        writer.adopt(run.path / "summary.json")
+        Checksums(run.path).adopt(run.path / "summary.json")
         if changed or not said:
             writer.provenance({**run.provenance, "state": "done"})
         writer.finish()

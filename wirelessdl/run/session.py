@@ -17,11 +17,8 @@ from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.privacy.terms import Proven
 from wirelessdl.round.engine import Hooks, Replay
 from wirelessdl.round.records import Progress, RoundRecord
-from wirelessdl.run.build import build
-from wirelessdl.run.forecast import forecast, forecast_terms
-from wirelessdl.run.learner import values_given
-from wirelessdl.run.log import connect_log, parse_log
-from wirelessdl.run.recorder import progress
+from wirelessdl.run.build import World, build, values_given
+from wirelessdl.run.recorder import client_columns, progress
 from wirelessdl.run.resume import (
     Resumption,
     extension_warning,
@@ -33,19 +30,15 @@ from wirelessdl.run.resume import (
     settle_finished,
     sound_checkpoint,
 )
-from wirelessdl.run.run_columns import client_columns
-from wirelessdl.run.stopping import Enough, Plateau
-from wirelessdl.run.summary import summarise
+from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_terms, summarise
 from wirelessdl.run.warnings import object_warnings, scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
-from wirelessdl.run.world import World
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
-from wirelessdl.trace.events import Listener
-from wirelessdl.trace.files import StablePath
-from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.events import Listener, connect_log, parse_log
+from wirelessdl.trace.files import RunLock, StablePath
 from wirelessdl.trace.provenance import handed_in, now, provenance
 from wirelessdl.trace.run import Run, open_run
 from wirelessdl.trace.sink import RunWriter, create_run_folder
@@ -241,13 +234,10 @@ class _Session:
         try:
             if kept is not None:
                 self.engine.replay(Replay(kept.round, kept.arrays, kept.facts["checksums"]))
-            with suppress(Enough):
+            with suppress(StoppingRuleMet):
                 self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")
-        except RunInterrupted:
-            self._finish("interrupted")
-            raise
-        except KeyboardInterrupt:
+        except (RunInterrupted, KeyboardInterrupt):
             self._finish("interrupted")
             raise
         except BaseException as error:
@@ -302,7 +292,7 @@ class _Session:
     def _rest(self, round: int) -> None:
         self._stopped = round
         self._checkpoint(round, exact=True)
-        raise Enough
+        raise StoppingRuleMet
 
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""

@@ -8,7 +8,7 @@ import numpy as np
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.frame import FLAT
-from wirelessdl.run.world import World
+from wirelessdl.run.build import World
 from wirelessdl.scenario.objects import keyword_of
 from wirelessdl.scenario.schema import Scenario
 

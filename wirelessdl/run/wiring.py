@@ -18,9 +18,9 @@ from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_
 from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
 from wirelessdl.round.planning import Arriving, BudgetGate, JointChoice, Planner, PlanSchedule
 from wirelessdl.round.releases import PendingGradients, Releases, ReleaseTerms
-from wirelessdl.run.link_sample import LinkSample
+from wirelessdl.run.build import World
+from wirelessdl.run.columns import LinkSample
 from wirelessdl.run.recorder import Recorder
-from wirelessdl.run.world import World
 from wirelessdl.trace.events import TraceEvents
 from wirelessdl.units import to_s
 
@@ -165,7 +165,40 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         recorder.listen(trace)
     for source, listener in world.listeners:
         trace.connect(source, listener)
-    return Engine(_stages(world, make_planner(world)), _round_terms(world), trace, hooks)
+    scenario, nodes = world.scenario, world.nodes
+    radio, privacy = scenario.radio, scenario.privacy
+    pending = PendingGradients(nodes)
+    planner, releases, observer = make_planner(world), make_releases(world, pending), make_observer(world)
+    ledger = Ledger(world.terms, world.exposure.sampling_rate)
+    stages = Stages(
+        observer=observer,
+        access=world.access,
+        planner=planner,
+        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
+        carrier=make_carrier(world, observer),
+        multiplier=make_multiplier(
+            rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
+        ),
+        releases=releases,
+        ledger=ledger,
+        pending=pending,
+        learning=world.learning,
+    )
+    terms = RoundTerms(
+        rounds=scenario.scenario.rounds,
+        eval_every=scenario.learning.eval_every,
+        schedule=world.schedule,
+        frame=world.frame,
+        delta=privacy.delta,
+        epsilon_max=privacy.epsilon_max,
+        thermal_w=world.thermal_w,
+        self_interference=world.self_interference,
+        blocked_heard=capability(world.blockage, "still_heard"),
+        z_over_air=radio.z_exchange == "air",
+        control=world.simulation.control,
+        offsets=world.offsets,
+    )
+    return Engine(stages, terms, trace, hooks)
 
 
 def run_rounds(world: World, engine: Engine) -> None:
@@ -206,44 +239,3 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
         least_step=world.learning.settings.least_step,
     )
     return Releases(terms, pending)
-
-
-def _stages(world: World, planner: Planner) -> Stages:
-    scenario, nodes = world.scenario, world.nodes
-    radio, privacy = scenario.radio, scenario.privacy
-    pending = PendingGradients(nodes)
-    releases = make_releases(world, pending)
-    ledger = Ledger(world.terms, world.exposure.sampling_rate)
-    observer = make_observer(world)
-    return Stages(
-        observer=observer,
-        access=world.access,
-        planner=planner,
-        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
-        carrier=make_carrier(world, observer),
-        multiplier=make_multiplier(
-            rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0
-        ),
-        releases=releases,
-        ledger=ledger,
-        pending=pending,
-        learning=world.learning,
-    )
-
-
-def _round_terms(world: World) -> RoundTerms:
-    scenario = world.scenario
-    return RoundTerms(
-        rounds=scenario.scenario.rounds,
-        eval_every=scenario.learning.eval_every,
-        schedule=world.schedule,
-        frame=world.frame,
-        delta=scenario.privacy.delta,
-        epsilon_max=scenario.privacy.epsilon_max,
-        thermal_w=world.thermal_w,
-        self_interference=world.self_interference,
-        blocked_heard=capability(world.blockage, "still_heard"),
-        z_over_air=scenario.radio.z_exchange == "air",
-        control=world.simulation.control,
-        offsets=world.offsets,
-    )

@@ -20,10 +20,9 @@ from wirelessdl.study.cells import Cell
 from wirelessdl.study.cluster import Cluster
 from wirelessdl.study.plan import Plan, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
-from wirelessdl.trace.files import leaves, plain, read_regular
-from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.files import RunLock, leaves, plain, read_regular
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study_index import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
+from wirelessdl.trace.study import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
 
 _WRITE_S = 2.0  # between two indexes
 _PATIENCE_S = 60.0  # for a summary that a shared file system shows late

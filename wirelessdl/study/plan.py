@@ -23,6 +23,7 @@ from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
 from wirelessdl.trace.files import (
+    LOCK,
     leaves,
     own_folder,
     plain,
@@ -34,10 +35,8 @@ from wirelessdl.trace.files import (
     write_json,
     write_text,
 )
-from wirelessdl.trace.lock import LOCK
 from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study import MANIFEST, SCHEMA, read_manifest, sealed
-from wirelessdl.trace.study_index import RUNS, SCENARIO, PlannedRun
+from wirelessdl.trace.study import MANIFEST, RUNS, SCENARIO, SCHEMA, PlannedRun, read_manifest, sealed
 
 _DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
 _ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")

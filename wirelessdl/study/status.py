@@ -7,9 +7,8 @@ from typing import Any
 
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.catalog import run_status
-from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.study import read_manifest
-from wirelessdl.trace.study_index import STATUSES, PlannedRun, planned_in, read_errors, status_of
+from wirelessdl.trace.files import is_locked
+from wirelessdl.trace.study import STATUSES, PlannedRun, planned_in, read_errors, read_manifest, status_of
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,9 @@ from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.trace.files import write_text
-from wirelessdl.trace.lock import LockedError, RunLock
+from wirelessdl.trace.files import LockedError, RunLock, write_text
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study import MANIFEST
-from wirelessdl.trace.study_index import RUNS, STOP, task_lock
+from wirelessdl.trace.study import MANIFEST, RUNS, STOP, task_lock
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress

@@ -1,7 +1,6 @@
 """The runs and studies in a folder, and the status of each."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,15 +10,13 @@ import pyarrow.compute as pc
 
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import MEMBERS, member
-from wirelessdl.trace.files import read_object_if_whole
-from wirelessdl.trace.lock import is_locked
-from wirelessdl.trace.parts import find_parts, read_parts
-from wirelessdl.trace.run import Run, check_version
+from wirelessdl.trace.files import is_locked, read_object_if_whole
+from wirelessdl.trace.run import Run, State, check_version, state_of
 from wirelessdl.trace.schema import TABLES
-from wirelessdl.trace.study import is_study, study_counts
+from wirelessdl.trace.soundness import find_parts, read_parts
+from wirelessdl.trace.study import MANIFEST, study_counts
 
 _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
-State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -56,28 +53,24 @@ class StudyStatus:
 
 
 def runs_in(folder: Path) -> list[RunStatus]:
-    """Every run directly under a folder, oldest first. Studies are not runs."""
-    paths = [path for path in _folders(folder) if _is_run(path)]
+    """Every run directly under a folder, oldest first; also one that cannot be looked into. Studies are not runs."""
+    paths = [path for path in _folders(folder) if _holds(path, "scenario.toml", True) and not _holds(path, MANIFEST)]
     return sorted(map(_status_or_error, paths), key=lambda run: str(run.started))
-
-
-def _is_run(path: Path) -> bool:
-    """Whether a folder says that it is a run; also one that cannot be looked into, which is then told of."""
-    try:
-        return (path / "scenario.toml").is_file() and not is_study(path)
-    except PermissionError:
-        return True
-
-
-def _is_study(path: Path) -> bool:
-    with suppress(PermissionError):
-        return is_study(path)
-    return False
 
 
 def studies_in(folder: Path) -> list[StudyStatus]:
     """Every study directly under a folder, oldest first."""
-    return sorted((_study_status(path) for path in _folders(folder) if _is_study(path)), key=lambda one: one.started)
+    return sorted(
+        map(_study_status, (path for path in _folders(folder) if _holds(path, MANIFEST))), key=lambda one: one.started
+    )
+
+
+def _holds(folder: Path, name: str, if_forbidden: bool = False) -> bool:
+    """Whether a folder has a file of this name."""
+    try:
+        return (folder / name).is_file()
+    except PermissionError:
+        return if_forbidden
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -146,16 +139,6 @@ def _coalition(privacy: Mapping[str, Any]) -> int | None:
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         raise TraceError(f"scenario.toml: privacy.coalition is {shown(most, 40)}; must be >= 1: it was edited")
     return most
-
-
-def state_of(path: Path) -> State:
-    """Whether a run goes on, is done, or how it ended otherwise."""
-    if is_locked(path):
-        return "running"
-    if (path / "summary.json").is_file():
-        return "done"  # written last; a process killed right after it had finished all the same
-    failed = read_object_if_whole(path / "provenance.json").get("state") == "failed"
-    return "failed" if failed else "interrupted"  # said so, or was killed before it could
 
 
 def _latest(path: Path) -> tuple[int, float | None, float | None, bool]:

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.trace.checksums import Checksums, read_checksums
 from wirelessdl.trace.files import open_regular, own_folder, plain, remove_asides, sha256_of, write_whole
-from wirelessdl.trace.run import is_count
+from wirelessdl.trace.sink import Checksums, read_checksums
+from wirelessdl.trace.soundness import is_count
 
 VERSION = 3
 _FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
@@ -70,7 +70,8 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
     path, sums = folder / f"round-{checkpoint.round:06d}.npz", Checksums(run)
     if path.exists():  # what replaces it is not what is listed: a process may be killed before it lists that
         sums.removed(path)
-    write_whole(path, lambda handle: _dump(handle, {**checkpoint.arrays, _FACTS: facts, _DIGEST: digest}))
+    stored: dict[str, Any] = {**checkpoint.arrays, _FACTS: facts, _DIGEST: digest}
+    write_whole(path, lambda handle: np.savez(handle, **stored))
     sums.wrote(path)
     for old in _files(run)[:-_KEPT]:
         old.unlink(missing_ok=True)
@@ -124,7 +125,7 @@ def _load(path: Path, listed: str | None) -> Checkpoint | None:
                 known = {*arrays, _FACTS, _DIGEST} == {*stored.files}
     except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, RuntimeError):
         return None
-    if schema != VERSION and (signed or schema == 1):  # which had no digests
+    if schema != VERSION and signed:
         raise TraceError(
             f"{shown(path)}: checkpoint of schema {schema}, this version reads {VERSION}; start the run anew"
         )
@@ -191,10 +192,6 @@ def discard_checkpoints(run: Path, *, after: int = 0) -> None:
 def _files(run: Path) -> list[Path]:
     found = (run / _FOLDER).glob("round-*.npz")
     return sorted(path for path in found if path.stem.removeprefix("round-").isdecimal() and path.is_file())
-
-
-def _dump(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
-    np.savez(handle, **dict(arrays))  # type: ignore[arg-type]
 
 
 def array_problem(fresh: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> str | None:

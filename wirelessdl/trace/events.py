@@ -15,13 +15,22 @@ listener like any other. An event without listeners costs a look-up.
     phy.tx            round, node, alpha, noise_std of every sender
     phy.rx            round, rx, tx, gain, weight, epsilon per link that is heard
     learning.update   round, decision, result (tensors that nobody has waited for yet), record
+
+The log, `--log sim=debug,channel=info`, is one more listener: lines on the standard error, simulation time in front.
+`info` is a line for what happens now and then, `debug` a line per frame and node with figures.
 """
 
+import logging
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from wirelessdl.arrays import read_only
-from wirelessdl.errors import nearest
+from wirelessdl.contract import Guard
+from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.scenario.part import Catalog, Part
 
 TRACE_EVENTS = (
     "node.state",
@@ -84,3 +93,115 @@ class TraceEvents:
             event = Event(source, time_ns, {name: read_only(value) for name, value in fields.items()})
             for listener in listeners:
                 listener(event)
+
+
+def user_listeners(catalog: Catalog, connect: Mapping[str, str | list[str]]) -> list[tuple[str, Listener]]:
+    """The functions that a scenario connects, found in the user's files; a mistake in one becomes one line."""
+    found: list[tuple[str, Listener]] = []
+    for source, names in connect.items():
+        where = f'trace.connect."{source}"'
+        if source not in TRACE_EVENTS:
+            raise ScenarioError(f"{catalog.origin}: unknown key {where}{nearest(source, TRACE_EVENTS)}")
+        for name in [names] if isinstance(names, str) else names:
+            part = Part(kind=name)  # type: ignore[call-arg]
+            function = catalog.find(where, part, {}) if part.is_user_class else None
+            if not callable(function):
+                raise ScenarioError(f'{catalog.origin}: {where} is "{name}"; must name a function, "file.py:function"')
+
+            def call(event: Event, name: str = name, function: Listener = function) -> None:
+                with Guard(name, detail=f" on {event.source} at {event.time_s:g} s"):
+                    function(event)
+
+            found.append((source, call))
+    return found
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+_WARNINGS = ("violation", "budget", "battery")
+_DEBUG = ("computed", "frame", "late", "control")
+
+
+def parse_log(text: str) -> dict[str, int]:
+    """Levels by component: `sim=debug,channel=info`, or `debug` for all."""
+    levels: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, level = entry.partition("=")
+        if not equals:
+            name, level = "all", name
+        if name != "all" and name not in _WORDS:
+            raise ScenarioError(f"--log is {text!r}; no component {name!r}{nearest(name, ('all', *_WORDS))}")
+        if level not in _LEVELS:
+            raise ScenarioError(f"--log is {text!r}; no level {level!r}: use debug, info or warning")
+        levels.update(dict.fromkeys(_WORDS if name == "all" else [name], _LEVELS[level]))
+    return levels
+
+
+def connect_log(trace: TraceEvents, levels: dict[str, int]) -> None:
+    """Write events at the levels asked for."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(sim_s)15.9f s  %(name)s  %(message)s"))
+    for component, least in levels.items():
+        logger = logging.Logger(component, least)  # of this run alone: nothing global is touched
+        logger.addHandler(handler)
+        for source, words in _WORDS[component].items():
+            trace.connect(source, _writer(logger, words))
+
+
+def _writer(logger: logging.Logger, words: Callable[[Event], tuple[int, str]]) -> Listener:
+    def write(event: Event) -> None:
+        level, message = words(event)
+        logger.log(level, message, extra={"sim_s": event.time_s})
+
+    return write
+
+
+def _state(event: Event) -> tuple[int, str]:
+    level = logging.WARNING if event.state in _WARNINGS else logging.DEBUG if event.state in _DEBUG else logging.INFO
+    if event.source == "net.state":
+        return level, f"{event.state}: {event.detail}"
+    return level, f"node {event.node}: {event.state}{f', {event.detail}' if event.detail else ''}"
+
+
+def _move(event: Event) -> tuple[int, str]:
+    speed = np.linalg.norm(event.velocity_mps, axis=1)
+    return logging.DEBUG, f"{np.count_nonzero(speed)} of {len(speed)} nodes move, {speed.max():.3g} m/s at most"
+
+
+def _gain(event: Event) -> tuple[int, str]:
+    if not len(event.gain):
+        return logging.INFO, "nothing is heard"
+    db = 20 * np.log10(np.maximum(event.gain, 1e-300))
+    return logging.INFO, f"{len(db)} links, {db.min():.1f} to {db.max():.1f} dB, median {np.median(db):.1f}"
+
+
+def _release(event: Event) -> tuple[int, str]:
+    own, link = event.own_mu.max(initial=0.0), event.link_mu.max(initial=0.0)
+    return logging.INFO, f"round {event.round}: {event.on_air.sum()} releases, mu {own:.4g} own, {link:.4g} on a link"
+
+
+# level and line of each event, by component
+_WORDS: dict[str, dict[str, Callable[[Event], tuple[int, str]]]] = {
+    "sim": {"node.state": _state, "net.state": _state},
+    "network": {"mobility.move": _move},
+    "channel": {"channel.gain": _gain},
+    "power": {
+        "power.plan": lambda event: (
+            logging.DEBUG,
+            f"alpha {event.alpha.min():.4g} to {event.alpha.max():.4g}, theta {event.theta:.4g}",
+        )
+    },
+    "privacy": {"privacy.release": _release},
+    "phy": {
+        "phy.tx": lambda event: (logging.DEBUG, f"round {event.round}: sent by {event.node.tolist()}"),
+        "phy.rx": lambda event: (
+            logging.DEBUG,
+            f"round {event.round}: {len(event.rx)} receptions by {len(np.unique(event.rx))} nodes",
+        ),
+    },
+    "learning": {
+        "learning.update": lambda event: (
+            logging.INFO,
+            f"round {event.round}: {int(event.record.stepped.sum())} gradient steps",
+        )
+    },
+}

@@ -6,37 +6,44 @@ process leaves it; whoever goes on with the run removes it, and no other hidden 
 A run directory may come from a stranger. Nothing is written through a symbolic link in it: the file aside is made
 anew (O_EXCL, O_NOFOLLOW), the rename replaces whatever bears the final name, and a table's folder must be a folder.
 Nothing that is not a regular file is opened for reading: a pipe would never end.
+
+One process writes a run at a time. Its lock is the kernel's (flock), so it falls with the process that held it,
+however that ended; the text of the lock's file only says who it was.
 """
 
+import errno
+import fcntl
 import hashlib
 import json
 import math
 import os
 import re
 import secrets
+import socket
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
 from wirelessdl.errors import TraceError, require_name, shown
 
-_CHUNK = 1 << 20
+LOCK = "lock"
+_LOCK_PATIENCE_S = 0.3
 _KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _IN_THE_MAKING_S = 60.0  # a page is rendered before its file is opened: writing takes a moment
 _OF_STUDY = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
-_TEXTS = ("scenario",)  # a scenario may be called inf
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a hidden new file beside `path`, then move it there; readers never see half of it."""
     aside = path.with_name(f".{path.name[:_KEPT_NAME]}.{secrets.token_hex(4)}")
     try:
-        with _new_file(aside) as handle:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(aside, flags, 0o666), "wb") as handle:
             write(handle)
             handle.flush()
             os.fsync(handle.fileno())
@@ -53,10 +60,9 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
 def remove_asides(folder: Path, names: str, *, older_s: float = 0.0) -> None:
     """Remove what killed processes left half-written in a folder of ours: files aside of names that match `names`.
 
-    names: a regular expression. Earlier versions wrote aside under the bare name with a dot before it. older_s: younger
-    ones stay, for what is written without a lock may be in the making.
+    names: a regular expression. older_s: younger ones stay, for what is written without a lock may be in the making.
     """
-    aside = re.compile(rf"\.(?:{names})(?:\.[0-9a-f]{{8}})?")
+    aside = re.compile(rf"\.(?:{names})\.[0-9a-f]{{8}}")
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():
@@ -71,16 +77,8 @@ def remove_left_report(folder: Path) -> None:
     remove_asides(folder, r"report\.html", older_s=_IN_THE_MAKING_S)
 
 
-def _new_file(path: Path) -> IO[bytes]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, 0o666), "wb")
-
-
 def write_bytes(path: Path, content: bytes) -> None:
-    def write(handle: IO[bytes]) -> None:
-        handle.write(content)
-
-    write_whole(path, write)
+    write_whole(path, lambda handle: handle.write(content))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -88,20 +86,22 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
+    write_text(path, json_text(content))
 
 
-def write_figures(path: Path, content: Any) -> None:
-    write_text(path, figures_text(content, indent=2) + "\n")
+def json_text(content: Any) -> str:
+    """JSON in which infinities are the text "inf", for what is written down and read again by key."""
+    return json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
 
 
 def figures_text(content: Any, indent: int | None = None) -> str:
     """JSON in which infinities are numbers: 1e999, which Python and JavaScript read as infinity. NaN is null."""
-
-    def of_numpy(value: Any) -> Any:
-        return plain(value.item(), infinity=_MARK)
-
-    text = json.dumps(plain(content, infinity=_MARK), indent=indent, allow_nan=False, default=of_numpy)
+    text = json.dumps(
+        plain(content, infinity=_MARK),
+        indent=indent,
+        allow_nan=False,
+        default=lambda value: plain(value.item(), infinity=_MARK),  # of numpy
+    )
     return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 
 
@@ -121,14 +121,6 @@ def read_object_if_whole(path: Path) -> dict[str, Any]:
     with suppress(TraceError):
         return read_object(path)
     return {}
-
-
-def read_figures(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures as they were written; runs of earlier versions have infinities as texts."""
-    return {
-        key: _INFINITE.get(value, value) if isinstance(value, str) and key not in _TEXTS else value
-        for key, value in content.items()
-    }
 
 
 def own_folder(path: Path) -> Path:
@@ -169,7 +161,7 @@ def read_regular(path: Path) -> bytes:
         return handle.read()
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """A regular file, for reading; links are followed, as everywhere."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -180,11 +172,8 @@ def open_regular(path: Path) -> IO[bytes]:
 
 def sha256_of(path: Path) -> str:
     """Hex digest of a regular file."""
-    digest = hashlib.sha256()
     with open_regular(path) as handle:
-        while chunk := handle.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def plain(value: Any, infinity: str = "inf") -> Any:
@@ -250,3 +239,85 @@ def _working_folder() -> tuple[Path, tuple[int, int] | None]:
     except OSError:
         return Path(), None
     return Path(name), (found.st_dev, found.st_ino)
+
+
+class LockedError(TraceError):
+    """Somebody else holds the lock."""
+
+
+class RunLock:
+    """Held while a process writes a run; or, under another file name, whatever that stands for."""
+
+    def __init__(self, folder: Path, name: str = LOCK):
+        self._path, self._name, self._folder = folder / name, name, StablePath(folder)
+        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                # open for reading only: a disk may turn read-only under a run, and must be able to
+                handle = _open(self._path, os.O_RDONLY | os.O_CREAT)
+            except OSError as error:
+                reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+                raise TraceError(f"{shown(self._path)}: cannot be written: {reason}") from error
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_this_file(handle):
+                    break
+            except OSError:
+                if time.monotonic() > deadline:
+                    owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+                    os.close(handle)
+                    raise LockedError(
+                        f"{shown(folder)}: is being written by {shown(owner)}; wait for it, or stop it"
+                    ) from None
+                time.sleep(0.02)  # somebody may only be looking
+            os.close(handle)
+        self._handle = handle
+        try:
+            text = _open(self._path, os.O_WRONLY | os.O_TRUNC)
+            os.write(text, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            os.close(text)
+        except OSError as error:
+            os.close(handle)
+            raise TraceError(f"{shown(self._path)}: cannot be written: {error.strerror}") from error
+
+    def _is_this_file(self, handle: int) -> bool:
+        """Whether the file locked is still the one in the folder: its last owner removes it."""
+        try:
+            return os.path.samestat(os.fstat(handle), self._path.lstat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        with suppress(OSError):
+            (self._folder.path / self._name).unlink(missing_ok=True)
+        os.close(self._handle)
+
+    def __enter__(self) -> "RunLock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def is_locked(folder: Path, name: str = LOCK) -> bool:
+    """Whether a running process writes this run."""
+    try:
+        handle = _open(folder / name, os.O_RDONLY)
+    except OSError:
+        return False  # no lock, or nothing that one of our processes could hold
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _open(path: Path, flags: int) -> int:
+    """A regular file, never a link, never waiting for a pipe."""
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a file")
+    return handle

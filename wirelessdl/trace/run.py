@@ -11,22 +11,24 @@ Works while the run goes on: it shows what has been written so far.
 import copy
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import read_figures, read_object, read_regular
-from wirelessdl.trace.parts import Parts, find_parts, read_parts
+from wirelessdl.trace.files import is_locked, read_object, read_object_if_whole, read_regular
 from wirelessdl.trace.schema import SNAPSHOTS, TABLES, VERSION
+from wirelessdl.trace.soundness import Parts, find_parts, read_parts, require_resolved
 
 if TYPE_CHECKING:  # a run that only writes needs no frames, and pandas takes half a second
     import pandas as pd
+
+State = Literal["running", "done", "interrupted", "failed", "unreadable"]
 
 
 def open_run(path: str | Path, *, strict: bool = True) -> "Run":
@@ -61,6 +63,21 @@ def check_version(path: str | Path, provenance: Mapping[str, Any]) -> None:
         )
 
 
+def state_of(path: Path) -> State:
+    """Whether a run goes on, is done, or how it ended otherwise."""
+    if is_locked(path):
+        return "running"
+    if (path / "summary.json").is_file():
+        return "done"  # written last; a process killed right after it had finished all the same
+    failed = read_object_if_whole(path / "provenance.json").get("state") == "failed"
+    return "failed" if failed else "interrupted"  # said so, or was killed before it could
+
+
+def _frame_of(name: str) -> "cached_property[pd.DataFrame]":
+    """A table as a frame, read when it is first asked for."""
+    return cached_property(lambda run: _to_pandas(run.table(name)))
+
+
 class Run:
     """One run directory. Frames are read when asked for, and then kept."""
 
@@ -77,40 +94,20 @@ class Run:
         then._last_round = round
         return then
 
-    @cached_property
-    def rounds(self) -> "pd.DataFrame":
-        """One row per round."""
-        return self._frame("rounds")
-
-    @cached_property
-    def nodes(self) -> "pd.DataFrame":
-        """One row per node and round."""
-        return self._frame("nodes")
-
-    @cached_property
-    def links(self) -> "pd.DataFrame":
-        """One row per link and round."""
-        return self._frame("links")
-
-    @cached_property
-    def blocks(self) -> "pd.DataFrame":
-        """One row per link, round, slot and subband; empty without trace.blocks."""
-        return self._frame("blocks")
-
-    @cached_property
-    def clients(self) -> "pd.DataFrame":
-        """One row per node: samples, sampling rate, sensitivity, class counts."""
-        return self._frame("clients")
-
-    @cached_property
-    def events(self) -> "pd.DataFrame":
-        """What happened when."""
-        return self._frame("events")
-
-    @cached_property
-    def privacy(self) -> "pd.DataFrame":
-        """Totals per sender (proven) and per link (the paper's sum, unproven)."""
-        return self._frame("privacy")
+    rounds = _frame_of("rounds")
+    """One row per round."""
+    nodes = _frame_of("nodes")
+    """One row per node and round."""
+    links = _frame_of("links")
+    """One row per link and round."""
+    blocks = _frame_of("blocks")
+    """One row per link, round, slot and subband; empty without trace.blocks."""
+    clients = _frame_of("clients")
+    """One row per node: samples, sampling rate, sensitivity, class counts."""
+    events = _frame_of("events")
+    """What happened when."""
+    privacy = _frame_of("privacy")
+    """Totals per sender (proven) and per link (the paper's sum, unproven)."""
 
     def regret(self) -> "pd.DataFrame":
         """R_j(T) of Theorem 2: rounds by nodes, running sums of F(x_j) - F(x*)."""
@@ -123,7 +120,7 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """Final figures; empty while the run goes on. An infinite epsilon is `math.inf`, what is unknown None."""
-        return read_figures(self._json("summary.json"))
+        return self._json("summary.json")
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -244,9 +241,6 @@ class Run:
         whole = name == "rounds" or name in SNAPSHOTS
         return (done if whole else max(done, find_parts(self.path, "rounds").last_round)), []
 
-    def _frame(self, name: str) -> "pd.DataFrame":
-        return _to_pandas(self.table(name))
-
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
         return read_object(path) if path.is_file() else {}
@@ -255,55 +249,6 @@ class Run:
 @lru_cache(maxsize=8)  # by content: a report asks a hundred times, and a run may be edited meanwhile
 def _parsed(text: bytes) -> dict[str, Any]:
     return tomllib.loads(text.decode())
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value of a document is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or is_count(value)
-
-
-# keys of a resolved scenario that readers rely on; a user may have edited the file, or a stranger written it
-_RESOLVED: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
-    "a name": (lambda value: isinstance(value, str), ("scenario.name",)),
-    "a whole number": (is_count, ("scenario.seed", "scenario.run")),
-    "a whole number from 1 to 2^31": (
-        lambda value: is_count(value) and 1 <= value <= 2**31,
-        ("scenario.rounds", "network.nodes"),
-    ),
-    "a text": (
-        lambda value: isinstance(value, str),
-        ("trace.links", "learning.sampling", "privacy.protocol", "privacy.clipping"),
-    ),
-    "a name, or a table with a name": (lambda value: isinstance(value, str | dict), ("radio.access",)),
-    "a whole number from 0": (
-        lambda value: is_count(value) and value >= 0,
-        ("radio.mixing_passes", "learning.closing_passes"),
-    ),
-    "a number": (_is_number, ("radio.bandwidth_hz", "privacy.rho", "privacy.epsilon_max")),
-    "a number from 0": (lambda value: _is_number(value) and value >= 0, ("privacy.clip_norm",)),
-    "a number from 1": (lambda value: _is_number(value) and value >= 1, ("learning.batch_size",)),
-    "a number above 0 and below 1": (
-        lambda value: _is_number(value) and 0 < value < 1,
-        ("privacy.delta", "privacy.delta_total"),
-    ),
-}
-
-
-def require_resolved(table: dict[str, Any], path: Path) -> None:
-    """Raise, naming the key, unless a stored scenario has what readers rely on."""
-    for words, (rule, keys) in _RESOLVED.items():
-        for key in keys:
-            section, _, name = key.partition(".")
-            part = table.get(section)
-            value = part.get(name) if isinstance(part, dict) else None
-            if not rule(value):
-                what = f"is {shown(value, 40)}; must be {words}"
-                what = "is missing; a run's scenario is complete" if value is None else what
-                raise TraceError(f"{shown(path)}: {key} {what}: restore the file, or run the scenario anew")
 
 
 def is_traced(scenario: dict[str, Any], name: str) -> bool:

@@ -1,23 +1,30 @@
-"""Whether the tables and documents of a run are what wirelessdl writes: shapes, types and ranges of every value.
+"""Whether a run is what wirelessdl writes: its documents, the parts of its tables, and every value in them.
 
-Readers rely on this. A run may come from a stranger, so what looks like a table of ours may hold anything. Counts come
+A run may come from a stranger, and readers rely on this: what looks like a table of ours may hold anything. Every part
+states which rounds it covers, so one that is damaged, missing or not of this run is noticed and named. Counts come
 first: nothing is allocated by a number that the tables do not bear out.
 """
 
 import math
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, is_utf8, shown
 from wirelessdl.families import columns
-from wirelessdl.trace.run import Run, is_count
-from wirelessdl.trace.schema import TABLES
+from wirelessdl.trace.files import open_regular
+from wirelessdl.trace.schema import TABLES, covered_rounds
 
+if TYPE_CHECKING:
+    from wirelessdl.trace.run import Run
+
+_PART_NAME = re.compile(r"part-\d{6,}\.parquet")
 # columns that may be null, beside those that members of access add
 _NULLS = {
     "rounds": (
@@ -45,16 +52,182 @@ _RANGES = {
 _SMALL = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value of a document is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or is_count(value)
+
+
+def _is_text(value: Any) -> bool:
+    """A text that can be written down: no zero bytes, no halves of characters."""
+    return isinstance(value, str) and "\0" not in value and is_utf8(value)
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "a text": _is_text,
+    "a text, or null": lambda value: value is None or _is_text(value),
+    "a name, or a table with a name": lambda value: isinstance(value, str | dict),
+    "a whole number": is_count,
+    "a whole number, or null": lambda value: value is None or is_count(value),
+    "a whole number from 0": lambda value: is_count(value) and value >= 0,
+    "a whole number from 1 to 2^31": lambda value: is_count(value) and 1 <= value <= 2**31,
+    "a number": _is_number,
+    "a number, or null": lambda value: _is_number(value) or value is None,
+    "a number from 0": lambda value: _is_number(value) and value >= 0,
+    "a number from 1": lambda value: _is_number(value) and value >= 1,
+    "a number above 0 and below 1": lambda value: _is_number(value) and 0 < value < 1,
+    "texts by name": lambda value: (
+        value is None or (isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values()))
+    ),
+    "a list of texts": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "a list of whole numbers": lambda value: isinstance(value, list) and all(map(is_count, value)),
+}
+# keys of a resolved scenario that readers rely on, all of them there
+_SCENARIO: dict[str, tuple[str, ...]] = {
+    "a text": ("scenario.name", "trace.links", "learning.sampling", "privacy.protocol", "privacy.clipping"),
+    "a whole number": ("scenario.seed", "scenario.run"),
+    "a whole number from 1 to 2^31": ("scenario.rounds", "network.nodes"),
+    "a name, or a table with a name": ("radio.access",),
+    "a whole number from 0": ("radio.mixing_passes", "learning.closing_passes"),
+    "a number": ("radio.bandwidth_hz", "privacy.rho", "privacy.epsilon_max"),
+    "a number from 0": ("privacy.clip_norm",),
+    "a number from 1": ("learning.batch_size",),
+    "a number above 0 and below 1": ("privacy.delta", "privacy.delta_total"),
+}
+# entries of the other documents, where they are there
+_SUMMARY: dict[str, tuple[str, ...]] = {
+    "a number, or null": (
+        *("rounds", "nodes", "accuracy_mean", "pair_ratio", "coalition", "time_s", "energy_j", "energy_nominal_j"),
+        *("epsilon_total", "epsilon_own_total", "epsilon_coalition_total", "epsilon_link_total"),
+        *("epsilon_declared", "epsilon_own_declared", "epsilon_coalition_declared"),
+    ),
+    "a whole number, or null": ("stopped",),
+    "a list of texts": ("warnings", "epsilon_own_conditions"),
+}
+_PROVENANCE: dict[str, tuple[str, ...]] = {
+    "a number, or null": ("wall_s",),
+    "a whole number": ("threads", "schema"),
+    "a text": ("started", "finished", "state", "error", "folder", "wirelessdl", "device"),
+    "a text, or null": ("strategy", "git"),
+    "texts by name": ("packages", "user_files"),
+    "a list of texts": ("command", "resumed"),
+    "a list of whole numbers": ("extended",),
+}
+
+
+def require_resolved(table: dict[str, Any], path: Path) -> None:
+    """Raise, naming the key, unless a stored scenario has what readers rely on."""
+    for kind, keys in _SCENARIO.items():
+        for key in keys:
+            section, _, name = key.partition(".")
+            part = table.get(section)
+            value = part.get(name) if isinstance(part, dict) else None
+            if not _KINDS[kind](value):
+                what = f"is {shown(value, 40)}; must be {kind}"
+                what = "is missing; a run's scenario is complete" if value is None else what
+                raise TraceError(f"{shown(path)}: {key} {what}: restore the file, or run the scenario anew")
+
+
+def document_problems(run: "Run") -> Iterator[str]:
+    """One line for everything in scenario.toml, summary.json and provenance.json that wirelessdl does not write."""
+    table = run.scenario  # raises where keys that readers rely on are missing or out of range
+    for name, section in table.items():
+        if not isinstance(section, dict):
+            yield f"scenario.toml: {shown(name, 40)} is no section"
+    if not table["scenario"]["name"].isprintable():
+        yield f"scenario.toml: scenario.name is {shown(table['scenario']['name'], 40)}"
+    for document, content, rules in (
+        ("summary.json", run.summary, _SUMMARY),
+        ("provenance.json", run.provenance, _PROVENANCE),
+    ):
+        for kind, names in rules.items():
+            for name in names:
+                if name in content and not _KINDS[kind](content[name]):
+                    yield f"{document}: {name} is {shown(content[name], 40)}; must be {kind}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Readable parts in order, and one line for every problem."""
+
+    paths: list[Path]
+    problems: list[str]
+    last_round: int
+    covered: list[tuple[int, int]]  # first and last round of each path
+
+    def within(self, rounds: tuple[int, int] | None) -> list[Path]:
+        """The parts that hold any of the rounds from first to last."""
+        if rounds is None:
+            return self.paths
+        first, last = rounds
+        return [path for path, (start, end) in zip(self.paths, self.covered) if start <= last and end >= first]
+
+
+def find_parts(run: Path, name: str, last_round: int | None = None) -> Parts:
+    """The parts of one table of a run, up to a round."""
+    paths, covered, problems, damaged = [], [], [], False
+    expected = 1
+    folder = run / name
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if path.name.startswith("."):
+            continue  # being written
+        if not _PART_NAME.fullmatch(path.name):
+            problems.append(f"{path}: foreign file; move it out of the table's folder")
+            continue
+        if last_round is not None and int(path.stem.removeprefix("part-")) > last_round:
+            continue
+        try:
+            with open_regular(path) as handle:
+                schema = pq.ParquetFile(handle).schema_arrow
+        except (pa.ArrowException, OSError, ValueError) as error:
+            problems.append(f"{path}: cannot be read: {' '.join(str(error).split()).rstrip('.')}")
+            damaged = True
+            continue
+        if not schema.equals(TABLES[name]):
+            problems.append(f"{path}: has other columns than the {name} table of this version")
+            continue
+        try:
+            first, last = covered_rounds(schema)
+        except (KeyError, TypeError, ValueError):
+            problems.append(f"{path}: was not written by wirelessdl")
+            continue
+        if last and first < expected:
+            problems.append(f"{path}: covers rounds {first} to {last} again; a part was copied")
+            continue
+        if first > expected and not damaged:
+            problems.append(f"{folder}: rounds {expected} to {first - 1} are missing; a part was deleted")
+        expected, damaged = last + 1, False
+        paths.append(path)
+        covered.append((first, last))
+    return Parts(paths, problems, expected - 1, covered)
+
+
+def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+    """The given columns of all parts, in order, and a line for each part whose data cannot be read."""
+    tables, problems = [], []
+    for path in paths:
+        try:
+            with open_regular(path) as handle:
+                stored = pq.ParquetFile(handle, page_checksum_verification=True)
+                tables.append(stored.read(columns=schema.names).cast(schema))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            problems.append(f"{path}: cannot be read: {' '.join(str(error).split())}")
+    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table(), problems
+
+
 def require_sound(
-    run: Run, tables: Collection[str] = _SMALL, remedy: str = " (`wirelessdl verify` checks all of it)"
-) -> Run:
+    run: "Run", tables: Collection[str] = _SMALL, remedy: str = " (`wirelessdl verify` checks all of it)"
+) -> "Run":
     """The run, if its documents and these tables are what wirelessdl writes; else raises with the first problem."""
     for problem in problems_of(run, tables):
         raise TraceError(f"{shown(run.path)}: {problem}{remedy}")
     return run
 
 
-def problems_of(run: Run, tables: Collection[str] = tuple(TABLES)) -> Iterator[str]:
+def problems_of(run: "Run", tables: Collection[str] = tuple(TABLES)) -> Iterator[str]:
     """One line for everything in a run's documents and in these tables that wirelessdl does not write."""
     try:
         yield from document_problems(run)
@@ -69,7 +242,7 @@ def problems_of(run: Run, tables: Collection[str] = tuple(TABLES)) -> Iterator[s
             yield f"rounds: does not count from 1 to {covered} without gaps"
             return
         for name in tables:
-            yield from _table(name, run.table(name), len(rounds), count)
+            yield from _table_problems(name, run.table(name), len(rounds), count)
         if "links" in tables and not _within(run.table("links", ["round"])["round"], 1, run.covered("links")):
             yield "links: name rounds that its parts do not cover"
     except TraceError as error:
@@ -78,7 +251,9 @@ def problems_of(run: Run, tables: Collection[str] = tuple(TABLES)) -> Iterator[s
         yield f"its tables cannot be read: {type(error).__name__}: {shown(error)}"
 
 
-def _table(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]:
+def _table_problems(name: str, table: pa.Table, rounds: int, count: int) -> Iterator[str]:
+    import pyarrow.compute as pc  # takes a moment to load, and a run that only writes needs none of it
+
     may_be_null = (*_NULLS.get(name, ()), *(added for added, *_ in columns(name)))
     for field in table.schema:
         column = table[field.name]
@@ -126,63 +301,8 @@ def _repeats(table: pa.Table, count: int) -> bool:
 
 
 def _within(column: pa.ChunkedArray, least: float, most: float) -> bool:
+    import pyarrow.compute as pc
+
     found = pc.min_max(column)
     low, high = found["min"].as_py(), found["max"].as_py()
     return low is None or (low >= least and high <= most)
-
-
-def document_problems(run: Run) -> Iterator[str]:
-    """One line for everything in scenario.toml, summary.json and provenance.json that wirelessdl does not write."""
-    table = run.scenario  # raises where keys that readers rely on are missing or out of range
-    for name, section in table.items():
-        if not isinstance(section, dict):
-            yield f"scenario.toml: {shown(name, 40)} is no section"
-    if not table["scenario"]["name"].isprintable():
-        yield f"scenario.toml: scenario.name is {shown(table['scenario']['name'], 40)}"
-    for document, content in (("summary.json", run.summary), ("provenance.json", run.provenance)):
-        for words, names in _ENTRIES[document].items():
-            for name in names:
-                if name in content and not _KINDS[words](content[name]):
-                    yield f"{document}: {name} is {shown(content[name], 40)}; must be {words}"
-
-
-def _is_text(value: Any) -> bool:
-    """A text that can be written down: no zero bytes, no halves of characters."""
-    return isinstance(value, str) and "\0" not in value and is_utf8(value)
-
-
-def _is_list(value: Any, rule: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(map(rule, value))
-
-
-_KINDS: dict[str, Callable[[Any], bool]] = {
-    "a number": lambda value: isinstance(value, float) or is_count(value) or value in ("inf", "-inf", None),
-    "a whole number": lambda value: value is None or is_count(value),
-    "a text": _is_text,
-    "a text, or null": lambda value: value is None or _is_text(value),
-    "texts by name": lambda value: (
-        value is None or (isinstance(value, dict) and all(_is_text(item) or item is None for item in value.values()))
-    ),
-    "a list of texts": lambda value: _is_list(value, _is_text),
-    "a list of whole numbers": lambda value: _is_list(value, is_count),
-}
-_ENTRIES: dict[str, dict[str, tuple[str, ...]]] = {
-    "summary.json": {
-        "a number": (
-            *("rounds", "nodes", "accuracy_mean", "pair_ratio", "coalition", "time_s", "energy_j", "energy_nominal_j"),
-            *("epsilon_total", "epsilon_own_total", "epsilon_coalition_total", "epsilon_link_total"),
-            *("epsilon_declared", "epsilon_own_declared", "epsilon_coalition_declared"),
-        ),
-        "a whole number": ("stopped",),
-        "a list of texts": ("warnings", "epsilon_own_conditions"),
-    },
-    "provenance.json": {
-        "a number": ("wall_s",),
-        "a whole number": ("threads", "schema"),
-        "a text": ("started", "finished", "state", "error", "folder", "wirelessdl", "device"),
-        "a text, or null": ("strategy", "git"),
-        "texts by name": ("packages", "user_files"),
-        "a list of texts": ("command", "resumed"),
-        "a list of whole numbers": ("extended",),
-    },
-}

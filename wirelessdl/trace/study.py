@@ -10,8 +10,9 @@ over runs of one cell, not their spread.
 A study directory may come from a stranger. Its manifest and index are checked before anything is read by them, and a
 path in the index that leads out of the directory is refused. Works while the study goes on.
 
-The manifest holds a digest of its other entries, the index one of its columns' names and types: Parquet checks its
-pages, not what it says about them.
+The index is one Parquet file, one row per planned run, that is replaced as the study goes on. What a row says is read
+from the run's own directory: its lock, its provenance, its summary. Only the error of a run that never had a directory
+comes from elsewhere. The manifest holds a digest of its other entries.
 """
 
 import hashlib
@@ -28,19 +29,33 @@ import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, require_name, shown
 from wirelessdl.trace.files import open_regular, plain, read_object
-from wirelessdl.trace.run import Run, is_count, open_run
+from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.soundness import is_count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MANIFEST, INDEX = "study.json", "index.parquet"
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wirelessdl.trace.files import is_locked, read_object_if_whole, write_whole
+from wirelessdl.trace.run import state_of
+from wirelessdl.trace.sink import changed_documents
+
+MANIFEST, INDEX, SCENARIO, RUNS, STOP = "study.json", "index.parquet", "scenario.toml", "runs", "stop"
 SCHEMA = 1
-STATES = ("planned", "running", "interrupted", "finished", "failed")
+Status = Literal["planned", "running", "interrupted", "finished", "failed"]
+STATUSES: tuple[Status, ...] = ("finished", "running", "interrupted", "failed", "planned")
 _TEXTS = ("cell", "name", "baseline", "status", "error", "path")
-_MOST_BYTES = 1 << 28  # of the manifest
-_MOST_COLUMNS = 2000
+_FILLED = ("cell", "status", "path", "seed", "run")  # columns without empty fields
+_OWN_COLUMNS = {*_TEXTS, "seed", "run"}  # not overwritten by a summary
+_MAX_MANIFEST_BYTES = 1 << 28
+_MAX_COLUMNS = 2000
 _DIGEST = "sha256"  # entry of the manifest
-_COLUMNS = b"wirelessdl.columns"  # entry of the index's metadata
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}  # as the manifest has them
 # endings that a name may leave out: accuracy is accuracy_mean, epsilon the promised total, energy energy_j
 _ENDINGS = ("", "_mean", "_total", "_j", "_s", "_db")
 
@@ -79,7 +94,17 @@ class Study:
         `epsilon` is added: the promised total of a run, at the declared number of rounds where a rule may have
         stopped it before, as `wirelessdl compare` shows it.
         """
-        return _index(self.path / INDEX, self.manifest, self.path)
+        path = self.path / INDEX
+        table = _read_index(self.path, self.manifest)
+        for problem in _index_problems(table, self.manifest):
+            raise TraceError(f"{shown(path)}: {problem}; it was damaged or edited")
+        try:
+            frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+        except (pa.ArrowException, ValueError) as error:
+            raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
+        for name in frame["path"]:
+            inside(self.path, name)
+        return with_epsilon(frame)
 
     @property
     def finished(self) -> "pd.DataFrame":
@@ -164,25 +189,9 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, _DIGEST: _digest_of(content)}
 
 
-def require_sealed(content: Mapping[str, Any], path: Path) -> None:
-    """Raise where a manifest has a digest that its entries do not have."""
-    if content.get(_DIGEST, (digest := _digest_of(content))) != digest:
-        raise TraceError(f"{shown(path)}: was edited: its entries do not have its sha256; restore it")
-
-
 def _digest_of(content: Mapping[str, Any]) -> str:
     entries = {key: value for key, value in content.items() if key != _DIGEST}
     return hashlib.sha256(json.dumps(plain(entries), sort_keys=True).encode()).hexdigest()
-
-
-def with_digest(table: pa.Table) -> pa.Table:
-    """An index that says which columns it has."""
-    return table.replace_schema_metadata({_COLUMNS: _columns_digest(table.schema)})
-
-
-def _columns_digest(schema: pa.Schema) -> bytes:
-    text = schema.to_string(show_schema_metadata=False, show_field_metadata=False)
-    return hashlib.sha256(text.encode()).hexdigest().encode()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -191,19 +200,24 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not is_study(folder):
         what = f"not a study (no {MANIFEST})" if folder.is_dir() else "no such folder"
         raise TraceError(f"{shown(folder)}: {what}; name a folder that `wirelessdl sweep` made")
-    if path.stat().st_size > _MOST_BYTES:
-        raise TraceError(f"{shown(path)}: cannot be read: is larger than {_MOST_BYTES >> 20} MB")
+    if path.stat().st_size > _MAX_MANIFEST_BYTES:
+        raise TraceError(f"{shown(path)}: cannot be read: is larger than {_MAX_MANIFEST_BYTES >> 20} MB")
     content = read_object(path)
     if content.get("schema") != SCHEMA:
         raise TraceError(
             f"{shown(path)}: schema is {shown(content.get('schema'), 40)}, this version reads {SCHEMA}; use the "
             "wirelessdl that wrote it"
         )
-    require_sealed(content, path)
+    if content.get(_DIGEST, (digest := _digest_of(content))) != digest:
+        raise TraceError(f"{shown(path)}: was edited: its entries do not have its sha256; restore it")
+
+    def is_cell(value: Any) -> bool:
+        return isinstance(value, dict) and _is_text(value.get("cell"))
+
     rules: dict[str, tuple[Callable[[Any], bool], str]] = {
         "name": (_is_text, "a text"),
         "varied": (lambda v: _is_list(v, _is_text) and len(set(v)) == len(v), "a list of different keys"),
-        "cells": (lambda v: _is_list(v, _is_cell), "a list of cells, each an object with a text 'cell'"),
+        "cells": (lambda v: _is_list(v, is_cell), "a list of cells, each an object with a text 'cell'"),
         "seeds": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
         "runs": (lambda v: _is_list(v, is_count), "a list of whole numbers"),
     }
@@ -213,30 +227,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _index(path: Path, manifest: dict[str, Any], study: Path) -> "pd.DataFrame":
-    table = _table(path, manifest, study)
-    for problem in _index_problems(table, manifest):
-        raise TraceError(f"{shown(path)}: {problem}; it was damaged or edited")
-    try:
-        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    except (pa.ArrowException, ValueError) as error:
-        raise TraceError(f"{shown(path)}: cannot be read: {shown(error)}") from None
-    for name in frame["path"]:
-        inside(study, name)
-    return with_epsilon(frame)
-
-
-def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str] | None = None) -> pa.Table:
+def _read_index(study: Path, manifest: dict[str, Any], columns: list[str] | None = None) -> pa.Table:
     """The index, or columns of it; nothing is read by a number of rows that the manifest does not bear out."""
-    most = len(manifest["cells"]) * len(manifest["seeds"]) * len(manifest["runs"])
+    path, most = study / INDEX, len(manifest["cells"]) * len(manifest["seeds"]) * len(manifest["runs"])
     try:
         with open_regular(path) as handle:
             stored = pq.ParquetFile(handle, page_checksum_verification=True)
-            if stored.metadata.num_rows > most or stored.metadata.num_columns > _MOST_COLUMNS:
+            if stored.metadata.num_rows > most or stored.metadata.num_columns > _MAX_COLUMNS:
                 raise ValueError(f"has {stored.metadata.num_rows} rows, {MANIFEST} plans {most} runs")
-            said = (stored.schema_arrow.metadata or {}).get(_COLUMNS)
-            if said is not None and said != _columns_digest(stored.schema_arrow):
-                raise ValueError("names other columns than were written")
             return stored.read(columns=columns)
     except FileNotFoundError:
         raise TraceError(
@@ -249,9 +247,9 @@ def _table(path: Path, manifest: dict[str, Any], study: Path, columns: list[str]
 def study_counts(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """Manifest of a study, and how many runs have each status; without pandas."""
     manifest = read_manifest(path)
-    table = _table(path / INDEX, manifest, path, ["status"])
+    table = _read_index(path, manifest, ["status"])
     found = table["status"].to_pylist() if table.num_columns else []
-    return manifest, {state: found.count(state) for state in STATES}
+    return manifest, {state: found.count(state) for state in STATUSES}
 
 
 def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
@@ -263,20 +261,20 @@ def _index_problems(table: pa.Table, manifest: dict[str, Any]) -> Iterator[str]:
         if name not in names:
             yield f"column {shown(name, 60)} is missing"
             return
-    for field in table.schema:
-        kind = field.type
+    for given in table.schema:
+        kind = given.type
         text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        fine = text if field.name in _TEXTS else number if field.name in ("seed", "run") else text or number
-        if not fine and not (pa.types.is_null(kind) and field.name not in ("cell", "status", "path", "seed", "run")):
-            yield f"column {shown(field.name, 60)} holds {shown(kind, 60)}"
+        fine = text if given.name in _TEXTS else number if given.name in ("seed", "run") else text or number
+        if not fine and not (pa.types.is_null(kind) and given.name not in _FILLED):
+            yield f"column {shown(given.name, 60)} holds {shown(kind, 60)}"
             return
-    for name in ("cell", "status", "path", "seed", "run"):
+    for name in _FILLED:
         if table[name].null_count:
             yield f"column {name} has empty fields"
             return
     cells = {cell["cell"] for cell in manifest["cells"]}
-    for name, allowed in (("status", set(STATES)), ("cell", cells)):
+    for name, allowed in (("status", set(STATUSES)), ("cell", cells)):
         strange = set(table[name].unique().to_pylist()) - allowed
         if strange:
             yield f"{name} {shown(min(strange), 40)} is unknown"
@@ -298,9 +296,143 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 4096 and "\0" not in value
 
 
-def _is_cell(value: Any) -> bool:
-    return isinstance(value, dict) and _is_text(value.get("cell"))
-
-
 def _is_list(value: Any, rule: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(rule(item) for item in value)
+    return isinstance(value, list) and all(map(rule, value))
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a study: its place among cells, seeds and runs, and its directory within the study."""
+
+    cell: str
+    name: str | None
+    baseline: str | None
+    values: Mapping[str, Any]
+    seed: int
+    run: int
+
+    @property
+    def folder_name(self) -> str:
+        return f"{self.cell}-s{self.seed}-r{self.run}"
+
+    @property
+    def path(self) -> str:
+        return f"{RUNS}/{self.folder_name}"
+
+
+@dataclass
+class Row:
+    """What is known of a planned run."""
+
+    planned: PlannedRun
+    status: Status = "planned"
+    error: str | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def task_lock(name: str) -> str:
+    """Name of the lock, beside the run directories, that is held while a run is made or gone on with."""
+    return f".{name}.lock"
+
+
+def planned_in(manifest: Mapping[str, Any]) -> list[PlannedRun]:
+    """The runs that a manifest plans."""
+    try:
+        return [
+            PlannedRun(cell["cell"], cell["name"], cell["baseline"], dict(cell["values"]), seed, run)
+            for cell in manifest["cells"]
+            for seed in manifest["seeds"]
+            for run in manifest["runs"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{MANIFEST}: was edited: {shown(repr(error), 80)}; restore it") from None
+
+
+def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
+    """How a run stands by its directory, and its error where it failed."""
+    folder = study / planned.path
+    if not (folder / "scenario.toml").is_file():
+        return ("running" if is_locked(study / RUNS, task_lock(planned.folder_name)) else "planned"), None
+    state = state_of(folder)
+    if state == "done":
+        edited = [line for line in changed_documents(folder) if line.startswith("summary.json")]
+        if edited or not read_object_if_whole(folder / "summary.json"):
+            problem = edited[0] if edited else "summary.json cannot be read"
+            return "failed", f"{problem}; restore it, or remove the run's folder to run it again"
+        return "finished", None
+    if state == "failed":
+        error = read_object_if_whole(folder / "provenance.json").get("error")
+        return "failed", shown(" ".join(str(error or "the run failed").split()), 1000)
+    return ("running" if state == "running" else "interrupted"), None
+
+
+def figures_of(study: Path, planned: PlannedRun) -> dict[str, Any]:
+    """Every scalar of a run's summary; empty while there is none."""
+    summary = read_object_if_whole(study / planned.path / "summary.json")
+    # one copy of texts that all runs share: a driver keeps the figures of many
+    return {
+        sys.intern(key): sys.intern(value) if isinstance(value, str) else value
+        for key, value in summary.items()
+        if key not in _OWN_COLUMNS and not isinstance(value, dict | list)
+    }
+
+
+def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:
+    """Replace the index; a reader sees the one before or this one."""
+    table = index_table(varied, rows)
+    write_whole(study / INDEX, lambda handle: pq.write_table(table, handle, write_page_checksum=True))
+
+
+def index_table(varied: Sequence[str], rows: Iterable[Row]) -> pa.Table:
+    """One row per planned run."""
+    rows = list(rows)
+    columns: dict[str, pa.Array] = {}
+    for name in ("cell", "name", "baseline"):
+        columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.string())
+    for key in varied:
+        given = [row.planned.values.get(key) for row in rows]
+        columns[key] = column([_INFINITE.get(value, value) if isinstance(value, str) else value for value in given])
+    for name in ("seed", "run"):
+        columns[name] = pa.array([getattr(row.planned, name) for row in rows], pa.int64())
+    for name in ("status", "error"):
+        columns[name] = pa.array([getattr(row, name) for row in rows], pa.string())
+    columns["path"] = pa.array([row.planned.path for row in rows], pa.string())
+    columns["wall_s"] = pa.array([row.figures.get("wall_s") for row in rows], pa.float64())
+    for key in dict.fromkeys(key for row in rows for key in row.figures):
+        if key not in columns:
+            columns[key] = column([row.figures.get(key) for row in rows])
+    return pa.table(columns)
+
+
+def read_errors(study: Path) -> dict[str, str]:
+    """Errors that the index tells of, by path: also those of runs that never had a directory."""
+    try:
+        with open_regular(study / INDEX) as handle:
+            table = pq.ParquetFile(handle).read(columns=["path", "status", "error"]).to_pylist()
+        return {str(row["path"]): str(row["error"]) for row in table if row["status"] == "failed" and row["error"]}
+    except (OSError, pa.ArrowException, ValueError, KeyError):  # no columns of these names: another table in its place
+        return {}
+
+
+def column(values: Sequence[Any]) -> pa.Array:
+    """Values as one Arrow column: truths, whole numbers, numbers, or else texts."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return pa.nulls(len(values))
+    if all(isinstance(value, bool) for value in there):
+        return pa.array(values, pa.bool_())
+    if all(isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 for value in there):
+        return pa.array(values, pa.int64())
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str:
+    """A value among texts; a part in short, `dirichlet concentration=0.1`; a chain of them joined by `+`."""
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        return " + ".join(_text(item) for item in value)
+    name = value.get("kind", value.get("model")) if isinstance(value, Mapping) else None
+    if isinstance(name, str):
+        return " ".join([name, *(f"{key}={item}" for key, item in value.items() if key not in ("kind", "model"))])
+    return value if isinstance(value, str) else json.dumps(value)

@@ -131,7 +131,7 @@ def test_a_log_that_cannot_be_is_one_line(text, words, wirelessdl_command, tmp_p
 
 def test_all_components_have_words_for_their_sources(capsys):
     faults = {"crashes": {"kind": "exponential", "up_s": 0.01, "down_s": 0.01}}
-    from wirelessdl.run.log import connect_log, parse_log
+    from wirelessdl.trace.events import connect_log, parse_log
 
     watched = Watched(tiny_table(scenario={"rounds": 4}, faults=faults, privacy={"epsilon_max": math.inf}))
     connect_log(watched.engine.trace, parse_log("debug"))

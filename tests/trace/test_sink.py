@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wirelessdl.trace.arrow_arrays import arrow_array
+from wirelessdl.trace.sink import arrow_array
 
 MASK = np.array([False, True, False, False, True, False, True, True, True, False])
 NUMBERS = np.array([0.0, -1.5, np.nan, np.inf, 4.0, 5.0, -0.0, 7.0, 8.0, 1e300])
