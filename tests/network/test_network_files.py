@@ -18,7 +18,7 @@ from wirelessdl.network.mobility.waypoint_files import Waypoints
 from wirelessdl.network.placement import PLACEMENTS
 from wirelessdl.network.streets import MAPS
 from wirelessdl.network.topology import TOPOLOGIES, require_connected
-from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
+from wirelessdl.network.topology.graphs import EdgeList, GraphFile
 from wirelessdl.run.build import build
 
 NS2 = """

@@ -7,8 +7,8 @@ from conftest import ROOT
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError
-from wirelessdl.scenario.baselines import BASELINES, with_baseline
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
+from wirelessdl.scenario.overrides import BASELINES, with_baseline
 
 NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital"]
 

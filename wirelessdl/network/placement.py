@@ -9,9 +9,8 @@ from annotated_types import Interval
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
-from wirelessdl.network.parameters import Circle, Length, Span, low_high
+from wirelessdl.network.parameters import Circle, FindFile, Length, Span, low_high, read_table
 from wirelessdl.network.streets import StreetMap, grid_of
-from wirelessdl.network.tables import FindFile, read_table
 
 
 class Placement(Protocol):

@@ -13,12 +13,10 @@ from scipy.optimize import brentq
 from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor, profile_of
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Accountant, Adjacency, Clipping, Exposure, Sampler, Terms, noise_factor, profile_of
 
 _MOST_ROUNDS = 10**7
 

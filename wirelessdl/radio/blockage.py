@@ -13,7 +13,7 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Links
-from wirelessdl.scenario.events import Schedule, checked
+from wirelessdl.scenario.section import Schedule, checked
 
 
 class Blockage(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.ledger import FrameRelease
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.round.pending import PendingGradients

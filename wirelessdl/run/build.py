@@ -22,8 +22,8 @@ from wirelessdl.run.listeners import user_listeners
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.run.world import World
 from wirelessdl.scenario.part import Part
-from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.section import values_of
 from wirelessdl.streams import Streams
 from wirelessdl.units import from_db, thermal_noise_w
 

@@ -11,10 +11,8 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.leakage import own_mu
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
-from wirelessdl.privacy.combinations import Accountant
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Accountant, Exposure, Terms
 from wirelessdl.run.world import World
 
 

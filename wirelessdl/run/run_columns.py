@@ -7,8 +7,8 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
-from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.terms import Exposure
 from wirelessdl.run.columns import Columns
 from wirelessdl.units import to_s
 

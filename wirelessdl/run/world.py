@@ -14,9 +14,7 @@ from wirelessdl.access import Access
 from wirelessdl.channel.csi import Csi
 from wirelessdl.contract import capability
 from wirelessdl.power.allocate import PowerAllocator
-from wirelessdl.privacy.combinations import SAMPLERS
-from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import SAMPLERS, Exposure, Terms
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.blockage import Blockage
 from wirelessdl.radio.frame import Frame

@@ -12,12 +12,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.baselines import with_baseline
-from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.objects import Given, part_overrides
-from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number
+from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number, with_baseline
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.section import rule
 
 _LARGEST = 10_000_000  # bytes of a scenario file
 _DEEPEST = 20  # tables and lists within each other

@@ -31,8 +31,8 @@ from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, said
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.messages import explain
 from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of, unnumbered
+from wirelessdl.scenario.section import explain
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out

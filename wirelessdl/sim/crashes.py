@@ -14,7 +14,7 @@ from typing import Annotated, Protocol
 import numpy as np
 from annotated_types import Ge
 
-from wirelessdl.scenario.events import Schedule, checked, chosen
+from wirelessdl.scenario.section import Schedule, checked, chosen
 
 
 class Crashes(Protocol):

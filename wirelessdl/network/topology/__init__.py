@@ -13,8 +13,18 @@ from wirelessdl.arrays import kept
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
-from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, NoLinks, Ring, SmallWorld, SnrDb, Star
+from wirelessdl.network.topology.graphs import (
+    EdgeList,
+    ErdosRenyi,
+    Full,
+    GraphFile,
+    KRegular,
+    NoLinks,
+    Ring,
+    SmallWorld,
+    SnrDb,
+    Star,
+)
 from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
 
 __all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
