@@ -309,17 +309,3 @@ def test_a_policy_may_handle_an_event_that_fails(tmp_path):
     table = tiny_table(time={"policy": {"kind": "mine.py:Mine"}})
     run = simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
     assert run.summary["rounds"] == 2
-
-
-@pytest.mark.filterwarnings("error")
-def test_what_a_file_sets_of_numpys_errors_holds_for_its_classes_alone(tmp_path):
-    method = (
-        "    def gain(self, links, time_s, rng):\n        np.log10(np.zeros(3))\n        return links.rx * 0 + 0.5\n"
-    )
-    (tmp_path / "mine.py").write_text(f"import numpy as np\nnp.seterr(divide='ignore')\nclass Mine:\n{method}")
-    (tmp_path / "other.py").write_text(f"import numpy as np\nclass Other:\n{method}")
-    table = tiny_table(channel={"models": [{"model": "mine.py:Mine"}]})
-    simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")
-    table["channel"]["models"].append({"model": "other.py:Other"})
-    with pytest.raises(WirelessdlError, match=r"other.py:Other.gain raised RuntimeWarning: divide by zero"):
-        simulate(parse_scenario(table, folder=str(tmp_path)), out=tmp_path / "outputs", device="cpu")

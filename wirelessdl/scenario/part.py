@@ -7,7 +7,6 @@ The scenario only keeps name and parameters. `Catalog.build` finds the class, bu
 and checks the parameters against its `__init__` signature: one rule for both.
 """
 
-import contextlib
 import datetime
 import hashlib
 import importlib.abc
@@ -309,9 +308,7 @@ class Catalog:
         sys.modules[spec.name] = module
         try:
             with _Siblings(self, file_name, path), np.errstate():  # what the file sets of NumPy's errors ends with it
-                before = np.geterr()
                 spec.loader.exec_module(module)
-                chosen = np.geterr()
         except RAISED as error:
             frames = traceback.extract_tb(error.__traceback__)
             line = next(
@@ -319,8 +316,6 @@ class Catalog:
                 getattr(error, "lineno", "?"),
             )
             raise ScenarioError(f"{key}: {file_name} line {line} raised {said(error)}") from error
-        if chosen != before:
-            _keep_errors(module, chosen)
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
@@ -364,17 +359,6 @@ class _Siblings(importlib.abc.MetaPathFinder):
                 package = [str(path.parent)] if inside.name == "__init__.py" else None
                 return importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
         return None
-
-
-def _keep_errors(module: ModuleType, chosen: Mapping[str, Any]) -> None:
-    """Let functions of a file's classes run under what the file set of NumPy's errors as it was imported."""
-    for value in list(vars(module).values()):
-        if not inspect.isclass(value) or value.__module__ != module.__name__:
-            continue
-        for name, function in list(vars(value).items()):
-            if inspect.isfunction(function) and not inspect.isgeneratorfunction(function):
-                with contextlib.suppress(AttributeError, TypeError):  # a class that cannot be changed
-                    setattr(value, name, np.errstate(**chosen)(function))
 
 
 def _same(value: float, default: object) -> bool:
