@@ -62,10 +62,6 @@ def test_csv_waypoints_are_joined_by_lines_and_the_last_is_held(waypoints):
         np.testing.assert_allclose(geometry.velocity_mps, velocity, atol=1e-12)
 
 
-def test_csv_waypoints_without_heights_keep_the_placements(waypoints):
-    assert (waypoints("time_s,node,x_m,y_m\n0,0,1,2\n0,1,3,4\n").geometry(1.0).position_m[:, 2] == 1.5).all()
-
-
 def test_ns2_nodes_go_where_they_are_sent(waypoints):
     mobility = waypoints(NS2)
     for time, place, velocity in [
@@ -323,31 +319,6 @@ def test_examples_of_the_page_build(line, tmp_path, monkeypatch):
 def test_the_page_shows_every_kind():
     shown = {kind for line in EXAMPLES for kind in re.findall(r'kind = "([\w-]+)"', line)}
     assert shown == {*MOBILITIES, *PLACEMENTS, *TOPOLOGIES, *MAPS}
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("None", "mine.py:Mine returned NoneType, expected a wirelessdl.Geometry"),
-        (
-            "Geometry.at_rest(np.ones((3, 3)))",
-            "at 0 s returned position_m shape (3, 3), expected (4, 3)",
-        ),
-        ("Geometry.at_rest(np.ones((4, 3)))", "positions of nodes 0 and 1 are both (1, 1, 1) m"),
-        ("Geometry(start, start / 0)", "at 0 s returned velocity_mps -inf for node 0, expected finite numbers"),
-    ],
-)
-def test_a_users_mobility_is_held_to_its_contract(answer, words, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\nfrom wirelessdl import Geometry\n"
-        "class Mine:\n"
-        "    def __init__(self, start_m, rng): self.start, self.rng = start_m, rng\n"
-        f"    def geometry(self, time_s):\n        start = self.start\n        return {answer}\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(wirelessdl.WirelessdlError) as caught, np.errstate(divide="ignore"):
-        build(tiny(network={"mobility": "mine.py:Mine"}))
-    assert words in str(caught.value)
 
 
 def test_motion_is_the_runs_own_and_placement_the_worlds():

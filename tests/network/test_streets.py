@@ -51,30 +51,6 @@ def test_links_cross_buildings_as_a_plain_loop_finds():
     assert 0.3 < found.mean() < 0.95
 
 
-def test_a_building_lies_between_parallel_streets_and_none_along_one():
-    row = -MAP.axes[1].length / 2
-    position = np.array([[-130.0, row, 1.5], [130.0, row + 7.4, 1.5], [-130.0, row + 105.0, 1.5], [0.0, row + 50, 1.5]])
-    links = Links(np.array([1, 2, 3]), np.array([0, 0, 0]), Geometry.at_rest(position))
-    assert MAP.obstructed(links).tolist() == [False, False, True]
-
-
-def test_an_antenna_on_a_wall_sees_its_street():
-    left, right, bottom, top = next(buildings())
-    middle = (bottom + top) / 2
-    position = np.array(
-        [
-            [left, middle, 1.5],  # on the left wall
-            [left, bottom + 1, 1.5],  # the same wall
-            [left - 5, top, 1.5],  # in the street before it
-            [right, middle, 1.5],  # on the wall behind
-            [(left + right) / 2, bottom, 1.5],  # around the corner
-        ]
-    )
-    links = Links(np.array([1, 2, 3, 4]), np.zeros(4, dtype=np.int64), Geometry.at_rest(position))
-    assert not MAP.indoors(position[:, :2]).any()
-    assert MAP.obstructed(links).tolist() == [False, False, True, True]
-
-
 def test_a_wall_is_outside_whatever_its_coordinates_round_to():
     """Corners and middles of walls of 60 maps with fractions of metres: none indoors, and each sees its street."""
     rng = np.random.default_rng(0)
@@ -93,16 +69,6 @@ def test_a_wall_is_outside_whatever_its_coordinates_round_to():
             links = Links(number, number + len(wall), Geometry.at_rest(position))
             assert not city.obstructed(links).any()
         assert city.indoors(np.column_stack([left + 1e-3, bottom + 1e-3])).all()
-
-
-def test_nodes_that_walk_along_a_wall_stay_outside():
-    city = Manhattan((3, 3), (60.3, 47.9), 13.7)
-    left, bottom, width, depth = city.buildings()[4]
-    start = np.array([[left + 0.3 * width, bottom, 1.5], [left + 0.6 * width, bottom + depth, 1.5]])
-    start = np.concatenate([start, [[left, bottom + 0.4 * depth, 1.5], [left + width, bottom + 0.7 * depth, 1.5]]])
-    mobility = Streets(start, np.random.default_rng(1), city, speed_mps=(8.0, 14.0))
-    for time_s in range(300):
-        assert not city.indoors(mobility.geometry(float(time_s)).position_m[:, :2]).any()
 
 
 def test_buildings_are_those_of_the_definition():
@@ -161,15 +127,6 @@ def test_nodes_that_are_spread_evenly_stay_so(turn):
     outer = sum(int(np.isin(axis.street(value), (0, axis.blocks)).sum()) for axis, value in ways)
     share = (2 * 210 + 2 * 260) / (5 * 210 + 3 * 260)
     assert abs(outer / count - share) < 4 * np.sqrt(share * (1 - share) / count)
-
-
-def test_nodes_that_start_beyond_the_map_go_to_it_and_stay():
-    x, y = MAP.axes
-    beyond = np.array([[x.first - 700.0, y.first, 1.5], [x.first, y.first + y.length + 450.0, 1.5]])
-    mobility = Streets(beyond, np.random.default_rng(6), MAP, speed_mps=10.0)
-    for time_s in (75.0, 200.0, 900.0):
-        ground = mobility.geometry(time_s).position_m[:, :2]
-        assert (np.abs(ground) <= np.array([x.length, y.length]) / 2 + 7.5 + 1e-9).all()
 
 
 def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
@@ -242,20 +199,6 @@ def test_a_map_may_be_derived_from_the_grid(complete, wirelessdl_command, tmp_pa
     found = wirelessdl_command("check", str(file))
     assert found.code == (0 if complete else 2)
     assert complete or "network.map has no axes: call super().__init__" in found.err
-
-
-@pytest.mark.parametrize("key", ["placement", "mobility"])
-def test_streets_of_a_map_of_the_users_are_not_known(key, wirelessdl_command, tmp_path):
-    (tmp_path / "own.py").write_text(OWN_MAP.format(**ANSWERS))
-    file = tmp_path / "city.toml"
-    file.write_text(
-        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\n{key} = "streets"\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
-    found = wirelessdl_command("check", str(file))
-    assert found.code == 2
-    assert f'network.{key}.kind is "streets"; it follows the grid of map' in found.err
-    assert "network.map is a class of yours" in found.err
 
 
 @pytest.mark.parametrize(

@@ -207,10 +207,6 @@ def test_the_command_line_prints_mistakes_as_one_line(override, line, folder, wi
     assert not (folder / "outputs").exists()
 
 
-def test_check_finds_what_run_would(wirelessdl_command):
-    assert_one_line(wirelessdl_command("check", "x.toml", "--set", "learning.batch_size=4000"), "node 0 has only 3000")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -250,15 +246,11 @@ def test_weak_deltas_are_warned_about(wirelessdl_command):
     assert "warning" in wirelessdl_command("check", "x.toml", "--set", "privacy.delta=0.5").out
 
 
-def test_names_that_look_like_markup_stay_text(wirelessdl_command):
-    shown = wirelessdl_command("run", "x.toml", "--out", "a[red]b[/]c")
-    assert (shown.code, shown.err) == (0, "")
-    assert "traces in a[red]b[/]c/tiny-s3-r1" in shown.out
-
-
 def test_options_that_need_another_say_so(wirelessdl_command):
     assert "--force goes with --resume" in wirelessdl_command("run", "x.toml", "--force").err
     assert "name a SCENARIO" in wirelessdl_command("run").err
+    assert "did you mean run?" in wirelessdl_command("rum").err
+    assert '--device is "abacus"; not available' in wirelessdl_command("run", "x.toml", "--device", "abacus").err
     assert "x.toml: is a file, not a folder of runs" in wirelessdl_command("list", "x.toml").err
 
 
@@ -279,18 +271,6 @@ def test_output_that_cannot_be_written_is_said_before_training(folder, wirelessd
 def test_a_read_only_folder_is_said(folder, wirelessdl_command):
     (folder / "locked").mkdir(mode=0o500)
     assert_one_line(wirelessdl_command("run", "x.toml", "--out", "locked"), "Permission denied")
-
-
-def test_an_unknown_device_is_said(wirelessdl_command):
-    assert_one_line(
-        wirelessdl_command("run", "x.toml", "--device", "abacus"), '--device is "abacus"; not available here'
-    )
-
-
-def test_unknown_commands_suggest_the_nearest(wirelessdl_command):
-    result = wirelessdl_command("rum")
-    assert result.code == 2
-    assert "did you mean run?" in result.err
 
 
 def test_a_real_process_exits_with_two(folder):
