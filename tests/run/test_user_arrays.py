@@ -156,6 +156,9 @@ def test_a_topology_that_fills_one_pair_of_arrays_is_read_when_it_answers():
     tx[:] = [2, 0, 1]
     assert found.tx.tolist() == [1, 2, 0]
     assert found.geometry is place
+    untidy = Links(np.array([2, 0, 1, 0, 1]), np.array([0, 1, 2, 1, 1]), place)  # out of order, twice, to itself
+    again = require_links(untidy, place, is_user_class=True)
+    assert (again.rx.tolist(), again.tx.tolist()) == ([0, 1, 2], [1, 2, 0])
 
 
 def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):

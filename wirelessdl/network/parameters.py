@@ -75,10 +75,6 @@ class Rectangle:
         powers = a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2)
         return powers / 15 + (b**2 / a * math.acosh(d / b) + a**2 / b * math.acosh(d / a)) / 6
 
-    def fold(self, unfolded_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """A path reflected at the borders: positions inside, and the sign of the velocity, per axis."""
-        return fold(unfolded_m, self.low_m, self.high_m)
-
 
 @dataclass(frozen=True, eq=False)
 class Circle:
@@ -106,7 +102,10 @@ class Circle:
 def fold(
     unfolded_m: FloatArray, low_m: FloatArray | float, high_m: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Reflection at two walls, any number of times: a triangle wave of the unfolded coordinate."""
+    """Reflection at two walls, any number of times: a triangle wave of the unfolded coordinate.
+
+    Positions between the walls, and the sign of the velocity, per axis.
+    """
     width = np.asarray(high_m) - np.asarray(low_m)
     phase = np.mod(unfolded_m - low_m, 2 * width)
     back = phase > width
@@ -114,11 +113,7 @@ def fold(
 
 
 def rectangle_for(
-    start_m: FloatArray,
-    area_m: tuple[float, ...] | None,
-    centre_m: tuple[float, ...] | None,
-    *,
-    holds_starts: bool,
+    start_m: FloatArray, area_m: tuple[float, ...] | None, centre_m: tuple[float, ...] | None, *, holds_starts: bool
 ) -> Rectangle:
     """The given area, about `centre_m` or the middle of where nodes start; else the box around the starts."""
     ground = start_m[:, :2]

@@ -7,7 +7,6 @@ The scenario only keeps name and parameters. `Catalog.build` finds the class, bu
 and checks the parameters against its `__init__` signature: one rule for both.
 """
 
-import datetime
 import hashlib
 import importlib.abc
 import importlib.util
@@ -25,6 +24,7 @@ from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
+import tomli_w
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
@@ -35,7 +35,6 @@ from wirelessdl.scenario.section import explain
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
-_ATOMS = (bool, int, float, str, datetime.date, datetime.time)
 
 
 class Part(BaseModel):
@@ -181,11 +180,13 @@ class Catalog:
             raise
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
         for name, value in kept.items():
-            if not _spelled(value):
+            try:
+                tomli_w.dumps({name: value}).encode()
+            except (TypeError, ValueError, AttributeError, RecursionError):
                 raise ScenarioError(
                     f"{self.origin}: {where}.{name} is {shown(repr(value), 60)}; a scenario cannot spell it out: "
                     "must be made of numbers, texts, true, false, lists, and tables with texts as keys"
-                )
+                ) from None
         return built, type(part)(**{part.key: part.name, **kept})
 
     def _handed(self, name: str) -> Given | None:
@@ -257,7 +258,7 @@ class Catalog:
             try:
                 values[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
             except ValidationError as error:
-                raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error)}") from None
+                raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error.errors())}") from None
         return values
 
     def _from_file(self, where: str, part: Part) -> Any:
@@ -363,18 +364,6 @@ class _Siblings(importlib.abc.MetaPathFinder):
 
 def _same(value: float, default: object) -> bool:
     return isinstance(default, float) and (value == default or (math.isnan(value) and math.isnan(default)))
-
-
-def _spelled(value: object) -> bool:
-    """Whether TOML can hold a value with all that is in it."""
-    try:
-        if isinstance(value, dict):
-            return all(isinstance(key, str) and _spelled(key) and _spelled(item) for key, item in value.items())
-        if isinstance(value, list | tuple):
-            return all(map(_spelled, value))
-        return isinstance(value, _ATOMS) and (not isinstance(value, str) or bool(value.encode() or True))
-    except (UnicodeEncodeError, RecursionError):  # half of a letter; a list that holds itself
-        return False
 
 
 def type_hints(target: Any) -> dict[str, Any]:

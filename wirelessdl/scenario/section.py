@@ -7,11 +7,11 @@ power_dbm = { kind = "choice", values = [10, 23] }
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.errors import nearest
@@ -66,20 +66,16 @@ def rule(finding: Any) -> str:
     return str(finding["msg"]).removeprefix("Value error, ")
 
 
-def explain(error: ValidationError) -> str:
-    """The rules a value broke, alternatives joined by 'or'."""
-    rules = dict.fromkeys(rule(finding) for finding in error.errors(include_url=False))
+def explain(findings: Iterable[Any]) -> str:
+    """The rules a value broke, as pydantic found them; alternatives of a union are joined by 'or'."""
+    rules = dict.fromkeys(map(rule, findings))
     return " or ".join(text if n == 0 else text.removeprefix("must be ") for n, text in enumerate(rules))
 
 
 RULE = 'one number, a list with one per node, { kind = "uniform", low, high } or { kind = "choice", values }'
 
 
-class _Spread(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Uniform(_Spread):
+class Uniform(Section):
     """Equally likely between two ends."""
 
     kind: Literal["uniform"]
@@ -87,7 +83,7 @@ class Uniform(_Spread):
     high: FiniteFloat
 
 
-class Choice(_Spread):
+class Choice(Section):
     """One of several values, equally likely."""
 
     kind: Literal["choice"]

@@ -168,7 +168,7 @@ def _folded(
     position_m: FloatArray, velocity_mps: FloatArray, area: Rectangle, heights_m: tuple[float, float] | None
 ) -> Geometry:
     position, sign = position_m.copy(), np.ones_like(velocity_mps)
-    position[:, :2], sign[:, :2] = area.fold(position_m[:, :2])
+    position[:, :2], sign[:, :2] = fold(position_m[:, :2], area.low_m, area.high_m)
     if heights_m is not None:
         position[:, 2], sign[:, 2] = fold(position_m[:, 2], *heights_m)
     return Geometry(position, velocity_mps * sign)

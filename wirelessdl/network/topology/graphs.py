@@ -1,15 +1,6 @@
-"""Graphs that do not depend on distance: deterministic, random, or from a file. All but those of files go both ways.
+"""Graphs that do not depend on distance: deterministic, random, or from a file.
 
-    none          no links: every node learns alone, and sends nothing
-    full          every node hears every other node
-    ring          the `reach` nearest on either side, in node order
-    star          the hub and every other node hear each other
-    erdos-renyi   each pair with probability p. Up to 2,000 nodes one number is drawn for every pair; beyond, the gaps
-                  between pairs that are joined, which takes time and memory of the links and gives other graphs
-    k-regular     uniform among graphs in which every node has `degree` neighbours (asymptotically)
-    small-world   a ring with k neighbours, the far end of each edge rewired with probability p
-
-Random ones are redrawn until connected, as in the paper.
+Random ones are redrawn until connected, as in the paper. Links go both ways, but where a file says otherwise:
 
     edge-list    two node numbers a line, apart by comma, semicolon or blanks; `#` begins a comment. A header
                  `tx,rx` makes them one-way, first sends and second hears; else pairs are joined both ways
@@ -80,7 +71,11 @@ class Star:
 
 
 class ErdosRenyi:
-    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper."""
+    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper.
+
+    Up to 2,000 nodes one number is drawn for every pair; beyond, the gaps between pairs that are joined, which takes
+    time and memory of the links and gives other graphs.
+    """
 
     def __init__(self, p: Annotated[float, Interval(gt=0, le=1)], tries: Tries = 1000):
         self.p, self.tries = p, tries
@@ -121,7 +116,7 @@ class ErdosRenyi:
 
 
 class KRegular:
-    """Random graph in which every node has `degree` neighbours; redrawn until connected."""
+    """Uniform among graphs in which every node has `degree` neighbours (asymptotically); redrawn until connected."""
 
     def __init__(self, degree: Annotated[int, Ge(1)] = 4, tries: Tries = 1000):
         self.degree, self.tries = degree, tries
@@ -248,10 +243,16 @@ class GraphFile(_FromFile):
     """A graph in GraphML or node-link JSON, as networkx writes them."""
 
     def __init__(self, find_file: FindFile, file: str):
+        from networkx import node_link_graph, parse_graphml
+
         self.file = file
         text = read_text(file, find_file)
         try:
-            graph = _from_json(text) if file.lower().endswith(".json") else _from_graphml(text)
+            if file.lower().endswith(".json"):
+                table = json.loads(text)
+                graph = node_link_graph(table, edges="links" if "links" in table else "edges")
+            else:
+                graph = parse_graphml(text)
         except Exception as error:  # parsers raise what they like on a file that is none
             words = " ".join(str(error).split())
             raise ValueError(
@@ -269,19 +270,6 @@ class GraphFile(_FromFile):
                 f"set network.nodes = {self._nodes}, or use another file"
             )
         return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
-
-
-def _from_graphml(text: str) -> Any:
-    from networkx import parse_graphml
-
-    return parse_graphml(text)
-
-
-def _from_json(text: str) -> Any:
-    from networkx import node_link_graph
-
-    table = json.loads(text)
-    return node_link_graph(table, edges="links" if "links" in table else "edges")
 
 
 def _numbered(labels: list[Any]) -> dict[Any, int]:
