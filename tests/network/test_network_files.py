@@ -205,23 +205,8 @@ MISTAKES = [
         "network.mobility={kind='random-waypoint', speed_mps=[-1, 2]}",
         "network.mobility.speed_mps is [-1, 2]; must be > 0",
     ),
-    ("network.mobility={kind='random-waypoint', speed_mps=-1}", "network.mobility.speed_mps is -1; must be"),
-    (
-        "network.mobility={kind='random-waypoint', speed_mps=[0, 2]}",
-        "network.mobility.speed_mps is [0, 2]; must be > 0",
-    ),
-    (
-        "network.mobility={kind='random-waypoint', speed_mps=[1, inf]}",
-        "network.mobility.speed_mps is [1, inf]; must be",
-    ),
-    ("network.mobility={kind='gauss-markov', speed_mps=-3}", "network.mobility.speed_mps is -3; must be > 0"),
     ("network.mobility={kind='gauss-markov', alpha=1.5}", "network.mobility.alpha is 1.5; must be <= 1"),
-    ("network.mobility={kind='random-walk', rng=3}", "unknown key network.mobility.rng"),
     ("network.mobility={kind='waypoints', file='gone.csv'}", 'network.mobility.file is "gone.csv"; no such file in'),
-    (
-        "network.mobility={kind='waypoints', file='gap.csv'}",
-        'network.mobility.file is "gap.csv"; line 3: node 1 begins',
-    ),
     (
         "network.mobility={kind='waypoints', file='same.csv'}",
         "network.mobility.positions of nodes 0 and 1 are both (1, 2",
@@ -230,14 +215,8 @@ MISTAKES = [
         "network.mobility={kind='waypoints', file='binary'}",
         'network.mobility.file is "binary"; must be a text in UTF-8',
     ),
-    ("network.mobility={kind='waypoints'}", "missing key network.mobility.file; waypoints needs it"),
-    ("network.topology={kind='graph-file', file='path5.json'}", "its graph has 5 nodes; network.nodes is 4"),
     ("network.topology={kind='range', range_m=1}", "network.topology.range_m is 1; links leave 4 parts"),
-    ("network.topology={kind='snr', min_snr_db=200}", "network.topology.min_snr_db is 200; links leave 4 parts"),
-    ("network.topology={kind='k-regular', degree=5}", "network.topology.degree is 5; 4 nodes have at most 3"),
     ("network.placement={kind='disc', height_m=0}", "network.placement.height_m is 0; must be"),
-    ("network.placement={kind='disc', height_m=[-1, 4]}", "network.placement.height_m is [-1, 4]; must be > 0"),
-    ("network.placement={kind='poisson-disc', min_distance_m=400}", "network.placement.min_distance_m is 400; "),
     ("network.placement={kind='file', file='sites.csv'}", 'network.placement.file is "sites.csv"; it has 2 rows'),
 ]
 
@@ -245,10 +224,8 @@ MISTAKES = [
 @pytest.mark.parametrize(("override", "words"), MISTAKES)
 def test_mistakes_are_one_line(override, words, tmp_path):
     (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table(channel={"models": ["friis"]})))
-    (tmp_path / "gap.csv").write_text("time_s,node,x_m,y_m\n0,0,1,2\n4,1,3,4\n0,2,3,3\n0,3,3,5\n")
     (tmp_path / "same.csv").write_text("time_s,node,x_m,y_m\n0,0,1,2\n0,1,1,2\n0,2,3,3\n0,3,3,5\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "path5.json").write_text(written(networkx.path_graph(5), "links"))
     (tmp_path / "sites.csv").write_text("x_m,y_m\n1,2\n3,4\n")
     assert words in refusal(tmp_path / "x.toml", override)
 
@@ -257,7 +234,6 @@ def test_mistakes_are_one_line(override, words, tmp_path):
     "network",
     [
         {"mobility": {"kind": "random-waypoint", "speed_mps": [0.5, 1.5], "pause_s": 3}},
-        {"mobility": {"kind": "random-walk", "speed_mps": 2.0}, "topology": {"kind": "star", "hub": 1}},
         {
             "mobility": {"kind": "gauss-markov", "heights_m": [10, 40], "area_m": [400, 400]},
             "placement": {"kind": "disc", "height_m": [10, 40]},
@@ -265,7 +241,6 @@ def test_mistakes_are_one_line(override, words, tmp_path):
         {"mobility": {"kind": "track", "path_m": [[0, 0], [100, 0], [100, 80]], "lanes": 2, "both_ways": True}},
         {"mobility": {"kind": "waypoints", "file": "walks.tcl"}, "topology": {"kind": "edge-list", "file": "e.csv"}},
         {"placement": {"kind": "cluster"}, "topology": {"kind": "snr", "min_snr_db": -50}},
-        {"placement": {"kind": "poisson-disc"}, "topology": {"kind": "k-regular", "degree": 2}},
     ],
     ids=lambda network: "-".join(part["kind"] for part in network.values()),
 )

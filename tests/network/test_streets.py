@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import tomli_w
+from conftest import refusal, tiny_table
 
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility.streets import Streets
@@ -137,30 +139,28 @@ def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
     assert np.array_equal(asked.geometry(333.0).position_m, fresh.position_m)
 
 
+def city(folder, **network):
+    """A scenario in this folder of six nodes with a map."""
+    table = tiny_table(network={"nodes": 6, **network}, channel={"models": [{"model": "sidelink-urban"}]})
+    (folder / "city.toml").write_text(tomli_w.dumps(table))
+    return folder / "city.toml"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"mobility": '{ kind = "random-waypoint" }'}, "walks through the buildings of network.map"),
-        ({"placement": '{ kind = "grid", spacing_m = 25 }', "mobility": '"static"'}, "in a building of network.map"),
-        ({"map": '{ kind = "manhatten" }'}, "no such kind; did you mean manhattan"),
-        ({"map": '{ kind = "manhattan", street_m = 0 }'}, "network.map.street_m is 0"),
-        ({"map": '{ kind = "manhattan", blocks = [3] }'}, "network.map.blocks is [3]"),
+        ({"mobility": "random-waypoint"}, "walks through the buildings of network.map"),
+        ({"placement": {"kind": "grid", "spacing_m": 25}, "mobility": "static"}, "in a building of network.map"),
+        ({"map": "manhatten"}, "no such kind; did you mean manhattan"),
+        ({"map": {"kind": "manhattan", "street_m": 0}}, "network.map.street_m is 0"),
+        ({"map": {"kind": "manhattan", "blocks": [3]}}, "network.map.blocks is [3]"),
         ({"map": None}, 'needs network.map: add map = { kind = "manhattan" }'),
-        ({"mobility": '{ kind = "streets", speed_mps = 1e6 }'}, "speed_mps is up to 1e+06"),
+        ({"mobility": {"kind": "streets", "speed_mps": 1e6}}, "speed_mps is up to 1e+06"),
     ],
 )
-def test_a_map_that_makes_no_sense_is_one_line(wirelessdl_command, tmp_path, changes, words):
-    network = {"map": '"manhattan"', "placement": '"streets"', "mobility": '"streets"', **changes}
-    lines = "\n".join(f"{key} = {value}" for key, value in network.items() if value)
-    file = tmp_path / "city.toml"
-    file.write_text(
-        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\n{lines}\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
-    answer = wirelessdl_command("check", str(file))
-    assert answer.code == 2
-    assert words in answer.err, answer.err
-    assert len(answer.err.strip().splitlines()) == 1
+def test_a_map_that_makes_no_sense_is_one_line(tmp_path, changes, words):
+    network = {"map": "manhattan", "placement": "streets", "mobility": "streets", **changes}
+    assert words in refusal(city(tmp_path, **{key: value for key, value in network.items() if value}))
 
 
 OWN_MAP = """
@@ -190,13 +190,8 @@ def test_a_map_may_be_derived_from_the_grid(complete, wirelessdl_command, tmp_pa
         "from wirelessdl.network.streets import Manhattan\n"
         f"class Own(Manhattan):\n    def __init__(self, side_m: float = 40.0):\n        {made}\n"
     )
-    file = tmp_path / "city.toml"
-    file.write_text(
-        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = { kind = "own.py:Own", side_m = 30 }\n'
-        'placement = "streets"\nmobility = "streets"\n[channel]\nmodels = [{ model = "sidelink-urban" }]\n'
-        "[learning]\n[privacy]\nepsilon_max = 1\n"
-    )
-    found = wirelessdl_command("check", str(file))
+    own = city(tmp_path, map={"kind": "own.py:Own", "side_m": 30}, placement="streets", mobility="streets")
+    found = wirelessdl_command("check", str(own))
     assert found.code == (0 if complete else 2)
     assert complete or "network.map has no axes: call super().__init__" in found.err
 
@@ -220,11 +215,7 @@ def test_a_map_may_be_derived_from_the_grid(complete, wirelessdl_command, tmp_pa
 )
 def test_what_a_map_of_the_users_answers_is_checked(wirelessdl_command, tmp_path, method, answer, words):
     (tmp_path / "own.py").write_text(OWN_MAP.format(**{**ANSWERS, method: answer}))
-    file, figure = tmp_path / "city.toml", tmp_path / "city.png"
-    file.write_text(
-        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\nplacement = "line"\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
+    file, figure = city(tmp_path, map="own.py:Own", placement="line"), tmp_path / "city.png"
     found = wirelessdl_command("channel", str(file), "--figure", str(figure))
     if words is None:
         assert found.code == 0
