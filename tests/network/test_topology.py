@@ -273,7 +273,7 @@ def test_connectivity_watched_as_rounds_pass_equals_that_of_the_whole_run(seed, 
 
 def test_large_random_graphs_are_drawn_by_gaps_with_the_same_law(monkeypatch):
     """Every pair of 40 nodes as often as p says, and the number of links as binomial as it should be."""
-    monkeypatch.setattr("wirelessdl.network.topology.graphs._ALL_DRAWN", 0)
+    monkeypatch.setattr("wirelessdl.network.topology.graphs._MAX_DENSE_NODES", 0)
     rng, p, draws = np.random.default_rng(1), 0.3, 400
     count, links = np.zeros((40, 40)), []
     for _ in range(draws):

@@ -46,11 +46,11 @@ from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
 
 RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
-_DENSE = 200  # nodes up to which traces are computed from K x K matrices
+_MAX_DENSE_NODES = 200  # nodes up to which traces are computed from K x K matrices
 _DOUBLINGS = 12  # 4096 rounds: disagreement has settled
-_ROUNDS = 200
-_MOST_ROUNDS = 4096  # of the dense form, at most
-_NUMBERS = 8000  # of all vectors together, at least: 1.6% of deviation
+_FOLLOWED_ROUNDS = 200
+_MAX_ROUNDS = 4096  # of the dense form, at most
+_DRAWN_NUMBERS = 8000  # of all vectors together, at least: 1.6% of deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def traces(passes: Passes, weights: csr_array, scale: FloatArray) -> Traces:
     """Of payload and passes with one A[rx, tx]. scale: [K] by which receivers multiply what they hear."""
     nodes = weights.shape[0]
     rng = np.random.default_rng(0)  # the same every time
-    columns = -(-_NUMBERS // nodes)
+    columns = -(-_DRAWN_NUMBERS // nodes)
 
     def signs() -> FloatArray:
         return rng.choice([-1.0, 1.0], (nodes, columns))
@@ -102,7 +102,7 @@ def _settled_draws(passes: Passes, weights: csr_array, state: FloatArray, column
     """Sum over rounds of the mean square of every group of columns, as each round mixes them again."""
     nothing = [np.zeros_like(state)] * len(passes)
     total, last = np.zeros(3), np.zeros(3)
-    for _ in range(_ROUNDS):
+    for _ in range(_FOLLOWED_ROUNDS):
         before, last = last, np.square(state).mean(axis=0).reshape(3, columns).mean(axis=1)
         total += last
         if (last <= 1e-6 * total).all():
@@ -110,7 +110,7 @@ def _settled_draws(passes: Passes, weights: csr_array, state: FloatArray, column
         state = _mixed(passes, weights, state, nothing)
         state -= state.mean(axis=0)
     factor = np.divide(last, before, out=np.zeros(3), where=before > 0)
-    left = _MOST_ROUNDS - _ROUNDS
+    left = _MAX_ROUNDS - _FOLLOWED_ROUNDS
     rest = last * factor * np.where(factor < 1, (1 - factor**left) / np.maximum(1 - factor, 1e-12), left)
     return [float(value) for value in total + rest]
 
@@ -211,7 +211,7 @@ def choose(
 
 def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
     """J of these amplitudes at every ratio."""
-    if problem.links.nodes > _DENSE:
+    if problem.links.nodes > _MAX_DENSE_NODES:
         passes = _passes(problem, expected_spectrum(shape.weights)) if problem.chebyshev else plain(1 + problem.passes)
         found = traces(passes, sparse(shape.weights), shape.weights.scale)
         return [_by_traces(problem, found, ratio, shape.exponent) for ratio in ratios]

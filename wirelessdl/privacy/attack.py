@@ -53,10 +53,19 @@ from wirelessdl.privacy.terms import Terms
 
 PILOT = 0.2  # share of trials that choose the rule
 FEWEST = 50  # trials below which no bound can say anything
-_TAILS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # false positive rates that thresholds are tried for
-_RANGE = (-6.0, 6.0)  # of ln factor
-_LOOKS = 10  # deltas at which a claim is compared with what was seen
-_STEPS = 11  # halvings of that range: to 0.6%, within the ledger's grid
+_FALSE_POSITIVE_RATES = (
+    0.5,
+    0.3,
+    0.2,
+    0.1,
+    0.05,
+    0.02,
+    0.01,
+    0.005,
+)  # for which thresholds are tried
+_LOG_FACTOR_RANGE = (-6.0, 6.0)  # of ln factor
+_DELTAS_TRIED = 10  # deltas at which a claim is compared with what was seen
+_HALVINGS = 11  # halvings of that range: to 0.6%, within the ledger's grid
 
 _Rule: TypeAlias = tuple[Literal["accuracy", "rates"], float]  # and its threshold
 Claim: TypeAlias = Callable[[float, float], float]  # (factor of mu, delta) -> epsilon
@@ -126,7 +135,7 @@ def _rules(score: FloatArray, with_canary: BoolArray) -> Iterator[_Rule]:
     yield "accuracy", 0.0
     without = score[~with_canary]
     if len(without):
-        for tail in _TAILS:
+        for tail in _FALSE_POSITIVE_RATES:
             threshold = float(np.quantile(without, 1.0 - tail))
             yield "accuracy", threshold
             yield "rates", threshold
@@ -168,10 +177,10 @@ def attack_epsilon(evidence: Evidence, delta: float, claim: Claim | None = None)
     """Epsilon at delta that the evidence implies: by mu, or by a claim that is amplified by sampling."""
     if claim is None:
         return analytic_epsilon(evidence.mu, delta)
-    low, high = _RANGE
+    low, high = _LOG_FACTOR_RANGE
     if not _refuted(evidence, claim, math.exp(low)):
         return 0.0
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _refuted(evidence, claim, math.exp(middle)) else (low, middle)
     return claim(math.exp(low), delta)
@@ -186,7 +195,7 @@ def _refuted(evidence: Evidence, claim: Claim, factor: float) -> bool:
 
     # every delta is a valid test; the search only looks for a good one
     found = minimize_scalar(
-        excess, bounds=(math.log(1e-7), math.log(0.5)), method="bounded", options={"maxiter": _LOOKS}
+        excess, bounds=(math.log(1e-7), math.log(0.5)), method="bounded", options={"maxiter": _DELTAS_TRIED}
     )
     return bool(found.fun < 0)
 

@@ -69,10 +69,10 @@ class FrameRelease:
         return self.link_rx * len(self.on_air) + self.link_tx
 
 
-_AGREE = 1e-9  # of the same sums in another order
-_AFFORDABLE = 24  # compositions, of about 10 ms each, at an evaluation
-_MOST = 10**7  # releases beyond which a budget is no limit
-_KEPT = 64  # compositions that are remembered, beside one for each sender: every evaluation brings others
+_SUM_TOLERANCE = 1e-9  # of the same sums in another order
+_MAX_COMPOSITIONS = 24  # compositions, of about 10 ms each, at an evaluation
+_MAX_RELEASES = 10**7  # releases beyond which a budget is no limit
+_REMEMBERED_TOTALS = 64  # compositions that are remembered, beside one for each sender: every evaluation brings others
 
 
 class SenderTotals:
@@ -129,14 +129,14 @@ class SenderTotals:
         """
         if not self.terms.amplified:
             return float(self.bound().max(initial=0.0))
-        if self.counts.most_cells() > _AFFORDABLE:
+        if self.counts.most_cells() > _MAX_COMPOSITIONS:
             return math.nan
         kinds: dict[tuple[tuple[int, int], ...], int] = {}
         for node, cells in enumerate(self.cells):
             kind = tuple(sorted(cells.items()))
             if kind not in kinds or self._q[node] > self._q[kinds[kind]]:
                 kinds[kind] = node
-        if sum(len(kind) for kind in kinds) > _AFFORDABLE:
+        if sum(len(kind) for kind in kinds) > _MAX_COMPOSITIONS:
             return math.nan
         rough = self.bound()
         return max(self._composed(node, self.cells[node], rough[node]) for node in kinds.values())
@@ -162,7 +162,7 @@ class SenderTotals:
         key = (float(self._q[node]), cell, budget)
         if key not in self._room:
             low, high = 0, 1
-            while high < _MOST and self._composed(node, {cell: high}) <= budget:
+            while high < _MAX_RELEASES and self._composed(node, {cell: high}) <= budget:
                 low, high = high, 2 * high
             while high - low > 1:
                 middle = (low + high) // 2
@@ -186,14 +186,14 @@ class SenderTotals:
             if least <= BEYOND:
                 sampler = profile_of(self.terms.sampler, self.terms.clipping)
                 least = min(least, compose(counts, self.terms.delta, sampler=sampler))
-            if len(self._exact) >= _KEPT + self.nodes:
+            if len(self._exact) >= _REMEMBERED_TOTALS + self.nodes:
                 del self._exact[next(iter(self._exact))]
             self._exact[key] = least
         return min(bound, self._exact[key])
 
     def charges_at_least(self, other: "SenderTotals") -> BoolArray:
         """Which senders are charged with at least what another charges them, `[K]`."""
-        bound = self.bound() >= other.bound() * (1.0 - _AGREE)
+        bound = self.bound() >= other.bound() * (1.0 - _SUM_TOLERANCE)
         return np.asarray(bound & ~np.isin(np.arange(self.nodes), self.counts.fewer_than(other.counts)))
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -18,14 +18,14 @@ from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import explain, rule
 
-_LARGEST = 10_000_000  # bytes of a scenario file
-_DEEPEST = 20  # tables and lists within each other
+_MAX_BYTES = 10_000_000  # bytes of a scenario file
+_MAX_DEPTH = 20  # tables and lists within each other
 
 
 def require_flat(table: Any, where: str, depth: int = 0) -> None:
     """Raise unless tables and lists are nested as a scenario may need, and no more."""
-    if depth > _DEEPEST:
-        raise ScenarioError(f"{where}: tables are nested more than {_DEEPEST} deep; a scenario has sections and keys")
+    if depth > _MAX_DEPTH:
+        raise ScenarioError(f"{where}: tables are nested more than {_MAX_DEPTH} deep; a scenario has sections and keys")
     children = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
     for child in children:
         require_flat(child, where, depth + 1)
@@ -125,9 +125,9 @@ def _locate(path: str | Path) -> Path:
 def read_table(file: Path) -> dict[str, Any]:
     """The nested tables of a TOML file, of a size and depth that a scenario may have."""
     try:
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > _MAX_BYTES:
             raise ScenarioError(
-                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_LARGEST:,}"
+                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_MAX_BYTES:,}"
             )
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors put a mark in front
         require_flat(table, shown(file))

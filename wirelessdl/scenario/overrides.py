@@ -29,7 +29,7 @@ from wirelessdl.scenario.schema import Scenario
 
 _NAMES = ("kind", "model")  # keys that name a part
 LONG_NUMBER = "a whole number in it has thousands of digits; no key takes one"
-_MOST_BITS = 10_000  # numbers up to here can be written in decimal
+_MAX_BITS = 10_000  # numbers up to here can be written in decimal
 
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[str]
 
@@ -63,7 +63,7 @@ def has_long_number(value: Any) -> bool:
         return any(map(has_long_number, value.values()))
     if isinstance(value, list | tuple):
         return any(map(has_long_number, value))
-    return isinstance(value, int) and value.bit_length() > _MOST_BITS
+    return isinstance(value, int) and value.bit_length() > _MAX_BITS
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:

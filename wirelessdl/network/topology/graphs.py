@@ -25,7 +25,7 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.network.parameters import FindFile, content_lines, fault, read_text
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
-_ALL_DRAWN = 2000  # nodes up to which every pair is drawn
+_MAX_DENSE_NODES = 2000  # nodes up to which every pair is drawn
 Tries = Annotated[int, Interval(ge=1, le=100_000)]
 
 
@@ -83,7 +83,7 @@ class ErdosRenyi:
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         nodes = geometry.nodes
         for _ in range(self.tries):
-            dense = nodes <= _ALL_DRAWN
+            dense = nodes <= _MAX_DENSE_NODES
             links = Links.from_mask(self._draw(nodes, rng), geometry) if dense else self._by_gaps(geometry, rng)
             if links.strongly_connected():
                 return links

@@ -40,7 +40,7 @@ from wirelessdl.network.topology.graphs import SnrDb
 from wirelessdl.units import from_db, to_db
 
 ALL_PAIRS = 1500  # nodes up to which the SNR of every pair is evaluated
-_LISTED = 150.0  # bytes of a link while it is listed: pairs, both ways, sorted, their lengths
+_BYTES_PER_LINK = 150.0  # bytes of a link while it is listed: pairs, both ways, sorted, their lengths
 
 
 def require_pairs_fit(geometry: Geometry, range_m: float, what: str, remedy: str) -> None:
@@ -48,11 +48,11 @@ def require_pairs_fit(geometry: Geometry, range_m: float, what: str, remedy: str
 
     what: key and value, as messages begin. Not counted where every pair of nodes would fit.
     """
-    if _LISTED * geometry.nodes**2 <= free_bytes():
+    if _BYTES_PER_LINK * geometry.nodes**2 <= free_bytes():
         return
     tree = scipy.spatial.cKDTree(geometry.position_m)
     count = int(tree.count_neighbors(tree, range_m)) - geometry.nodes
-    require_free(f"{what}, {count} links", _LISTED * count, remedy)
+    require_free(f"{what}, {count} links", _BYTES_PER_LINK * count, remedy)
 
 
 def links_within(geometry: Geometry, range_m: float, key: str = "range_m") -> Links:
@@ -164,7 +164,7 @@ def rounded_up(value: float) -> float:
     return math.ceil(value * scale) / scale
 
 
-_ASKED = 64  # receivers at which neglected power is added up
+_RECEIVERS_ASKED = 64  # receivers at which neglected power is added up
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Reach:
 def reach_of(geometry: Geometry, links: Links, snr_db: SnrDb, cutoff_db: float) -> Reach:
     """The radius of a cut-off. links: the graph's, which no radius takes away; snr_db: mean SNR of candidate links."""
     nodes, limit = geometry.nodes, from_db(-cutoff_db)
-    asked = np.unique(np.linspace(0, nodes - 1, _ASKED).astype(np.int64))
+    asked = np.unique(np.linspace(0, nodes - 1, _RECEIVERS_ASKED).astype(np.int64))
     strange = [_strangers(int(rx), geometry, links, snr_db) for rx in asked]
     radius_m = max(_radius_m(away_m, ratio, limit) for away_m, ratio in strange)
     shares = [ratio[away_m > radius_m].sum() / (1.0 + ratio[away_m <= radius_m].sum()) for away_m, ratio in strange]
