@@ -200,8 +200,7 @@ def _stands_for(one: Given, other: Given) -> bool:
 
 
 def _given(where: str, value: Any) -> Given:
-    made_by = value.func if isinstance(value, functools.partial) else value
-    target: Any = made_by if made_by is not value or inspect.isclass(value) else type(value)
+    target = value.func if isinstance(value, functools.partial) else value if inspect.isclass(value) else type(value)
     if not inspect.isclass(target) or inspect.isroutine(value) or inspect.ismodule(value) or _is_data(target):
         what = getattr(value, "__name__", type(value).__name__)
         kind = "function" if inspect.isroutine(value) or not inspect.isclass(target) else type(value).__name__
@@ -220,22 +219,15 @@ def _given(where: str, value: Any) -> Given:
         parameters, unknown = {}, f"reading its attributes raised {type(error).__name__}"
     title, source, why = target.__name__, None, ""
     if _is_built_in(target):
-        title = target.scenario_name
+        title = vars(target)["scenario_name"]
         if not unknown:
             return Given(title, target, parameters=parameters)
     else:
         source, why = _source(target)
     if why or unknown:
         name = f"{title}-{_digest(f'{target.__module__}.{target.__qualname__}')}{_OBJECT}:{title}"
-        return Given(
-            name,
-            value if unknown and instance is None else target,
-            instance,
-            parameters,
-            source,
-            shown(unknown or why, 200),
-            not unknown,
-        )
+        made_by = value if unknown and instance is None else target
+        return Given(name, made_by, instance, parameters, source, shown(unknown or why, 200), not unknown)
     stem = Path(inspect.getfile(target)).stem
     return Given(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
 
