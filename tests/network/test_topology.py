@@ -292,3 +292,25 @@ def test_a_large_random_graph_takes_memory_of_its_links():
     graph = ErdosRenyi(12 / 20_000, tries=50).links(at_origin(20_000), None, np.random.default_rng(0))
     assert graph.strongly_connected()
     assert len(graph) == pytest.approx(20_000 * 12, rel=0.01)
+
+
+def test_candidates_too_close_for_any_snr_are_told_apart():
+    geometry, topology = scattered(40), SnrLimited(-100.0, max_range_m=10.0)
+    with pytest.raises(ValueError, match=r"min_snr_db is -100; links leave .*: raise max_range_m to [\d.]+ or more"):
+        require_connected(topology.links(geometry, snr_db, None), topology, snr_db)
+
+
+@given(st.integers(2, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11))), st.booleans())
+def test_links_from_pairs_equal_those_of_a_mask(nodes, pairs, both_ways):
+    pairs = [(rx % nodes, tx % nodes) for rx, tx in pairs]
+    mask = np.zeros((nodes, nodes), dtype=bool)
+    for rx, tx in pairs:
+        mask[rx, tx] = True
+        mask[tx, rx] |= both_ways
+    rx, tx = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    listed, masked = (
+        Links.from_pairs(rx, tx, at_origin(nodes), both_ways=both_ways),
+        Links.from_mask(mask, at_origin(nodes)),
+    )
+    np.testing.assert_array_equal(listed.rx, masked.rx)
+    np.testing.assert_array_equal(listed.tx, masked.tx)

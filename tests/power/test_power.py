@@ -364,3 +364,8 @@ def test_wrong_arguments_are_refused(changes, words):
     with pytest.raises(ValueError) as caught:
         plan_power(arguments.pop("gain"), **arguments)
     assert words in str(caught.value)
+
+
+def test_an_infeasible_plan_names_the_node():
+    with pytest.raises(InfeasiblePowerError, match=r"node \d+ cannot meet epsilon_max=0.01 towards node \d+"):
+        plan_power(paper_gain(), epsilon_max=0.01, theta=4, **PAPER)
