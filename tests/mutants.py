@@ -45,9 +45,8 @@ TARGETS = {
     "wirelessdl/privacy/accountant.py": ["tests/privacy/test_running_totals.py"],
     "wirelessdl/privacy/counts.py": ["tests/privacy/test_counts.py"],
     "wirelessdl/privacy/coalition.py": ["tests/privacy/test_coalition.py"],
-    "wirelessdl/privacy/senders.py": ["tests/privacy/test_ledger.py"],
-    "wirelessdl/privacy/terms.py": ["tests/privacy/test_ledger.py"],
     "wirelessdl/privacy/ledger.py": ["tests/privacy/test_ledger.py"],
+    "wirelessdl/privacy/terms.py": ["tests/privacy/test_ledger.py"],
 }
 
 COMPARISONS = {

@@ -229,7 +229,7 @@ def test_a_built_in_object_keeps_its_carrier_and_what_was_set_afterwards():
     one = wirelessdl.simulate(scenario(), out=None, channel=changed >> Rayleigh())
     other = wirelessdl.simulate(scenario(), out=None, channel=[{"model": "log-distance", "exponent": 2.0}, "rayleigh"])
     assert one.links["gain"].tolist() == other.links["gain"].tolist()
-    assert "its attribute exponent was changed" in one.summary["warnings"][0]
+    assert "its attribute exponent is not what its constructor makes" in one.summary["warnings"][0]
 
 
 def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):

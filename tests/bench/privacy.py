@@ -4,8 +4,7 @@ import tempfile
 from collections.abc import Iterator
 
 from bench.suites import FLAGSHIP, Contest
-from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.ledger import FrameRelease, Ledger
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
 

@@ -10,8 +10,8 @@ from wirelessdl.analysis.releases import data_split, releases_of, traced_links
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
 from wirelessdl.privacy.accountant import LinkAccountant
-from wirelessdl.privacy.combinations import profile_of
 from wirelessdl.privacy.pld import BEYOND, compose
+from wirelessdl.privacy.terms import profile_of
 
 
 def differing(run):

@@ -27,9 +27,8 @@ from rules import keeps_rules, with_needs
 
 import wirelessdl
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.scenario.baselines import with_baseline
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.overrides import apply_overrides
+from wirelessdl.scenario.overrides import apply_overrides, with_baseline
 
 children.LIMIT_S = 600  # slow ways of computing are among the options
 

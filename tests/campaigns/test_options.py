@@ -3,7 +3,7 @@
 from options import BASELINE, OPTIONS, table_of
 
 from wirelessdl.run.registry import PARTS
-from wirelessdl.scenario.baselines import BASELINES
+from wirelessdl.scenario.overrides import BASELINES
 from wirelessdl.scenario.schema import Scenario
 
 # what says nothing about what happens in a run, or is said by every row alike

@@ -48,7 +48,7 @@ def test_a_range_of_heights_leaves_the_ground_as_it_was(name):
     assert high[:, 2].max() <= 40.0
     assert high[:, 2].mean() == pytest.approx(25.0, abs=4.5 * 30 / math.sqrt(12 * 2000))
     with pytest.raises(ValueError, match=r"height_m is \[40, 10\]; must be \[low, high\]"):
-        PLACEMENTS[name](height_m=(40.0, 10.0))
+        place(name, height_m=(40.0, 10.0))
 
 
 @pytest.mark.parametrize(("nodes", "distance"), [(50, 20.0), (1000, 5.0)])

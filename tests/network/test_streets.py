@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import tomli_w
+from conftest import refusal, tiny_table
 
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.mobility.streets import Streets
@@ -51,30 +53,6 @@ def test_links_cross_buildings_as_a_plain_loop_finds():
     assert 0.3 < found.mean() < 0.95
 
 
-def test_a_building_lies_between_parallel_streets_and_none_along_one():
-    row = -MAP.axes[1].length / 2
-    position = np.array([[-130.0, row, 1.5], [130.0, row + 7.4, 1.5], [-130.0, row + 105.0, 1.5], [0.0, row + 50, 1.5]])
-    links = Links(np.array([1, 2, 3]), np.array([0, 0, 0]), Geometry.at_rest(position))
-    assert MAP.obstructed(links).tolist() == [False, False, True]
-
-
-def test_an_antenna_on_a_wall_sees_its_street():
-    left, right, bottom, top = next(buildings())
-    middle = (bottom + top) / 2
-    position = np.array(
-        [
-            [left, middle, 1.5],  # on the left wall
-            [left, bottom + 1, 1.5],  # the same wall
-            [left - 5, top, 1.5],  # in the street before it
-            [right, middle, 1.5],  # on the wall behind
-            [(left + right) / 2, bottom, 1.5],  # around the corner
-        ]
-    )
-    links = Links(np.array([1, 2, 3, 4]), np.zeros(4, dtype=np.int64), Geometry.at_rest(position))
-    assert not MAP.indoors(position[:, :2]).any()
-    assert MAP.obstructed(links).tolist() == [False, False, True, True]
-
-
 def test_a_wall_is_outside_whatever_its_coordinates_round_to():
     """Corners and middles of walls of 60 maps with fractions of metres: none indoors, and each sees its street."""
     rng = np.random.default_rng(0)
@@ -93,16 +71,6 @@ def test_a_wall_is_outside_whatever_its_coordinates_round_to():
             links = Links(number, number + len(wall), Geometry.at_rest(position))
             assert not city.obstructed(links).any()
         assert city.indoors(np.column_stack([left + 1e-3, bottom + 1e-3])).all()
-
-
-def test_nodes_that_walk_along_a_wall_stay_outside():
-    city = Manhattan((3, 3), (60.3, 47.9), 13.7)
-    left, bottom, width, depth = city.buildings()[4]
-    start = np.array([[left + 0.3 * width, bottom, 1.5], [left + 0.6 * width, bottom + depth, 1.5]])
-    start = np.concatenate([start, [[left, bottom + 0.4 * depth, 1.5], [left + width, bottom + 0.7 * depth, 1.5]]])
-    mobility = Streets(start, np.random.default_rng(1), city, speed_mps=(8.0, 14.0))
-    for time_s in range(300):
-        assert not city.indoors(mobility.geometry(float(time_s)).position_m[:, :2]).any()
 
 
 def test_buildings_are_those_of_the_definition():
@@ -163,15 +131,6 @@ def test_nodes_that_are_spread_evenly_stay_so(turn):
     assert abs(outer / count - share) < 4 * np.sqrt(share * (1 - share) / count)
 
 
-def test_nodes_that_start_beyond_the_map_go_to_it_and_stay():
-    x, y = MAP.axes
-    beyond = np.array([[x.first - 700.0, y.first, 1.5], [x.first, y.first + y.length + 450.0, 1.5]])
-    mobility = Streets(beyond, np.random.default_rng(6), MAP, speed_mps=10.0)
-    for time_s in (75.0, 200.0, 900.0):
-        ground = mobility.geometry(time_s).position_m[:, :2]
-        assert (np.abs(ground) <= np.array([x.length, y.length]) / 2 + 7.5 + 1e-9).all()
-
-
 def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
     asked = Streets(placed(), np.random.default_rng(3), MAP)
     for time_s in (900.0, 40.0):
@@ -180,30 +139,28 @@ def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
     assert np.array_equal(asked.geometry(333.0).position_m, fresh.position_m)
 
 
+def city(folder, **network):
+    """A scenario in this folder of six nodes with a map."""
+    table = tiny_table(network={"nodes": 6, **network}, channel={"models": [{"model": "sidelink-urban"}]})
+    (folder / "city.toml").write_text(tomli_w.dumps(table))
+    return folder / "city.toml"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"mobility": '{ kind = "random-waypoint" }'}, "walks through the buildings of network.map"),
-        ({"placement": '{ kind = "grid", spacing_m = 25 }', "mobility": '"static"'}, "in a building of network.map"),
-        ({"map": '{ kind = "manhatten" }'}, "no such kind; did you mean manhattan"),
-        ({"map": '{ kind = "manhattan", street_m = 0 }'}, "network.map.street_m is 0"),
-        ({"map": '{ kind = "manhattan", blocks = [3] }'}, "network.map.blocks is [3]"),
+        ({"mobility": "random-waypoint"}, "walks through the buildings of network.map"),
+        ({"placement": {"kind": "grid", "spacing_m": 25}, "mobility": "static"}, "in a building of network.map"),
+        ({"map": "manhatten"}, "no such kind; did you mean manhattan"),
+        ({"map": {"kind": "manhattan", "street_m": 0}}, "network.map.street_m is 0"),
+        ({"map": {"kind": "manhattan", "blocks": [3]}}, "network.map.blocks is [3]"),
         ({"map": None}, 'needs network.map: add map = { kind = "manhattan" }'),
-        ({"mobility": '{ kind = "streets", speed_mps = 1e6 }'}, "speed_mps is up to 1e+06"),
+        ({"mobility": {"kind": "streets", "speed_mps": 1e6}}, "speed_mps is up to 1e+06"),
     ],
 )
-def test_a_map_that_makes_no_sense_is_one_line(wirelessdl_command, tmp_path, changes, words):
-    network = {"map": '"manhattan"', "placement": '"streets"', "mobility": '"streets"', **changes}
-    lines = "\n".join(f"{key} = {value}" for key, value in network.items() if value)
-    file = tmp_path / "city.toml"
-    file.write_text(
-        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\n{lines}\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
-    answer = wirelessdl_command("check", str(file))
-    assert answer.code == 2
-    assert words in answer.err, answer.err
-    assert len(answer.err.strip().splitlines()) == 1
+def test_a_map_that_makes_no_sense_is_one_line(tmp_path, changes, words):
+    network = {"map": "manhattan", "placement": "streets", "mobility": "streets", **changes}
+    assert words in refusal(city(tmp_path, **{key: value for key, value in network.items() if value}))
 
 
 OWN_MAP = """
@@ -233,29 +190,10 @@ def test_a_map_may_be_derived_from_the_grid(complete, wirelessdl_command, tmp_pa
         "from wirelessdl.network.streets import Manhattan\n"
         f"class Own(Manhattan):\n    def __init__(self, side_m: float = 40.0):\n        {made}\n"
     )
-    file = tmp_path / "city.toml"
-    file.write_text(
-        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = { kind = "own.py:Own", side_m = 30 }\n'
-        'placement = "streets"\nmobility = "streets"\n[channel]\nmodels = [{ model = "sidelink-urban" }]\n'
-        "[learning]\n[privacy]\nepsilon_max = 1\n"
-    )
-    found = wirelessdl_command("check", str(file))
+    own = city(tmp_path, map={"kind": "own.py:Own", "side_m": 30}, placement="streets", mobility="streets")
+    found = wirelessdl_command("check", str(own))
     assert found.code == (0 if complete else 2)
     assert complete or "network.map has no axes: call super().__init__" in found.err
-
-
-@pytest.mark.parametrize("key", ["placement", "mobility"])
-def test_streets_of_a_map_of_the_users_are_not_known(key, wirelessdl_command, tmp_path):
-    (tmp_path / "own.py").write_text(OWN_MAP.format(**ANSWERS))
-    file = tmp_path / "city.toml"
-    file.write_text(
-        f'[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\n{key} = "streets"\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
-    found = wirelessdl_command("check", str(file))
-    assert found.code == 2
-    assert f'network.{key}.kind is "streets"; it follows the grid of map' in found.err
-    assert "network.map is a class of yours" in found.err
 
 
 @pytest.mark.parametrize(
@@ -277,11 +215,7 @@ def test_streets_of_a_map_of_the_users_are_not_known(key, wirelessdl_command, tm
 )
 def test_what_a_map_of_the_users_answers_is_checked(wirelessdl_command, tmp_path, method, answer, words):
     (tmp_path / "own.py").write_text(OWN_MAP.format(**{**ANSWERS, method: answer}))
-    file, figure = tmp_path / "city.toml", tmp_path / "city.png"
-    file.write_text(
-        '[scenario]\nname = "city"\nrounds = 1\n[network]\nnodes = 6\nmap = "own.py:Own"\nplacement = "line"\n'
-        '[channel]\nmodels = [{ model = "sidelink-urban" }]\n[learning]\n[privacy]\nepsilon_max = 1\n'
-    )
+    file, figure = city(tmp_path, map="own.py:Own", placement="line"), tmp_path / "city.png"
     found = wirelessdl_command("channel", str(file), "--figure", str(figure))
     if words is None:
         assert found.code == 0

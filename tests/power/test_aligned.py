@@ -101,13 +101,6 @@ def test_credited_thermal_noise_counts_as_masking():
     assert plan.alpha.min() == 1.0  # so much of it hides everybody: no noise is sent
 
 
-def test_without_privacy_there_is_no_noise_and_alignment_stays():
-    for kappa in (1.0, "auto"):
-        plan = Aligned(kappa).allocate(problem(epsilon_max=np.inf), 1.0)
-        np.testing.assert_array_equal(plan.alpha, 1.0)
-        np.testing.assert_allclose(plan.mixing, 0.25, atol=1e-12)
-
-
 def test_theta_follows_from_the_graph_where_no_multiplier_is_fixed():
     ring = Links.from_pairs(np.arange(6), (np.arange(6) + 1) % 6, full(6).geometry, both_ways=True)
     assert Aligned(1.0).allocate(problem(6, links=ring)).theta == pytest.approx(6.0)  # regular: doubly stochastic
@@ -205,13 +198,6 @@ def test_what_alignment_does_not_go_with_is_refused(sections):
         ped2fl(**sections)
 
 
-def test_gains_per_link_are_refused_in_one_line(wirelessdl_command):
-    result = wirelessdl_command("plan", "quickstart", "--set", "power.allocator=aligned")
-    assert result.code == 2
-    assert "quickstart (bundled): node 0 is heard with gains from" in result.err
-    assert len(result.err.splitlines()) == 1
-
-
 # --- what plan says of it
 
 ALIGNED = ["--set", "power.allocator=aligned", "--set", "channel.models.0.per=sender", "--set", "power.balance=false"]
@@ -231,18 +217,3 @@ def test_hints_promise_only_what_the_allocator_will_do(wirelessdl_command):
     assert any("per-sample clipping" in line for line in auto["verdict"])
     low = json.loads(wirelessdl_command("plan", *printed, "--set", "privacy.epsilon_max=0.01").out)
     assert any("above epsilon_max 0.01" in line for line in low["verdict"])
-
-
-def test_theta_of_a_fixed_multiplier_has_no_least_value(wirelessdl_command):
-    said = wirelessdl_command("plan", "quickstart", "--set", "power.multiplier=2.5").out
-    assert "2.5 (as power.multiplier says)" in said
-    assert "least possible: 4" in wirelessdl_command("plan", "quickstart").out
-
-
-def test_check_does_not_promise_what_need_not_be_kept(wirelessdl_command):
-    said = " ".join(wirelessdl_command("check", "quickstart", *ALIGNED).out.split())
-    assert "which aligned need not keep" in said
-    said = " ".join(
-        wirelessdl_command("check", "quickstart", *ALIGNED, "--set", "power.allocator.kappa=auto").out.split()
-    )
-    assert "need not keep" not in said

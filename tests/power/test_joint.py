@@ -168,7 +168,7 @@ def test_large_networks_are_forecast_by_draws_as_small_ones_are(passes, monkeypa
     gain = 1e-4 * rng.uniform(0.5, 1.5, len(links.pairs))[links.pairs.of_link]
     given = problem(links=links, gain=gain, power_w=np.full(190, 0.2), partners=18, passes=passes, thermal_w=1e-10)
     dense = choose(given, RATIOS, (0.0,))
-    monkeypatch.setattr("wirelessdl.power.joint._DENSE", 100)
+    monkeypatch.setattr("wirelessdl.power.joint._MAX_DENSE_NODES", 100)
     drawn = choose(given, RATIOS, (0.0,))
     assert drawn.best.ratio == dense.best.ratio
     for one, other in zip(drawn.tried, dense.tried, strict=True):

@@ -1,7 +1,5 @@
 """Power limits that differ from node to node: in plans, in the air, in batteries and in the tables."""
 
-import json
-
 import numpy as np
 import pytest
 import tomli_w
@@ -9,7 +7,6 @@ from conftest import refusal, tiny, tiny_table
 from scipy.optimize import linprog
 
 from wirelessdl.gaussian import classic_factor
-from wirelessdl.preview.describe import describe
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.wiring import make_observer, make_planner
@@ -85,29 +82,6 @@ def test_nobody_radiates_more_than_its_own_limit_and_tables_hold_it(full_power, 
     np.testing.assert_allclose(links["snr_db"], expected, rtol=1e-9)
 
 
-def test_links_by_snr_follow_the_power_of_their_senders():
-    loud_and_soft = {"power_dbm": [-20.0, 20.0, 20.0, 20.0], "thermal_noise": True, "bandwidth_hz": 1e6}
-    world = build(
-        tiny(
-            network={"nodes": 4, "placement": {"kind": "block", "side_m": 200}, "topology": {"kind": "full"}},
-            channel={"models": [{"model": "log-distance"}]},
-            radio=loud_and_soft,
-        )
-    )
-    snr_db = world.snr_db(world.links)
-    loss_db = world.channel.loss_db(world.links)
-    soft = world.links.tx == 0
-    noise_dbm = 10 * np.log10(1.380649e-23 * 290 * 1e6) + 30 + 7
-    np.testing.assert_allclose(snr_db[soft], -20.0 - noise_dbm - loss_db[soft])
-    np.testing.assert_allclose(snr_db[~soft], 20.0 - noise_dbm - loss_db[~soft])
-
-
-def test_batteries_and_descriptions_follow_each_nodes_limit():
-    world = build(scenario())
-    np.testing.assert_allclose(world.simulation.energy.budget_w, dbm_to_w(np.array(UNEQUAL)))
-    assert describe(world)["radio"].startswith("10 to 23 dBm")
-
-
 def test_limits_may_be_drawn_and_a_seed_draws_them_again():
     def limits(seed, **spread):
         return build(tiny(scenario={"name": "t", "seed": seed, "rounds": 2}, radio={"power_dbm": spread})).power_w
@@ -139,8 +113,18 @@ def test_limits_that_make_no_sense_are_one_line(value, words, tmp_path):
     assert words in line
 
 
-def test_a_report_draws_each_nodes_limit(tmp_path):
-    from wirelessdl.analysis.report.content import content_of
-
-    content = content_of(simulate(scenario(), out=tmp_path), 1)
-    assert json.loads(json.dumps(content["power"]["budget_dbm"])) == pytest.approx(UNEQUAL)
+def test_links_by_snr_follow_the_power_of_their_senders():
+    loud_and_soft = {"power_dbm": [-20.0, 20.0, 20.0, 20.0], "thermal_noise": True, "bandwidth_hz": 1e6}
+    world = build(
+        tiny(
+            network={"nodes": 4, "placement": {"kind": "block", "side_m": 200}, "topology": {"kind": "full"}},
+            channel={"models": [{"model": "log-distance"}]},
+            radio=loud_and_soft,
+        )
+    )
+    snr_db = world.snr_db(world.links)
+    loss_db = world.channel.loss_db(world.links)
+    soft = world.links.tx == 0
+    noise_dbm = 10 * np.log10(1.380649e-23 * 290 * 1e6) + 30 + 7
+    np.testing.assert_allclose(snr_db[soft], -20.0 - noise_dbm - loss_db[soft])
+    np.testing.assert_allclose(snr_db[~soft], 20.0 - noise_dbm - loss_db[~soft])

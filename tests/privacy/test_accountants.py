@@ -16,8 +16,8 @@ from scipy.stats import norm
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon, classic_factor
 from wirelessdl.privacy import calibrate, total_epsilon, valid_accountants
+from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.pld import compose, profile
-from wirelessdl.privacy.senders import SenderTotals
 from wirelessdl.privacy.terms import Terms
 
 DELTA = 1e-4

@@ -11,7 +11,7 @@ import wirelessdl
 from wirelessdl.analysis.audit import audit_run, transcript_of
 from wirelessdl.errors import TraceError
 from wirelessdl.preview.plan import preview_plan
-from wirelessdl.privacy.audit import Transcript, transcript_mu
+from wirelessdl.privacy.attack import Transcript, transcript_mu
 from wirelessdl.run.build import build
 
 

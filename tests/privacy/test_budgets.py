@@ -37,22 +37,6 @@ def test_budgets_are_never_exceeded_whatever_the_schedule(protocol, groups):
     assert stopped > 4 * groups
 
 
-@pytest.mark.parametrize(("q", "nu"), [(0.02, 2.0), (0.1, 4.0), (0.3, 6.0), (0.5, 0.5)])
-def test_a_budget_of_exactly_so_many_releases_allows_exactly_so_many(q, nu):
-    terms = Terms("hardened", "without-replacement", "per-sample", 1e-5)
-    reference = Ledger(terms, np.array([q]))
-    for round in range(1, 41):
-        reference.record(release(round, [1 / nu]))
-    budget = float(reference.own_total()[0])
-    ledger = Ledger(terms, np.array([q]))
-    sent = 0
-    while not ledger.promised.exhausted(np.array([1 / nu]), budget)[0]:
-        sent += 1
-        ledger.record(release(sent, [1 / nu]))
-    assert sent == 40
-    assert ledger.own_total()[0] <= budget
-
-
 def test_budgets_hold_in_runs_under_fading_and_what_falls_silent_shows_nothing(tmp_path):
     """Adaptive plans, uneven data: some nodes retire early. Their model is what they last received, not their step."""
     base = {

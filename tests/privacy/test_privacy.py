@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, GaussianAccountant, Ledger, Terms, total_epsilon
+from wirelessdl.privacy import AmplifiedAccountant, total_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
 
 
 def theorem_9(order, q, nu):
@@ -26,10 +25,6 @@ def theorem_9(order, q, nu):
 @given(st.integers(2, 24), st.floats(0.001, 0.9), st.floats(0.8, 20.0))
 def test_log_domain_equals_the_printed_sum(order, q, nu):
     assert subsampled_rdp(order, q, nu) == pytest.approx(theorem_9(order, q, nu), rel=1e-9)
-
-
-def test_large_orders_stay_finite():
-    assert np.isfinite(subsampled_rdp(1024, 0.5, 0.5))
 
 
 @settings(max_examples=30, deadline=None)
@@ -49,75 +44,10 @@ def test_running_total_is_that_of_fewer_orders_and_coarser_noise(q, nu, rounds):
     assert running.epsilon(1e-5)[0] >= exact * (1 - 1e-12)
 
 
-@pytest.mark.parametrize(("q", "nu", "rounds"), [(0.05, 1.5, 100), (0.1, 3.0, 200), (0.25, 8.0, 80), (0.5, 20.0, 400)])
-def test_running_total_of_a_whole_run_is_close(q, nu, rounds):
-    exact = total_epsilon(nu, q, rounds, delta=1e-5, accountant="rdp-wang19")
-    running = AmplifiedAccountant(np.array([q]))
-    for _ in range(rounds):
-        running.record(np.array([0]), np.array([1 / nu]))
-    assert exact < running.epsilon(1e-5)[0] < 1.03 * exact
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.floats(0.01, 1.0), st.floats(0.5, 10.0), st.integers(1, 100))
-def test_more_rounds_cost_more_and_more_noise_costs_less(q, nu, rounds):
-    def total(nu, rounds):
-        return total_epsilon(nu, q, rounds, delta=1e-5, accountant="rdp-wang19")
-
-    assert total(nu, rounds + 1) >= total(nu, rounds)
-    assert total(nu * 1.1, rounds) <= total(nu, rounds)
-
-
-def test_gaussian_releases_add_in_squares():
-    accountant = GaussianAccountant(2)
-    for _ in range(9):
-        accountant.record(np.array([1]), np.array([0.1]))
-    np.testing.assert_allclose(
-        accountant.epsilon(1e-5), [0.0, total_epsilon(10 / 3, 1.0, 1, delta=1e-5, accountant="gdp")]
-    )
-
-
-def test_no_noise_is_infinite_and_nothing_sent_is_zero():
-    accountant = AmplifiedAccountant(np.array([0.1, 0.1]))
-    accountant.record(np.array([0, 1]), np.array([np.inf, 0.0]))
-    np.testing.assert_array_equal(accountant.epsilon(1e-5), [np.inf, 0.0])
-    assert total_epsilon(1.0, 0.1, 0, delta=1e-5, accountant="rdp-wang19") == 0.0
-
-
 @pytest.mark.parametrize(("q", "order"), [(0.0, 2), (1.1, 2), (0.1, 1)])
 def test_rates_and_orders_out_of_range_are_refused(q, order):
     with pytest.raises(ValueError, match="must be"):
         subsampled_rdp(order, q, 1.0)
-
-
-def release(round, own, links):
-    rx, tx, mu = (np.array(v) for v in zip(*links))
-    carried = np.ones(len(own))
-    return FrameRelease(round, np.array(own) >= 0, carried, carried, np.maximum(own, 0.0), rx, tx, mu.astype(float))
-
-
-def test_ledger_counts_links_that_come_and_go():
-    ledger = Ledger(Terms("hardened", "without-replacement", "per-sample", 1e-5), np.array([0.1, 0.2, 0.1]))
-    ledger.record(release(1, [0.0, 0.0, 0.0], [(0, 1, 0.0), (1, 0, 0.0)]))
-    ledger.record(release(2, [0.5, 0.5, 0.0], [(0, 1, 0.3), (1, 0, 0.2)]))
-    ledger.record(release(3, [0.5, 0.0, 0.0], [(2, 0, 0.4), (1, 0, 0.2)]))
-    own, link = ledger.statements()
-    assert (own.view, own.status, link.view, link.status) == ("own", "proven", "link", "unproven")
-    assert own.rounds.tolist() == [2, 1, 0]
-    assert own.epsilon_total[2] == 0.0
-    pairs = {(int(rx), int(tx)): int(n) for rx, tx, n in zip(link.rx, link.tx, link.rounds)}
-    assert pairs == {(0, 1): 1, (1, 0): 2, (2, 0): 1}
-    exact = total_epsilon(1 / 0.3, 0.2, 1, delta=1e-5, accountant="rdp-wang19")
-    assert exact <= link.epsilon_total[0] <= 1.05 * exact  # nu rounded down by at most 2%, fewer orders
-
-
-def test_paper_protocol_proves_only_without_amplification():
-    ledger = Ledger(Terms("paper", "without-replacement", "batch", 1e-5), np.array([0.1, 0.1]))
-    for t in range(4):
-        ledger.record(release(t, [0.5, 0.5], [(0, 1, 0.3), (1, 0, 0.2)]))
-    own, _ = ledger.statements()
-    assert own.accountant == "gdp"
-    assert own.epsilon_total[0] == pytest.approx(total_epsilon(2.0, 1.0, 4, delta=1e-5, accountant="gdp"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -149,10 +79,3 @@ def test_noise_is_rounded_down_by_less_than_a_cell():
     assert (kept <= nu * (1 + 1e-12)).all()
     assert (kept > nu / GRID.ratio * (1 - 1e-12)).all()
     assert GRID.cell(np.array([0.0, 5e-4, 1e9, np.inf])).tolist() == [-1, -1, GRID.cells - 1, GRID.cells - 1]
-
-
-def test_the_adversary_has_the_same_words_wherever_it_is_named():
-    assert adversary("coalition", 1) == "any one node that hears every transmission"
-    assert adversary("own", 1) == "everyone else, all nodes colluding"
-    assert adversary("own", 0, sends=False) == adversary("coalition", 4, "mine.py:Mine", sends=False) == NOBODY_SENDS
-    assert [adversary_in_short(most) for most in (None, 1, 4)] == ["everyone", "any one node", "any 4 nodes"]

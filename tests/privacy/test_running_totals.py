@@ -8,8 +8,8 @@ import pytest
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.accountant import AmplifiedAccountant, EpochAccountant, GaussianAccountant, LinkAccountant
 from wirelessdl.privacy.counts import GRID
+from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.senders import SenderTotals
 from wirelessdl.privacy.terms import Terms
 
 DELTA = 1e-5

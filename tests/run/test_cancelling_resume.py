@@ -8,9 +8,9 @@ from conftest import tiny_table
 from interrupting import assert_same_tables, interrupted
 
 import wirelessdl
+from wirelessdl.access import passes
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import TraceError
-from wirelessdl.access import passes
 from wirelessdl.scenario.loader import load_scenario
 
 FAULTS = {

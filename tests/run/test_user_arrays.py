@@ -137,6 +137,18 @@ def test_a_mobility_that_fills_one_array_or_returns_one_object_moves_nodes_as_ot
         np.testing.assert_array_equal(found["new"].links["distance_m"], found[name].links["distance_m"])
 
 
+def test_a_topology_that_fills_one_pair_of_arrays_is_read_when_it_answers():
+    rx, tx = np.array([0, 1, 2]), np.array([1, 2, 0])
+    place = Geometry.at_rest(np.arange(9.0).reshape(3, 3))
+    found = require_links(Links(rx, tx, place), place, is_user_class=True)
+    tx[:] = [2, 0, 1]
+    assert found.tx.tolist() == [1, 2, 0]
+    assert found.geometry is place
+    untidy = Links(np.array([2, 0, 1, 0, 1]), np.array([0, 1, 2, 1, 1]), place)  # out of order, twice, to itself
+    again = require_links(untidy, place, is_user_class=True)
+    assert (again.rx.tolist(), again.tx.tolist()) == ([0, 1, 2], [1, 2, 0])
+
+
 def test_every_adaptive_plan_is_traced_with_its_own_shares(tmp_path):
     body = """    def __init__(self):
         self.round, self.alpha = 0, np.zeros(4)

@@ -60,17 +60,10 @@ MISTAKES = [
         'network.topology.kind is "erdos-reny"; no such kind; did you mean erdos-renyi?',
     ),
     ("channel.models.0.model=raileigh", 'channel.models[0].model is "raileigh"; no such model; did you mean rayleigh?'),
-    (
-        "learning.model=perceptron",
-        'learning.model.model is "perceptron"; no such model; known: cnn, logistic, mlp, resnet20, ridge, softmax',
-    ),
     ("channel.models.0.hihg=2", "unknown key channel.models[0].hihg; did you mean high?"),
-    ("channel.models.0.low=-1", "channel.models[0].low is -1; must be > 0"),
     ("channel.models.0.low=loud", "channel.models[0].low is 'loud'; must be a number"),
     ("channel.models.0.low=2", "channel.models[0].high is 1; must be >= low, which is 2"),
-    ("privacy.epsilon_max=0", "privacy.epsilon_max is 0; must be > 0, or inf for no privacy noise"),
     ("privacy.epsilon_max=-1", "privacy.epsilon_max is -1; must be > 0, or inf for no privacy noise"),
-    ("privacy.epsilon_max=nan", "privacy.epsilon_max is nan; must be > 0, or inf for no privacy noise"),
     ("privacy.epsilon_max=1e-9", "cannot meet epsilon_max=1e-09"),
     ("privacy.delta=1", "privacy.delta is 1; must be > 0 and < 1"),
     ("privacy.protocol=paper", 'use clipping = "batch", or protocol = "hardened"'),
@@ -79,8 +72,6 @@ MISTAKES = [
         "privacy.rho is 10; rho times the smallest learning rate is 1e-299, must be >= 1e-100",
     ),
     ("privacy.rho=1000", "privacy.rho is 1000; rho times the largest learning rate is 100, must be <= 1"),
-    ("network.nodes=0", "network.nodes is 0; must be an integer from 1 to 1e9"),
-    ("network.topology={kind='erdos-renyi', p=0}", "network.topology.p is 0; must be > 0"),
     ("network.topology={kind='erdos-renyi', p=0.001}", "network.topology.p is 0.001; none of 1000 graphs of 4 nodes"),
     ("network.topology={kind='erdos-renyi'}", "missing key network.topology.p; erdos-renyi needs it"),
     ("network.topology={kind='full', p=1}", "unknown key network.topology.p; full takes no parameters"),
@@ -91,7 +82,6 @@ MISTAKES = [
     ("channel.models.0.model=broken.py:X", "broken.py line 2 raised ZeroDivisionError: division by zero"),
     ("channel.models.0.model=syntax.py:X", "syntax.py line 1 raised SyntaxError"),
     ("channel.models.0.model=good.py:Goood", "good.py has no Goood; did you mean Good?"),
-    ("channel.models.0={model='good.py:Good', valeu=2}", "unknown key channel.models[0].valeu; did you mean value?"),
     ("channel.models.0={model='good.py:Good', value=-1}", "ContractError: good.py:Good.gain returned -1"),
     ("channel.models.0={model='good.py:Silent'}", "the class needs a method gain(links, time_s, rng)"),
     ("channel.models.3.low=1", "3 is no entry of a list of 1; count from 0"),
@@ -100,15 +90,9 @@ MISTAKES = [
     ("privacy.epsilon_max=true", "privacy.epsilon_max is true; must be > 0, or inf"),
     ("privacy.epsilon_max='1'", 'privacy.epsilon_max is "1"; must be > 0, or inf'),
     ("privacy.epsilon_max=1e-300", "privacy.epsilon_max is 1e-300; must be > 0"),
-    ("privacy.delta=1e-320", "privacy.delta is 1e-320; must be > 0 and < 1"),
     ("radio.power_dbm=4000", "radio.power_dbm is 4000; must be from -200 to 200"),
-    ("radio.noise_figure_db=1e5", "radio.noise_figure_db is 100000.0; must be <= 200"),
-    ("radio.bandwidth_hz=1e-300", "radio.bandwidth_hz is 1e-300; must be >= "),
-    ("radio.guard_s=1e300", "radio.guard_s is 1e+300; must be <= 3600"),
     ("channel.models.0.high=inf", "channel.models[0].high is inf; must be a finite number"),
-    ("privacy.clip_norm=1e300", "privacy.clip_norm is 1e+300; must be <= "),
     ("learning.projection_radius=50", "must be > 0 and <= 1, so that models stay within the power budget"),
-    ("network.nodes=10000000000", "network.nodes is 10000000000; must be an integer from 1 to 1e9"),
     ("power.beta_min=0.9999", "power.alpha_min is 0.001; must be below 1 - power.beta_min, which is 0.0001"),
     (
         "channel.models.0.model=yours.py:Raises",
@@ -125,8 +109,6 @@ MISTAKES = [
     ("channel.models.0.model=yours.py:Picky", "yours.py:Picky raised KeyError: 'missing' (yours.py line"),
     ("channel.models.0.model=yours.py:instance", 'is "yours.py:instance"; must name a class'),
     ("network.topology=yours.py:Nothing", "links() returned NoneType, expected a wirelessdl.Links"),
-    ("network.placement=yours.py:Flat", "positions() returned shape (4, 2), expected (4, 3), finite metres"),
-    ("network.mobility=yours.py:Picky", "yours.py:Picky raised KeyError"),
     (
         "learning.learning_rate=yours.py:Falling",
         "learning.learning_rate is -0.1 in round 2; must be a finite number > 0",
@@ -207,10 +189,6 @@ def test_the_command_line_prints_mistakes_as_one_line(override, line, folder, wi
     assert not (folder / "outputs").exists()
 
 
-def test_check_finds_what_run_would(wirelessdl_command):
-    assert_one_line(wirelessdl_command("check", "x.toml", "--set", "learning.batch_size=4000"), "node 0 has only 3000")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -238,27 +216,11 @@ def test_a_defaulted_part_and_a_bare_name_can_be_overridden(wirelessdl_command, 
     assert wirelessdl_command("run", "bare.toml", "--quiet", "--set", "channel.models.0.model=rayleigh").code == 0
 
 
-def test_check_finds_what_only_the_first_frame_shows(wirelessdl_command):
-    assert_one_line(wirelessdl_command("check", "x.toml", "--set", "privacy.epsilon_max=1e-9"), "x.toml: node ")
-    broken = "channel.models.0.model=yours.py:Raises"
-    assert_one_line(wirelessdl_command("check", "x.toml", "--set", broken), "raised ZeroDivisionError")
-
-
-def test_weak_deltas_are_warned_about(wirelessdl_command):
-    shown = wirelessdl_command("run", "x.toml", "--set", "privacy.delta_total=0.5", "--set", "privacy.delta=0.01").out
-    assert shown.count("not below 1/n") == 2
-    assert "warning" in wirelessdl_command("check", "x.toml", "--set", "privacy.delta=0.5").out
-
-
-def test_names_that_look_like_markup_stay_text(wirelessdl_command):
-    shown = wirelessdl_command("run", "x.toml", "--out", "a[red]b[/]c")
-    assert (shown.code, shown.err) == (0, "")
-    assert "traces in a[red]b[/]c/tiny-s3-r1" in shown.out
-
-
 def test_options_that_need_another_say_so(wirelessdl_command):
     assert "--force goes with --resume" in wirelessdl_command("run", "x.toml", "--force").err
     assert "name a SCENARIO" in wirelessdl_command("run").err
+    assert "did you mean run?" in wirelessdl_command("rum").err
+    assert '--device is "abacus"; not available' in wirelessdl_command("run", "x.toml", "--device", "abacus").err
     assert "x.toml: is a file, not a folder of runs" in wirelessdl_command("list", "x.toml").err
 
 
@@ -281,18 +243,6 @@ def test_a_read_only_folder_is_said(folder, wirelessdl_command):
     assert_one_line(wirelessdl_command("run", "x.toml", "--out", "locked"), "Permission denied")
 
 
-def test_an_unknown_device_is_said(wirelessdl_command):
-    assert_one_line(
-        wirelessdl_command("run", "x.toml", "--device", "abacus"), '--device is "abacus"; not available here'
-    )
-
-
-def test_unknown_commands_suggest_the_nearest(wirelessdl_command):
-    result = wirelessdl_command("rum")
-    assert result.code == 2
-    assert "did you mean run?" in result.err
-
-
 def test_a_real_process_exits_with_two(folder):
     done = subprocess.run(
         [sys.executable, "-m", "wirelessdl", "run", "x.toml", "--set", "network.nodes=0"],
@@ -304,3 +254,9 @@ def test_a_real_process_exits_with_two(folder):
     assert done.returncode == 2
     assert done.stderr.startswith("ScenarioError: x.toml: network.nodes is 0")
     assert done.stdout == ""
+
+
+def test_weak_deltas_are_warned_about(wirelessdl_command):
+    shown = wirelessdl_command("run", "x.toml", "--set", "privacy.delta_total=0.5", "--set", "privacy.delta=0.01").out
+    assert shown.count("not below 1/n") == 2
+    assert "warning" in wirelessdl_command("check", "x.toml", "--set", "privacy.delta=0.5").out

@@ -1,21 +1,14 @@
 """Named baselines: every one over every bundled scenario, on the command line, and before a user's own overrides."""
 
-import json
-
 import pytest
 from conftest import ROOT
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError
-from wirelessdl.scenario.baselines import BASELINES, with_baseline
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
+from wirelessdl.scenario.overrides import with_baseline
 
 NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital"]
-
-
-def test_the_names_are_there():
-    assert [name for name in BASELINES if name in NAMES] == NAMES
-    assert all(name == baseline.name and baseline.summary for name, baseline in BASELINES.items())
 
 
 @pytest.mark.parametrize("scenario", bundled_scenarios())
@@ -55,11 +48,6 @@ def test_what_the_baselines_are():
     )
 
 
-def test_the_linear_program_becomes_own_noise():
-    own = load_scenario("urban_er_k20_paper_lp", baseline="own-noise")
-    assert (own.power.objective, own.privacy.epsilon_max) == ("own-noise", 1.0)
-
-
 def test_overrides_come_after_the_baseline():
     scenario = load_scenario("quickstart", baseline="d-psgd", overrides=["power.multiplier=auto"])
     assert scenario.power.multiplier == "auto"
@@ -89,13 +77,6 @@ def test_a_long_name_stays_within_its_limit(tmp_path):
     assert name.endswith("-no-privacy")
 
 
-def test_list_shows_the_baselines(wirelessdl_command):
-    listed = json.loads(wirelessdl_command("list", "--json").out)["baselines"]
-    assert listed == list(BASELINES)
-    said = wirelessdl_command("list").out
-    assert all(name in said for name in NAMES)
-
-
 def test_run_check_and_plan_take_a_baseline(wirelessdl_command, tmp_path):
     for command in ("check", "plan"):
         result = wirelessdl_command(command, "quickstart", "--baseline", "local")
@@ -105,32 +86,3 @@ def test_run_check_and_plan_take_a_baseline(wirelessdl_command, tmp_path):
     assert result.code == 0, result.err
     run = wirelessdl.open_run(tmp_path / "outputs/quickstart-local-s7-r1")
     assert run.summary["epsilon_total"] == 0.0
-
-
-def test_a_resumed_run_has_its_own_baseline(wirelessdl_command):
-    result = wirelessdl_command("run", "--resume", "nowhere", "--baseline", "local")
-    assert result.code == 2
-    assert "--baseline goes with a SCENARIO" in result.err
-
-
-PED2FL = ["channel.models.0.per=sender", "power.allocator={kind='aligned', kappa='auto'}", "power.balance=false"]
-
-
-@pytest.mark.parametrize(
-    ("name", "overrides"),
-    [
-        ("PED2FL", [*PED2FL, "power.multiplier=none"]),
-        ("PED2FL at step K gamma", [*PED2FL, "power.multiplier=nodes"]),
-        ("row-stochastic without 1/z", ["power.balance=false", "power.multiplier=none"]),
-        ("any step", ["power.multiplier=3"]),
-        ("stopping as printed", ["learning.stop_after=15", "learning.stop_rule=anchored", "learning.eval_every=1"]),
-    ],
-)
-def test_the_settings_that_the_page_names_are_valid(name, overrides):
-    assert load_scenario("paper_k4_full", overrides=overrides).origin, name
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "true", "often"])
-def test_multipliers_that_are_none_are_refused(value):
-    with pytest.raises(ScenarioError, match=r'power.multiplier is .*; must be "auto", .* or a number from 1e-6 to 1e6'):
-        load_scenario("quickstart", overrides=[f"power.multiplier={value}"])

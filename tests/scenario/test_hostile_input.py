@@ -60,11 +60,6 @@ def test_a_folder_named_like_a_checkpoint_is_none(run, tmp_path):
     assert wirelessdl.resume(copy).summary["rounds"] == 4
 
 
-def test_margins_that_no_radio_has_are_refused():
-    with pytest.raises(ScenarioError, match=r"power\.csi_margin_db is 100000"):
-        tiny(power={"csi_margin_db": 1e5})
-
-
 def test_tables_within_tables_are_refused_before_they_are_walked(tmp_path):
     file = tmp_path / "deep.toml"
     file.write_text("[scenario]\nname = " + "[" * 100 + "]" * 100)

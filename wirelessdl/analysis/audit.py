@@ -7,7 +7,7 @@ import numpy as np
 from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.audit import Transcript, transcript_mu
+from wirelessdl.privacy.attack import Transcript, transcript_mu
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.soundness import require_sound

@@ -21,11 +21,9 @@ from wirelessdl.analysis.releases import DataSplit, data_split, releases_of, ter
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.combinations import noise_factor, valid_accountants
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.senders import SenderTotals
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.ledger import Ledger, SenderTotals
+from wirelessdl.privacy.terms import Terms, noise_factor, valid_accountants
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 

@@ -18,12 +18,9 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import MEMBERS, member
 from wirelessdl.gaussian import slot_epsilon
-from wirelessdl.privacy.combinations import SAMPLERS, Clipping
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
-from wirelessdl.privacy.exposure import Unit
-from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.ledger import FrameRelease, Ledger
+from wirelessdl.privacy.terms import SAMPLERS, Clipping, Terms, Unit
 from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.soundness import is_count, require_sound

@@ -139,8 +139,8 @@ def _age(started: str) -> str:
 
 def _list_names_as_json() -> None:
     from wirelessdl.run.registry import PARTS
-    from wirelessdl.scenario.baselines import BASELINES
     from wirelessdl.scenario.loader import bundled_scenarios
+    from wirelessdl.scenario.overrides import BASELINES
 
     names = {
         "scenarios": list(bundled_scenarios()),
@@ -152,8 +152,8 @@ def _list_names_as_json() -> None:
 
 def _list_names() -> None:
     from wirelessdl.run.registry import PARTS
-    from wirelessdl.scenario.baselines import BASELINES
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
+    from wirelessdl.scenario.overrides import BASELINES
 
     console = _console()
     console.print("[bold]scenarios[/]")

@@ -9,9 +9,8 @@ from annotated_types import Interval
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
-from wirelessdl.network.parameters import Circle, Length, Span, low_high
+from wirelessdl.network.parameters import Circle, FindFile, Length, Span, low_high, read_table
 from wirelessdl.network.streets import StreetMap, grid_of
-from wirelessdl.network.tables import FindFile, read_table
 
 
 class Placement(Protocol):
@@ -23,7 +22,6 @@ class Disc:
 
     def __init__(self, radius_m: Length = 150.0, height_m: Span = 1.5):
         self.radius_m, self.height_m = radius_m, height_m
-        low_high("height_m", height_m)
 
     def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray:
         radius = self.radius_m * np.sqrt(rng.random(nodes))  # sqrt: equal area, not equal radius
@@ -36,7 +34,6 @@ class Block:
 
     def __init__(self, side_m: Length = 250.0, height_m: Span = 1.5):
         self.side_m, self.height_m = side_m, height_m
-        low_high("height_m", height_m)
 
     def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray:
         x, y = self.side_m * (rng.random((2, nodes)) - 0.5)
@@ -133,7 +130,6 @@ class AlongStreets:
 
     def __init__(self, streets: StreetMap | None, height_m: Span = 1.5):
         self._axes, self.height_m = grid_of(streets).axes, height_m
-        low_high("height_m", height_m)
 
     def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray:
         x, y = self._axes

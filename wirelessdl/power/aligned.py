@@ -32,7 +32,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
 
-_SAME = 1e-9  # relative difference up to which gains of one sender are the same
+_GAIN_TOLERANCE = 1e-9  # relative difference up to which gains of one sender are the same
 
 
 class Aligned:
@@ -81,7 +81,7 @@ def sender_gain(problem: PowerProblem) -> FloatArray:
             f"node {int(np.argmin(heard))} is heard by nobody; aligned senders need a gain each: give it links, or use "
             'allocator = "lp"'
         )
-    apart = high - low > _SAME * high
+    apart = high - low > _GAIN_TOLERANCE * high
     if apart.any():
         node = int(np.argmax(apart))
         raise InfeasiblePowerError(

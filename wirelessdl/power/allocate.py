@@ -30,9 +30,9 @@ from wirelessdl.power.balance import balancing_amplitudes
 from wirelessdl.power.problem import TOLERANCE, Balance, PowerPlan, PowerProblem
 
 Objective: TypeAlias = Literal["sum", "max-min", "min-noise", "own-noise"]
-SETTLED = 1e-9
-STEPS = 50
-_LARGE = 300  # nodes from which the interior-point method wins
+THETA_TOLERANCE = 1e-9
+FIXED_POINT_STEPS = 50
+_INTERIOR_POINT_NODES = 300  # nodes from which the interior-point method wins
 
 
 class PowerAllocator(Protocol):
@@ -148,28 +148,28 @@ def _fixed_point(problem: PowerProblem, objective: Objective) -> PowerPlan:
     """theta <- theta(A(alpha(theta))) from K, until it settles or theta covers what its plan needs.
 
     A step may overshoot to a theta that no split can meet, while a smaller one serves: then halfway back.
-    After STEPS theta may only grow.
+    After FIXED_POINT_STEPS theta may only grow.
     """
     allocate = _OBJECTIVES[objective]
     theta, least, ceiling = float(problem.links.nodes), 0.0, math.inf
-    for step in range(1, 4 * STEPS + 1):
+    for step in range(1, 4 * FIXED_POINT_STEPS + 1):
         try:
             alpha = allocate(problem, theta)
         except InfeasiblePowerError:
-            if least == 0.0 or theta - least <= SETTLED * theta:
+            if least == 0.0 or theta - least <= THETA_TOLERANCE * theta:
                 raise
             ceiling, theta = theta, (least + theta) / 2
             continue
         found, least = problem.theta(alpha), theta
-        covered = found <= theta and (step > STEPS or math.isfinite(ceiling))
-        if covered or abs(found - theta) <= SETTLED * theta:
+        covered = found <= theta and (step > FIXED_POINT_STEPS or math.isfinite(ceiling))
+        if covered or abs(found - theta) <= THETA_TOLERANCE * theta:
             # shrink onto the larger of the two bounds, so that the target holds at both
             theta = max(theta, found)
             alpha = _repaired(problem, alpha, theta)
             if objective == "own-noise":
                 alpha = np.minimum(alpha, allocate(problem, theta))
             return PowerPlan(problem, alpha, problem.power_w, theta, step)
-        further = max(theta, found) if step > STEPS or math.isfinite(ceiling) else found
+        further = max(theta, found) if step > FIXED_POINT_STEPS or math.isfinite(ceiling) else found
         theta = further if further < ceiling else (theta + ceiling) / 2
     raise InfeasiblePowerError(
         f"no theta settles at epsilon_max={problem.epsilon_max:g} ({theta:.3g} after {step} steps); "
@@ -204,7 +204,7 @@ class _Program:
         least = problem.alpha_min if floor is None else floor
         self.bounds: list[tuple[float, float | None]] = [(least, 1.0 - problem.beta_min)] * nodes
         self.bounds += [(0.0, None)] * self.lifted
-        self.method = "highs-ipm" if nodes > _LARGE else "highs"
+        self.method = "highs-ipm" if nodes > _INTERIOR_POINT_NODES else "highs"
 
     def minimise(
         self, cost: FloatArray, extra: int = 0, rows: Any = None, most: FloatArray | None = None
@@ -340,7 +340,7 @@ def _least_noise(problem: PowerProblem, objective: Objective, model_w: FloatArra
         A_ub=-scipy.sparse.vstack(blocks),
         b_ub=-np.concatenate(needs),
         bounds=[(low, None) for low in floor / model_w],
-        method="highs-ipm" if links.nodes > _LARGE else "highs",
+        method="highs-ipm" if links.nodes > _INTERIOR_POINT_NODES else "highs",
     )
     noise = np.maximum(result.x, floor / model_w)
     short = min((float((block @ noise).min(initial=math.inf)) for block in blocks), default=math.inf)

@@ -22,9 +22,9 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Links
 from wirelessdl.mixing import uniform_air
 
-_STEPS = 20_000
-_TESTED = 2000  # nodes up to which support is tested by a linear program
-_CLOSE = 1e-13
+_MAX_SCALINGS = 20_000
+_MAX_TESTED_NODES = 2000  # nodes up to which support is tested by a linear program
+_BALANCED_WITHIN = 1e-13
 
 
 def support_margin(links: Links) -> float:
@@ -61,18 +61,18 @@ def balancing_amplitudes(links: Links, gain: FloatArray) -> tuple[FloatArray | N
     if not links.degree.all() or not np.bincount(links.tx, minlength=links.nodes).all():
         return None, "a node hears nobody or is heard by nobody"
     # the program takes longer than the scaling in large networks; without support that does not settle, which is said
-    if links.nodes <= _TESTED and support_margin(links) <= 1e-9:
+    if links.nodes <= _MAX_TESTED_NODES and support_margin(links) <= 1e-9:
         return None, "no transmit powers can balance this graph (its marginals need an unused link)"
     marginal = uniform_air(links)
     weight, receive = np.ones(links.nodes), np.ones(links.nodes)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_SCALINGS):
         receive = marginal / links.sum_per_receiver(gain * weight[links.tx])
         column = np.bincount(links.tx, weights=gain * receive[links.rx], minlength=links.nodes)
-        if np.max(np.abs(column * weight - marginal)) < _CLOSE:
+        if np.max(np.abs(column * weight - marginal)) < _BALANCED_WITHIN:
             return weight / weight.max(), ""
         weight = marginal / column
         weight /= weight.max()
-    return None, f"scaling did not settle in {_STEPS} steps (gains too uneven)"
+    return None, f"scaling did not settle in {_MAX_SCALINGS} steps (gains too uneven)"
 
 
 def partial_amplitudes(

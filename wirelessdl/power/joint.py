@@ -16,8 +16,18 @@ e such that the variance of a node's model at the end, per coordinate, is least:
 
 A(e) comes from the mean gains, amplitudes balanced by power with exponent e, and receiver balancing. Everything here is
 public: powers, gains, sizes and settings. Pairs are taken as complete: S is exact where p = K - 1. Closing passes are
-not counted: they shrink `apart` of whatever is chosen. From 200 nodes on traces are estimated with random vectors
-(`power.joint_draws`): time and memory are then those of the links.
+not counted: they shrink `apart` of whatever is chosen. From 200 nodes on traces are estimated with random vectors.
+
+Forecasts of the joint plan in large networks: the traces of `power.joint` by drawn vectors, linear in the links.
+
+A trace of K x K matrices is the mean of quadratic forms of random signs g (Hutchinson 1990):
+
+    trace(Q^t W Q^t') = E |Q^t W^(1/2) g|^2,    relative deviation about sqrt(2 / (K n)) of n vectors
+
+Q is applied by M passes with the sparse A. What every round adds has three parts, whose size alone depends on the pair
+ratio: noise of senders, receiver noise of the payload, and that of the passes. Each is followed for 200 rounds; from
+there on it falls by a constant factor a round, and the rest is a geometric sum. Receiver noise of passes keeps its
+covariances, of which the dense form takes the diagonal. A must be doubly stochastic.
 """
 
 from collections.abc import Sequence
@@ -26,18 +36,83 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.chebyshev import Passes, Response, fitted, plain, response
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, balanced_air, expected_spectrum, mix, sparse
 from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
-from wirelessdl.power.joint_draws import Traces, traces
 
 RATIOS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
-_DENSE = 200  # nodes up to which traces are computed from K x K matrices
+_MAX_DENSE_NODES = 200  # nodes up to which traces are computed from K x K matrices
 _DOUBLINGS = 12  # 4096 rounds: disagreement has settled
+_FOLLOWED_ROUNDS = 200
+_MAX_ROUNDS = 4096  # of the dense form, at most
+_DRAWN_NUMBERS = 8000  # of all vectors together, at least: 1.6% of deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """Variance per node and coordinate, about the mean of all, that settles where every round adds a unit.
+
+    sent: of white noise at the senders. payload, passes: of thermal noise of 1 W at the receivers, in the payload and
+    in each of the passes. payload_mean, passes_mean: of the network's mean, added by every round.
+    """
+
+    sent: float
+    payload: float
+    passes: float
+    payload_mean: float
+    passes_mean: float
+
+
+def traces(passes: Passes, weights: csr_array, scale: FloatArray) -> Traces:
+    """Of payload and passes with one A[rx, tx]. scale: [K] by which receivers multiply what they hear."""
+    nodes = weights.shape[0]
+    rng = np.random.default_rng(0)  # the same every time
+    columns = -(-_DRAWN_NUMBERS // nodes)
+
+    def signs() -> FloatArray:
+        return rng.choice([-1.0, 1.0], (nodes, columns))
+
+    noise = [scale[:, None] * signs() for _ in range(len(passes))]
+    none = [np.zeros((nodes, columns))] * len(passes)
+    first = _mixed(passes, weights, none[0], [noise[0], *none[1:]])
+    later = _mixed(passes, weights, none[0], [none[0], *noise[1:]])
+    state = np.hstack([_mixed(passes, weights, signs(), none), first, later])
+    state -= state.mean(axis=0)
+    settled = _settled_draws(passes, weights, state, columns)
+    # the mean takes 1'N_k = s_k 1' of receiver noise, as columns of A sum to one
+    mean = passes.to_mean() ** 2 * float(np.sum(scale**2)) / nodes**2
+    return Traces(settled[0], settled[1], settled[2], float(mean[0]), float(mean[1:].sum()))
+
+
+def _mixed(passes: Passes, weights: csr_array, sent: FloatArray, noise: list[FloatArray]) -> FloatArray:
+    """What payload and passes make of what is sent, `[K, n]`, with receiver noise of each."""
+    before, now = np.zeros_like(sent), sent
+    for k in range(len(passes)):
+        heard = passes.heard[k] * (weights @ now + noise[k])
+        before, now = now, heard + passes.kept[k] * now + passes.before[k] * before
+    return now
+
+
+def _settled_draws(passes: Passes, weights: csr_array, state: FloatArray, columns: int) -> list[float]:
+    """Sum over rounds of the mean square of every group of columns, as each round mixes them again."""
+    nothing = [np.zeros_like(state)] * len(passes)
+    total, last = np.zeros(3), np.zeros(3)
+    for _ in range(_FOLLOWED_ROUNDS):
+        before, last = last, np.square(state).mean(axis=0).reshape(3, columns).mean(axis=1)
+        total += last
+        if (last <= 1e-6 * total).all():
+            return [float(value) for value in total]
+        state = _mixed(passes, weights, state, nothing)
+        state -= state.mean(axis=0)
+    factor = np.divide(last, before, out=np.zeros(3), where=before > 0)
+    left = _MAX_ROUNDS - _FOLLOWED_ROUNDS
+    rest = last * factor * np.where(factor < 1, (1 - factor**left) / np.maximum(1 - factor, 1e-12), left)
+    return [float(value) for value in total + rest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +211,7 @@ def choose(
 
 def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
     """J of these amplitudes at every ratio."""
-    if problem.links.nodes > _DENSE:
+    if problem.links.nodes > _MAX_DENSE_NODES:
         passes = _passes(problem, expected_spectrum(shape.weights)) if problem.chebyshev else plain(1 + problem.passes)
         found = traces(passes, sparse(shape.weights), shape.weights.scale)
         return [_by_traces(problem, found, ratio, shape.exponent) for ratio in ratios]

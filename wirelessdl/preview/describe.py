@@ -8,7 +8,7 @@ from wirelessdl.contract import capability
 from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
-from wirelessdl.network.reach import heard_within
+from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.preview.words import promise
 from wirelessdl.run.build import World
 from wirelessdl.units import prefixed, to_s, w_to_dbm

@@ -1,11 +1,9 @@
 """Differential privacy: what is released in a slot, and how releases are composed."""
 
 from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
-from wirelessdl.privacy.combinations import valid_accountants
-from wirelessdl.privacy.ledger import Ledger, Statement
+from wirelessdl.privacy.ledger import FrameRelease, Ledger, Statement
 from wirelessdl.privacy.rdp import subsampled_rdp
-from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Terms, valid_accountants
 from wirelessdl.privacy.totals import calibrate, total_epsilon
 
 __all__ = [

@@ -19,6 +19,20 @@ delta')/(e^epsilon + 1), for every delta'. `attack_epsilon` looks for the factor
 smaller for the accountant to allow what was seen, and gives the accountant's epsilon at that factor. A factor above 1
 refutes the claim, without further assumption; below 1 the epsilon assumes that the shape of the trade-off between TPR
 and FPR is the accountant's.
+
+The transcript audit: a lower bound on what one receiver's view of a whole run reveals about one sender.
+
+A run is linear in noise and gradients while projections are inactive:
+
+    x_{t+1} = A_t (x_t + S_t eta_t) - G_t g_t,       view_t = sum over k != i of A_t[i, k] (x_t + S_t eta_t)_k
+
+    x_t, g_t, eta_t  models, gradients and standard normal noise of round t; A_t: mixing [K, K]
+    S_t, G_t         diagonal: noise deviation, and learning rate times multiplier, of each node
+
+So receiver i's T observations are jointly Gaussian, with covariance N N' from all other nodes' noise and mean M g from
+the sender's gradients. Q = M' (N N')^-1 M is the squared sensitivity ratio of the whole transcript; linear losses
+attain sens^2 u'Qu for any signs u. That is a lower bound on the leakage, attained by an example: it is no guarantee,
+but it refutes a claimed epsilon that is smaller.
 """
 
 import math
@@ -27,21 +41,31 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy.linalg import qr, solve_triangular
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 from scipy.stats import beta
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.senders import SenderTotals
+from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.terms import Terms
 
 PILOT = 0.2  # share of trials that choose the rule
 FEWEST = 50  # trials below which no bound can say anything
-_TAILS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # false positive rates that thresholds are tried for
-_RANGE = (-6.0, 6.0)  # of ln factor
-_LOOKS = 10  # deltas at which a claim is compared with what was seen
-_STEPS = 11  # halvings of that range: to 0.6%, within the ledger's grid
+_FALSE_POSITIVE_RATES = (
+    0.5,
+    0.3,
+    0.2,
+    0.1,
+    0.05,
+    0.02,
+    0.01,
+    0.005,
+)  # for which thresholds are tried
+_LOG_FACTOR_RANGE = (-6.0, 6.0)  # of ln factor
+_DELTAS_TRIED = 10  # deltas at which a claim is compared with what was seen
+_HALVINGS = 11  # halvings of that range: to 0.6%, within the ledger's grid
 
 _Rule: TypeAlias = tuple[Literal["accuracy", "rates"], float]  # and its threshold
 Claim: TypeAlias = Callable[[float, float], float]  # (factor of mu, delta) -> epsilon
@@ -111,7 +135,7 @@ def _rules(score: FloatArray, with_canary: BoolArray) -> Iterator[_Rule]:
     yield "accuracy", 0.0
     without = score[~with_canary]
     if len(without):
-        for tail in _TAILS:
+        for tail in _FALSE_POSITIVE_RATES:
             threshold = float(np.quantile(without, 1.0 - tail))
             yield "accuracy", threshold
             yield "rates", threshold
@@ -153,10 +177,10 @@ def attack_epsilon(evidence: Evidence, delta: float, claim: Claim | None = None)
     """Epsilon at delta that the evidence implies: by mu, or by a claim that is amplified by sampling."""
     if claim is None:
         return analytic_epsilon(evidence.mu, delta)
-    low, high = _RANGE
+    low, high = _LOG_FACTOR_RANGE
     if not _refuted(evidence, claim, math.exp(low)):
         return 0.0
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _refuted(evidence, claim, math.exp(middle)) else (low, middle)
     return claim(math.exp(low), delta)
@@ -171,7 +195,7 @@ def _refuted(evidence: Evidence, claim: Claim, factor: float) -> bool:
 
     # every delta is a valid test; the search only looks for a good one
     found = minimize_scalar(
-        excess, bounds=(math.log(1e-7), math.log(0.5)), method="bounded", options={"maxiter": _LOOKS}
+        excess, bounds=(math.log(1e-7), math.log(0.5)), method="bounded", options={"maxiter": _DELTAS_TRIED}
     )
     return bool(found.fun < 0)
 
@@ -190,3 +214,67 @@ def sender_claim(terms: Terms, rate: float, rounds: IntArray, mu: FloatArray, ep
         return float(totals.total()[0])
 
     return claim
+
+
+_SWEEPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """A run for the audit. mixing: [T, K, K]; noise: [T, K] deviation; step: [T, K] gamma * multiplier."""
+
+    mixing: FloatArray
+    noise: FloatArray
+    step: FloatArray
+
+
+def transcript_mu(transcript: Transcript, receiver: int, sender: int, sensitivity: float) -> float:
+    """mu of the receiver's whole view for the worst known pair of neighbouring data sets; a lower bound."""
+    noise_map, gradient_map = view_maps(transcript, receiver, sender)
+    if not gradient_map.any():
+        return 0.0
+    heard = noise_map.any(axis=1) | gradient_map.any(axis=1)  # slots in which it hears anything
+    noise_map, gradient_map = noise_map[heard], gradient_map[heard]
+    # QR of the noise map: no covariance is squared up, no jitter needed
+    _, triangle = qr(noise_map.T, mode="economic")
+    if np.abs(np.diagonal(triangle)).min() < 1e-12 * np.abs(np.diagonal(triangle)).max():
+        return np.inf  # some combination of what is heard has no noise
+    whitened = solve_triangular(triangle, gradient_map, trans="T")
+    return sensitivity * float(np.sqrt(_largest_sign_form(whitened.T @ whitened)))
+
+
+def view_maps(transcript: Transcript, receiver: int, sender: int) -> tuple[FloatArray, FloatArray]:
+    """Linear maps N, `[T, T K]`, from all noise and M, `[T, T]`, from the sender's gradients to what is heard."""
+    rounds, nodes = transcript.noise.shape
+    state_noise, state_gradient = np.zeros((nodes, rounds * nodes)), np.zeros((nodes, rounds))
+    noise_rows, gradient_rows = [], []
+    for t in range(rounds):
+        sent = state_noise.copy()
+        sent[np.arange(nodes), t * nodes + np.arange(nodes)] += transcript.noise[t]
+        heard = transcript.mixing[t, receiver].copy()
+        heard[receiver] = 0.0  # its own part it knows
+        noise_rows.append(heard @ sent)
+        gradient_rows.append(heard @ state_gradient)
+        state_noise = transcript.mixing[t] @ sent
+        state_gradient = transcript.mixing[t] @ state_gradient
+        state_gradient[sender, t] -= transcript.step[t, sender]
+    noise_map = np.stack(noise_rows)
+    noise_map[:, receiver::nodes] = 0.0  # and its own noise
+    return noise_map, np.stack(gradient_rows)
+
+
+def _largest_sign_form(form: FloatArray) -> float:
+    """max u'Qu over u = +-1, by flipping signs from the leading eigenvector's and from all ones."""
+    best = 0.0
+    leading = np.linalg.eigh(form)[1][:, -1]
+    for start in (np.ones(len(form)), np.where(leading >= 0, 1.0, -1.0)):
+        signs = start.copy()
+        for _ in range(_SWEEPS):
+            pull = form @ signs
+            gain = np.diagonal(form) - signs * pull  # half of what flipping each sign would add
+            worst = int(np.argmax(gain))
+            if gain[worst] <= 0:
+                break
+            signs[worst] *= -1.0
+        best = max(best, float(signs @ form @ signs))
+    return best

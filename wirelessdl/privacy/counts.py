@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import FloatArray, IntArray
 
 _NU_MIN = 1e-3
-_MOST = 1 << 31  # releases in one cell: more than any run has rounds, and sums of many stay whole
-_FOLD = 64  # slots kept apart before they are counted
+_MAX_RELEASES = 1 << 31  # releases in one cell: more than any run has rounds, and sums of many stay whole
+_SLOTS_PER_FOLD = 64  # slots kept apart before they are counted
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ReleaseCounts:
             cell = GRID.cell(1.0 / mu[charged])
         self._pending.append(stream[charged] * self._width + cell + 1)
         self._by_stream = None
-        if len(self._pending) >= _FOLD:
+        if len(self._pending) >= _SLOTS_PER_FOLD:
             self._fold()
 
     def entries(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -101,7 +101,7 @@ class ReleaseCounts:
     def fits(self, state: NDArray[Any], streams: int) -> bool:
         """Whether a state, `[2, entries]`, counts releases of so many streams, each cell once."""
         key, count = state
-        inside = bool(((key >= 0) & (key < streams * self._width) & (count > 0) & (count < _MOST)).all())
+        inside = bool(((key >= 0) & (key < streams * self._width) & (count > 0) & (count < _MAX_RELEASES)).all())
         return inside and len(np.unique(key)) == len(key)
 
     def fewer_than(self, other: "ReleaseCounts") -> IntArray:

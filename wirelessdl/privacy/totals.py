@@ -13,14 +13,12 @@ from scipy.optimize import brentq
 from wirelessdl.arrays import IntArray
 from wirelessdl.errors import UnsoundError
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy.combinations import Accountant, Adjacency, Clipping, Sampler, noise_factor, profile_of
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Accountant, Adjacency, Clipping, Exposure, Sampler, Terms, noise_factor, profile_of
 
-_MOST_ROUNDS = 10**7
+_MAX_ROUNDS = 10**7
 
 
 def total_epsilon(
@@ -151,8 +149,8 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
     low, high = 1, 2
     while total_epsilon(nu, q, high, **terms) <= target:
         low, high = high, 2 * high
-        if high > _MOST_ROUNDS:
-            raise ValueError(f"noise_multiplier {nu:g} allows more than {_MOST_ROUNDS:,} rounds; that is no limit")
+        if high > _MAX_ROUNDS:
+            raise ValueError(f"noise_multiplier {nu:g} allows more than {_MAX_ROUNDS:,} rounds; that is no limit")
     while high - low > 1:
         middle = (low + high) // 2
         if total_epsilon(nu, q, middle, **terms) <= target:

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le
 
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
-from wirelessdl.scenario.events import Schedule, checked
+from wirelessdl.scenario.section import Schedule, checked
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, dbm_to_w, from_db
 
 

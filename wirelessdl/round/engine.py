@@ -34,9 +34,7 @@ from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
-from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.release import FrameRelease
-from wirelessdl.privacy.senders import SenderTotals
+from wirelessdl.privacy.ledger import FrameRelease, Ledger, SenderTotals
 from wirelessdl.radio.energy import ControlLosses
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel

@@ -16,9 +16,9 @@ from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, 
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links
 from wirelessdl.network.mobility import Mobility, require_geometry
-from wirelessdl.network.reach import heard_within
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
+from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square

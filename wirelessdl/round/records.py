@@ -11,7 +11,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.records import RoundResult
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.ledger import FrameRelease
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.participation import Participation

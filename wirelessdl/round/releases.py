@@ -21,7 +21,7 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.privacy.release import FrameRelease
+from wirelessdl.privacy.ledger import FrameRelease
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import Offsets
 

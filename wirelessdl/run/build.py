@@ -19,9 +19,7 @@ from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import own_settings
 from wirelessdl.power.allocate import PowerAllocator
-from wirelessdl.privacy.combinations import SAMPLERS
-from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import SAMPLERS, Exposure, Terms
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
@@ -33,8 +31,8 @@ from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import Part, UserFile
-from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.section import values_of
 from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
 from wirelessdl.trace.events import Listener, user_listeners

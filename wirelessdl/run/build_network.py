@@ -27,17 +27,16 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
-from wirelessdl.network.reach import Reach, heard_within, reach_of
 from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
 from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
-from wirelessdl.network.topology.physical import require_pairs_fit
+from wirelessdl.network.topology.physical import Reach, heard_within, reach_of, require_pairs_fit
 from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.round.multiplier import rule_for
 from wirelessdl.run.registry import Builder
 from wirelessdl.scenario.objects import stream_name
 from wirelessdl.scenario.part import Part
-from wirelessdl.scenario.per_node import values_of
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.section import values_of
 from wirelessdl.streams import Streams
 from wirelessdl.units import dbm_to_w, thermal_noise_w, w_to_dbm
 

@@ -16,8 +16,8 @@ from wirelessdl.errors import TrainingError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.learning.runtime import fetch
-from wirelessdl.privacy.exposure import Exposure
 from wirelessdl.privacy.ledger import Ledger
+from wirelessdl.privacy.terms import Exposure
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.columns import (

@@ -28,10 +28,8 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
-from wirelessdl.privacy.combinations import Accountant
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.exposure import Exposure
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Accountant, Exposure, Terms
 from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import World
 from wirelessdl.run.warnings import receiver_noise_warnings

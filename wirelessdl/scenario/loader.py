@@ -12,21 +12,20 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.baselines import with_baseline
-from wirelessdl.scenario.messages import rule
 from wirelessdl.scenario.objects import Given, part_overrides
-from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number
+from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number, with_baseline
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.section import explain, rule
 
-_LARGEST = 10_000_000  # bytes of a scenario file
-_DEEPEST = 20  # tables and lists within each other
+_MAX_BYTES = 10_000_000  # bytes of a scenario file
+_MAX_DEPTH = 20  # tables and lists within each other
 
 
 def require_flat(table: Any, where: str, depth: int = 0) -> None:
     """Raise unless tables and lists are nested as a scenario may need, and no more."""
-    if depth > _DEEPEST:
-        raise ScenarioError(f"{where}: tables are nested more than {_DEEPEST} deep; a scenario has sections and keys")
+    if depth > _MAX_DEPTH:
+        raise ScenarioError(f"{where}: tables are nested more than {_MAX_DEPTH} deep; a scenario has sections and keys")
     children = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
     for child in children:
         require_flat(child, where, depth + 1)
@@ -53,7 +52,7 @@ def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str 
     """
     file = _locate(path)
     table = read_table(file)
-    origin = _shown(path, file)
+    origin = str(path) if Path(path) == file else f"{path} (bundled)"
     if baseline is not None:
         origin = f"{origin} with baseline {shown(baseline, 40)}"
         _rename(table, baseline)
@@ -123,16 +122,12 @@ def _locate(path: str | Path) -> Path:
     )
 
 
-def _shown(path: str | Path, file: Path) -> str:
-    return str(path) if Path(path) == file else f"{path} (bundled)"
-
-
 def read_table(file: Path) -> dict[str, Any]:
     """The nested tables of a TOML file, of a size and depth that a scenario may have."""
     try:
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > _MAX_BYTES:
             raise ScenarioError(
-                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_LARGEST:,}"
+                f"{shown(file)}: has {file.stat().st_size:,} bytes; a scenario has at most {_MAX_BYTES:,}"
             )
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors put a mark in front
         require_flat(table, shown(file))
@@ -168,14 +163,9 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
         return rule(finding)
     field = model.model_fields.get(location[-1]) if model is not None else None
     extra = field.json_schema_extra if field is not None else None
-    text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else _rules(findings, key)
+    here = (f for f in findings if _location(f["loc"]) == location)
+    text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else explain(here)
     return f"{key} is {_show(_look_up(table, location))}; {text}"
-
-
-def _rules(findings: Iterable[Any], key: str) -> str:
-    """Every rule broken at one key (alternatives of a union), joined."""
-    rules = dict.fromkeys(rule(f) for f in findings if ".".join(_location(f["loc"])) == key)
-    return " or ".join(text if n == 0 else text.removeprefix("must be ") for n, text in enumerate(rules))
 
 
 def _location(loc: Iterable[Any]) -> list[str]:

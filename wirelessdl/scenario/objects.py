@@ -208,29 +208,32 @@ def _given(where: str, value: Any) -> Given:
             f"{where} is the {kind} {shown(what, 60)}; must be an object with the part's method, its class, a "
             "functools.partial of the class, or the name of a model"
         )
-    cls, title = target, target.__name__
-    if not title.isidentifier():
-        raise ScenarioError(f"{where} is of the class {shown(title, 60)}; a class needs a name")
-    if "scenario_name" in vars(target):  # not of a class derived from it
-        return _built_in(target, value)
-    source, why = _source(target)
-    if isinstance(value, functools.partial):
-        parameters, unknown = _bound(value)
-        target, instance = (value, None) if unknown else (target, None)
-        parameters = {} if unknown else parameters
-    elif inspect.isclass(value):
-        parameters, unknown, instance = {}, "", None
+    if not target.__name__.isidentifier():
+        raise ScenarioError(f"{where} is of the class {shown(target.__name__, 60)}; a class needs a name")
+    instance = None if isinstance(value, functools.partial) or inspect.isclass(value) else value
+    try:
+        parameters, unknown = ({}, "") if inspect.isclass(value) else _arguments(value, target)
+    except ScenarioError:
+        raise
+    except Exception as error:  # attributes may raise anything
+        parameters, unknown = {}, f"reading its attributes raised {type(error).__name__}"
+    title, source, why = target.__name__, None, ""
+    if _is_built_in(target):
+        title = vars(target)["scenario_name"]
+        if not unknown:
+            return Given(title, target, parameters=parameters)
     else:
-        instance = value
-        try:
-            parameters, unknown = _arguments(value)
-        except Exception as error:  # attributes may raise anything
-            parameters, unknown = {}, f"reading its attributes raised {type(error).__name__}"
+        source, why = _source(target)
     if why or unknown:
-        digest, why = _digest(f"{cls.__module__}.{cls.__qualname__}"), shown(unknown or why, 200)
-        return Given(f"{title}-{digest}{_OBJECT}:{title}", target, instance, parameters, source, why, not unknown)
-    stem = Path(inspect.getfile(cls)).stem
+        name = f"{title}-{_digest(f'{target.__module__}.{target.__qualname__}')}{_OBJECT}:{title}"
+        made_by = value if unknown and instance is None else target
+        return Given(name, made_by, instance, parameters, source, shown(unknown or why, 200), not unknown)
+    stem = Path(inspect.getfile(target)).stem
     return Given(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
+
+
+def _is_built_in(target: type) -> bool:
+    return "scenario_name" in vars(target)  # not of a class derived from it
 
 
 def _digest(text: str) -> str:
@@ -269,85 +272,64 @@ def source_text(value: Any) -> str | None:
         return None
 
 
-def _built_in(target: Any, value: Any) -> Given:
-    """A built-in model: its name in a scenario and the arguments of its constructor, if a scenario can hold them.
-
-    What it remembers is not among them; one whose settings were changed afterwards is kept as an object.
-    """
-    name, instance, made_by = target.scenario_name, None, value
-    if inspect.isclass(value):
-        return Given(name, target)
-    if not isinstance(value, functools.partial):
-        given, named = value.made_with
-        instance, made_by = value, functools.partial(target, *given, **named)
-    parameters, why = _bound(made_by)
-    if instance is not None and not why:
-        again = vars(made_by())
-        changed = [key for key, item in vars(value).items() if _is_setting(key, item) and item != again.get(key)]
-        why = f"its attribute {changed[0]} was changed" if changed else ""
-    if not why:
-        return Given(name, target, parameters=parameters)
-    digest = _digest(f"{target.__module__}.{target.__qualname__}")
-    target = target if instance is not None else made_by
-    return Given(f"{name}-{digest}{_OBJECT}:{name}", target, instance, why=shown(why, 200), repeatable=False)
-
-
-def _is_setting(name: str, value: Any) -> bool:
-    return not name.startswith("_") and _simple(value) is not None
-
-
 def _is_data(target: type) -> bool:
     """Whether a type holds values and is no part: an array, a set, a frame."""
     return getattr(builtins, target.__name__, None) is target or target.__module__.partition(".")[0] in _DATA
 
 
-def _bound(value: "functools.partial[Any]") -> tuple[dict[str, Any], str]:
-    """Arguments of a partial by name, and which of them a scenario cannot hold."""
-    try:
-        given = inspect.signature(value.func).bind_partial(*value.args, **value.keywords).arguments
-    except TypeError as error:
-        raise ScenarioError(f"functools.partial of {value.func.__name__}: {error}") from None
-    found = {name: _holdable(item) for name, item in given.items() if item is not None}
-    unknown = next((name for name, item in found.items() if item is None), "")
-    why = f"its argument {unknown} is {_an(given[unknown])}" if unknown else ""
-    return {name: item for name, item in found.items() if item is not None}, why
-
-
-def _arguments(instance: Any) -> tuple[dict[str, Any], str]:
-    """What the constructor of an object was called with, by attributes of the same name; and what is unknown."""
-    target, found = type(instance), {}
-    if callable(getattr(instance, "state_dict", None)):
+def _arguments(value: Any, target: Any) -> tuple[dict[str, Any], str]:
+    """What a constructor is, or was, called with, by name; or why a scenario cannot say it."""
+    if isinstance(value, functools.partial):
+        return _held(_bound(target, value.args, value.keywords))
+    if callable(getattr(value, "state_dict", None)):
         return {}, "it holds weights of its own"
-    names = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    plain_class = target.__init__ is object.__init__
+    if _is_built_in(target):
+        parameters, unknown = _held(_bound(target, *value.made_with))
+    else:
+        parameters, unknown = _attributes(value, target)
+    if unknown:
+        return {}, unknown
     try:
-        accepted = {} if plain_class else inspect.signature(target).parameters
-    except (TypeError, ValueError):
-        return {}, "its constructor has no signature"
-    for name, parameter in accepted.items():
-        if parameter.kind not in names:
-            return {}, f"its constructor takes *{name}"
-        if not hasattr(instance, name):
-            if parameter.default is parameter.empty:
-                return {}, f"its argument {name} is no attribute of that name"
-            continue
-        value = getattr(instance, name)
-        if value is None and parameter.default is None:
-            continue
-        simple = _holdable(value)
-        if simple is None:
-            return {}, f"its argument {name} is {_an(value)}"
-        found[name] = simple
-    try:
-        again = target(**found)
+        again = target(**parameters)
     except Exception as error:  # of the user's code
         return {}, f"{target.__name__}(...) raised {type(error).__name__} when it was made again"
-    different = _difference(instance, again)
-    return ({}, f"its attribute {different} is not what its constructor makes") if different else (found, "")
+    different = _difference(value, again)
+    return ({}, f"its attribute {different} is not what its constructor makes") if different else (parameters, "")
 
 
-def _an(value: Any) -> str:
-    return "an array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+def _bound(target: Any, given: tuple[Any, ...], named: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(target).bind_partial(*given, **named).arguments
+    except TypeError as error:
+        raise ScenarioError(f"functools.partial of {target.__name__}: {error}") from None
+
+
+def _attributes(instance: Any, target: Any) -> tuple[dict[str, Any], str]:
+    """Arguments of the constructor of an object by attributes of the same name; defaults need none."""
+    try:
+        accepted = {} if target.__init__ is object.__init__ else inspect.signature(target).parameters
+    except (TypeError, ValueError):
+        return {}, "its constructor has no signature"
+    found = {}
+    for name, parameter in accepted.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            return {}, f"its constructor takes *{name}"
+        if hasattr(instance, name):
+            found[name] = getattr(instance, name)
+        elif parameter.default is parameter.empty:
+            return {}, f"its argument {name} is no attribute of that name"
+    return _held(found)
+
+
+def _held(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Arguments as a scenario holds them, without those that are None; or which of them it cannot hold."""
+    found = {name: _holdable(value) for name, value in arguments.items() if value is not None}
+    unknown = next((name for name, item in found.items() if item is None), None)
+    if unknown is None:
+        return found, ""
+    value = arguments[unknown]
+    kind = "an array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    return {}, f"its argument {unknown} is {kind}"
 
 
 def _simple(value: Any) -> Any:
@@ -390,7 +372,10 @@ def _difference(one: Any, other: Any) -> str:
 
 
 def _state(value: Any) -> dict[str, Any]:
-    """Attributes by name; numbers of NumPy as those of Python, which a scenario holds."""
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]
-    found = {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if name != "__dict__"}}
+    """Attributes by name, numbers of NumPy as those of Python; of a built-in one its settings, not its memory."""
+    held = value.__getstate__()
+    parts = held if isinstance(held, tuple) else (held,)  # with __slots__ a pair
+    found = {name: item for part in parts for name, item in (part or {}).items()}
+    if _is_built_in(type(value)):
+        return {name: _simple(item) for name, item in found.items() if name[0] != "_" and _simple(item) is not None}
     return {name: item.item() if isinstance(item, np.generic) else item for name, item in found.items()}

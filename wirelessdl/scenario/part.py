@@ -7,8 +7,6 @@ The scenario only keeps name and parameters. `Catalog.build` finds the class, bu
 and checks the parameters against its `__init__` signature: one rule for both.
 """
 
-import contextlib
-import datetime
 import hashlib
 import importlib.abc
 import importlib.util
@@ -26,17 +24,17 @@ from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
+import tomli_w
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, said
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.messages import explain
 from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of, unnumbered
+from wirelessdl.scenario.section import explain
 
 MODELS = "models"  # copies of the user's files, in a run directory
 _TOML = (bool, int, float, str, list, tuple, dict)  # what a resolved scenario can spell out
-_ATOMS = (bool, int, float, str, datetime.date, datetime.time)
 
 
 class Part(BaseModel):
@@ -182,11 +180,13 @@ class Catalog:
             raise
         kept = {name: value for name, value in parameters.items() if isinstance(value, _TOML)}
         for name, value in kept.items():
-            if not _spelled(value):
+            try:
+                tomli_w.dumps({name: value}).encode()
+            except (TypeError, ValueError, AttributeError, RecursionError):
                 raise ScenarioError(
                     f"{self.origin}: {where}.{name} is {shown(repr(value), 60)}; a scenario cannot spell it out: "
                     "must be made of numbers, texts, true, false, lists, and tables with texts as keys"
-                )
+                ) from None
         return built, type(part)(**{part.key: part.name, **kept})
 
     def _handed(self, name: str) -> Given | None:
@@ -258,7 +258,7 @@ class Catalog:
             try:
                 values[name] = TypeAdapter(hints.get(name, Any)).validate_python(value)
             except ValidationError as error:
-                raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error)}") from None
+                raise ScenarioError(f"{self.origin}: {where}.{name} is {value!r}; {explain(error.errors())}") from None
         return values
 
     def _from_file(self, where: str, part: Part) -> Any:
@@ -309,9 +309,7 @@ class Catalog:
         sys.modules[spec.name] = module
         try:
             with _Siblings(self, file_name, path), np.errstate():  # what the file sets of NumPy's errors ends with it
-                before = np.geterr()
                 spec.loader.exec_module(module)
-                chosen = np.geterr()
         except RAISED as error:
             frames = traceback.extract_tb(error.__traceback__)
             line = next(
@@ -319,8 +317,6 @@ class Catalog:
                 getattr(error, "lineno", "?"),
             )
             raise ScenarioError(f"{key}: {file_name} line {line} raised {said(error)}") from error
-        if chosen != before:
-            _keep_errors(module, chosen)
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module
@@ -366,31 +362,8 @@ class _Siblings(importlib.abc.MetaPathFinder):
         return None
 
 
-def _keep_errors(module: ModuleType, chosen: Mapping[str, Any]) -> None:
-    """Let functions of a file's classes run under what the file set of NumPy's errors as it was imported."""
-    for value in list(vars(module).values()):
-        if not inspect.isclass(value) or value.__module__ != module.__name__:
-            continue
-        for name, function in list(vars(value).items()):
-            if inspect.isfunction(function) and not inspect.isgeneratorfunction(function):
-                with contextlib.suppress(AttributeError, TypeError):  # a class that cannot be changed
-                    setattr(value, name, np.errstate(**chosen)(function))
-
-
 def _same(value: float, default: object) -> bool:
     return isinstance(default, float) and (value == default or (math.isnan(value) and math.isnan(default)))
-
-
-def _spelled(value: object) -> bool:
-    """Whether TOML can hold a value with all that is in it."""
-    try:
-        if isinstance(value, dict):
-            return all(isinstance(key, str) and _spelled(key) and _spelled(item) for key, item in value.items())
-        if isinstance(value, list | tuple):
-            return all(map(_spelled, value))
-        return isinstance(value, _ATOMS) and (not isinstance(value, str) or bool(value.encode() or True))
-    except (UnicodeEncodeError, RecursionError):  # half of a letter; a list that holds itself
-        return False
 
 
 def type_hints(target: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from wirelessdl.families import Family, member, modules
 from wirelessdl.scenario.part import FamilyMember, Part
 from wirelessdl.scenario.section import Fraction, Positive, Section, rule_text
 
-ALPHA_MIN = 1e-3  # of networks of up to _FEW nodes
-_FEW = 100
+ALPHA_MIN = 1e-3  # of networks of up to _SMALL_NETWORK_NODES nodes
+_SMALL_NETWORK_NODES = 100
 
 
 class PowerSection(Section):
@@ -72,7 +72,7 @@ class PowerSection(Section):
 
     def least_alpha(self, nodes: int) -> float:
         """alpha_min in a network of so many nodes."""
-        return ALPHA_MIN * min(1.0, (_FEW / nodes) ** 2) if self.alpha_min == "auto" else self.alpha_min
+        return ALPHA_MIN * min(1.0, (_SMALL_NETWORK_NODES / nodes) ** 2) if self.alpha_min == "auto" else self.alpha_min
 
 
 class PrivacyKeys(Section):

@@ -13,9 +13,8 @@ from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import FamilyMember, Model, Part
-from wirelessdl.scenario.per_node import RULE, PerNode
 from wirelessdl.scenario.protection import PowerSection, PrivacySection, with_keys
-from wirelessdl.scenario.section import Battery, Count, Positive, Section, rule_text
+from wirelessdl.scenario.section import RULE, Battery, Count, PerNode, Positive, Section, rule_text
 
 
 class ScenarioSection(Section):

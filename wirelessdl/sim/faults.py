@@ -16,7 +16,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from wirelessdl import counter_rng
-from wirelessdl.scenario.events import Schedule, checked, chosen
+from wirelessdl.scenario.section import Schedule, checked, chosen
 
 
 class Crashes(Protocol):

@@ -228,7 +228,7 @@ def _private(cells: Sequence[Cell], base: Scenario) -> bool:
 def _baseline_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
     if not names:
         return []
-    from wirelessdl.scenario.baselines import BASELINES
+    from wirelessdl.scenario.overrides import BASELINES
 
     found: list[Cell] = []
     for name in names:

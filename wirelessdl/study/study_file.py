@@ -26,8 +26,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_valid
 
 from wirelessdl.errors import StudyError, nearest, require_name, shown
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
-from wirelessdl.scenario.messages import rule
-from wirelessdl.scenario.section import Count, Section, rule_text
+from wirelessdl.scenario.section import Count, Section, rule, rule_text
 from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec
 from wirelessdl.study.toml_text import toml_text
 

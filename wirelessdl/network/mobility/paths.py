@@ -1,9 +1,13 @@
 """Paths of straight legs, each node with its own: positions and velocities at any time."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Geometry
+
+MAX_LEGS_PER_QUERY = 10_000  # seconds of drawing
 
 
 class Paths:
@@ -44,6 +48,16 @@ class Paths:
         self._since_s, self._until_s = np.inf, -np.inf  # what was the last leg may end now
         self.end_m = self.end_m + velocity_mps * duration_s[:, None]
         self.until_s = self.until_s + duration_s
+
+    def extend(self, time_s: float, add_leg: Callable[[], None], problem: str) -> None:
+        """Add legs until each node's last one ends after a time. problem: what is wrong where that takes too many."""
+        for _ in range(MAX_LEGS_PER_QUERY):
+            if self.until_s.min() > time_s:
+                return
+            add_leg()
+        raise ValueError(
+            f"{problem}; the time from one frame to the next takes more than {MAX_LEGS_PER_QUERY} legs: lower it"
+        )
 
     def geometry(self, time_s: float) -> Geometry:
         """Where nodes are; at a corner, the velocity is that of the leg that begins."""

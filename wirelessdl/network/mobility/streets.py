@@ -11,7 +11,6 @@ from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import KeyedDraws, Span, checked_time, low_high
 from wirelessdl.network.streets import StreetMap, grid_of
 
-_MOST = 10_000  # legs of a node from one query to the next
 _STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings, anticlockwise
 
 
@@ -70,14 +69,8 @@ class Streets:
         self._leg(np.abs(target - place) * pitch[along])
 
     def geometry(self, time_s: float) -> Geometry:
-        time, before = checked_time(time_s), self._legs
-        while self._paths.until_s.min() <= time:
-            self._next()
-            if self._legs - before > _MOST:
-                raise ValueError(
-                    f"speed_mps is up to {self._speed.max():g}; the time from one frame to the next takes more than "
-                    f"{_MOST} blocks: lower it"
-                )
+        time = checked_time(time_s)
+        self._paths.extend(time, self._next, f"speed_mps is up to {self._speed.max():g}")
         return self._paths.geometry(time)
 
     def _leg(self, length_m: FloatArray) -> None:

@@ -29,7 +29,7 @@ from wirelessdl.network.parameters import (
 )
 
 _BLOCK = 256
-_MOST = 2_000_000  # steps from one query to the next: seconds of drawing
+_MAX_STEPS_PER_QUERY = 2_000_000  # steps from one query to the next: seconds of drawing
 Angle: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
 
 
@@ -56,10 +56,10 @@ class _Steps:
         number, within = divmod(step, _BLOCK)
         if self._held[0] != number:
             ahead = step - (len(self._begins) - 1) * _BLOCK
-            if ahead > _MOST:
+            if ahead > _MAX_STEPS_PER_QUERY:
                 raise ValueError(
                     f"step_s is {self._step_s:g}; the time from one frame to the next takes {ahead} steps, must be at "
-                    f"most {_MOST}: raise it"
+                    f"most {_MAX_STEPS_PER_QUERY}: raise it"
                 )
             while len(self._begins) <= number:
                 self._draw(len(self._begins) - 1)
@@ -168,7 +168,7 @@ def _folded(
     position_m: FloatArray, velocity_mps: FloatArray, area: Rectangle, heights_m: tuple[float, float] | None
 ) -> Geometry:
     position, sign = position_m.copy(), np.ones_like(velocity_mps)
-    position[:, :2], sign[:, :2] = area.fold(position_m[:, :2])
+    position[:, :2], sign[:, :2] = fold(position_m[:, :2], area.low_m, area.high_m)
     if heights_m is not None:
         position[:, 2], sign[:, 2] = fold(position_m[:, 2], *heights_m)
     return Geometry(position, velocity_mps * sign)

@@ -30,8 +30,6 @@ from wirelessdl.network.parameters import (
     rectangle_for,
 )
 
-_MOST = 10_000  # legs from one query to the next: seconds of drawing
-
 
 class RandomWaypoint:
     """Straight to a random point, pause, repeat; `steady` starts in the stationary state, not at the placement."""
@@ -62,14 +60,8 @@ class RandomWaypoint:
         self._paths = self._in_the_long_run() if steady else Paths.from_places(start_m)
 
     def geometry(self, time_s: float) -> Geometry:
-        time, before = checked_time(time_s), self._trips
-        while self._paths.until_s.min() <= time:
-            self._add_trip()
-            if self._trips - before > _MOST:
-                raise ValueError(
-                    f"speed_mps is up to {self._speed[1]:g}; the time from one frame to the next takes more than "
-                    f"{_MOST} legs: lower it, or widen the area"
-                )
+        time = checked_time(time_s)
+        self._paths.extend(time, self._add_trip, f"speed_mps is up to {self._speed[1]:g}")
         return self._paths.geometry(time)
 
     def _add_trip(self) -> None:

@@ -23,8 +23,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.paths import Paths
-from wirelessdl.network.parameters import checked_time
-from wirelessdl.network.tables import FindFile, content_lines, fault, number, read_table, read_text
+from wirelessdl.network.parameters import FindFile, checked_time, content_lines, fault, number, read_table, read_text
 
 # begin, place and velocity of one leg
 _Leg = tuple[float, FloatArray, FloatArray]

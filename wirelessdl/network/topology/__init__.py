@@ -9,12 +9,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wirelessdl.arrays import kept
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.topology.graph_files import EdgeList, GraphFile
-from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, NoLinks, Ring, SmallWorld, SnrDb, Star
+from wirelessdl.network.topology.graphs import (
+    EdgeList,
+    ErdosRenyi,
+    Full,
+    GraphFile,
+    KRegular,
+    NoLinks,
+    Ring,
+    SmallWorld,
+    SnrDb,
+    Star,
+)
 from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
 
 __all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
@@ -41,12 +50,17 @@ TOPOLOGIES = {
 
 
 def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> Links:
-    """What a topology answered of this geometry, held to its contract; a copy where the class is the user's."""
+    """What a topology answered of this geometry; of a user's class, checked, in order and copied.
+
+    That may list links in any order, and may fill and return the same arrays every time.
+    """
     nodes = geometry.nodes
     if not isinstance(links, Links) or links.nodes != nodes:
         raise ContractError(
             f"network.topology: links() returned {type(links).__name__}, expected a wirelessdl.Links of {nodes} nodes"
         )
+    if not is_user_class:
+        return links
     remedy = "make them with Links.from_pairs or Links.from_mask"
     ends = (np.asarray(links.rx), np.asarray(links.tx))
     if np.ma.is_masked(links.rx) or np.ma.is_masked(links.tx):
@@ -59,19 +73,7 @@ def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> 
             raise ContractError(
                 f"network.topology: links() gave {name} {end[outside][0]}; nodes are 0 to {nodes - 1}: {remedy}"
             )
-    if (ends[0] == ends[1]).any():
-        node = ends[0][ends[0] == ends[1]][0]
-        raise ContractError(f"network.topology: links() gave a link from node {node} to itself; {remedy}")
-    step = np.diff(ends[0].astype(np.int64) * nodes + ends[1])
-    if (step <= 0).any():
-        place = int(np.argmax(step <= 0)) + 1
-        what = "twice" if step[place - 1] == 0 else "out of order (by receiver, then sender)"
-        raise ContractError(
-            f"network.topology: links() gave the link {ends[1][place]} -> {ends[0][place]} {what}; {remedy}"
-        )
-    if is_user_class:  # which may fill and return the same arrays every time
-        return Links(kept(ends[0], np.int64), kept(ends[1], np.int64), geometry)
-    return links
+    return Links.from_pairs(*ends, geometry)
 
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:

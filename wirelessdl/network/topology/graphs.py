@@ -1,29 +1,31 @@
-"""Deterministic and random graphs that do not depend on distance. All links go both ways.
+"""Graphs that do not depend on distance: deterministic, random, or from a file.
 
-    none          no links: every node learns alone, and sends nothing
-    full          every node hears every other node
-    ring          the `reach` nearest on either side, in node order
-    star          the hub and every other node hear each other
-    erdos-renyi   each pair with probability p. Up to 2,000 nodes one number is drawn for every pair; beyond, the gaps
-                  between pairs that are joined, which takes time and memory of the links and gives other graphs
-    k-regular     uniform among graphs in which every node has `degree` neighbours (asymptotically)
-    small-world   a ring with k neighbours, the far end of each edge rewired with probability p
+Random ones are redrawn until connected, as in the paper. Links go both ways, but where a file says otherwise:
 
-Random ones are redrawn until connected, as in the paper.
+    edge-list    two node numbers a line, apart by comma, semicolon or blanks; `#` begins a comment. A header
+                 `tx,rx` makes them one-way, first sends and second hears; else pairs are joined both ways
+    graph-file   GraphML (.graphml, .xml) or networkx node-link JSON (.json); edges of a directed graph point
+                 from sender to receiver
+
+Nodes are numbered from 0. A graph file whose labels are no numbers gives them in the order of its nodes.
+An edge from a node to itself is left out: every node keeps its own model anyway.
 """
 
+import json
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Interval
 
-from wirelessdl.arrays import BoolArray, FloatArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Geometry, Links
+from wirelessdl.network.parameters import FindFile, content_lines, fault, read_text
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
-_ALL_DRAWN = 2000  # nodes up to which every pair is drawn
+_MAX_DENSE_NODES = 2000  # nodes up to which every pair is drawn
 Tries = Annotated[int, Interval(ge=1, le=100_000)]
 
 
@@ -69,7 +71,11 @@ class Star:
 
 
 class ErdosRenyi:
-    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper."""
+    """Each pair is joined, both ways, with probability p; redrawn until connected, as in the paper.
+
+    Up to 2,000 nodes one number is drawn for every pair; beyond, the gaps between pairs that are joined, which takes
+    time and memory of the links and gives other graphs.
+    """
 
     def __init__(self, p: Annotated[float, Interval(gt=0, le=1)], tries: Tries = 1000):
         self.p, self.tries = p, tries
@@ -77,7 +83,7 @@ class ErdosRenyi:
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         nodes = geometry.nodes
         for _ in range(self.tries):
-            dense = nodes <= _ALL_DRAWN
+            dense = nodes <= _MAX_DENSE_NODES
             links = Links.from_mask(self._draw(nodes, rng), geometry) if dense else self._by_gaps(geometry, rng)
             if links.strongly_connected():
                 return links
@@ -110,7 +116,7 @@ class ErdosRenyi:
 
 
 class KRegular:
-    """Random graph in which every node has `degree` neighbours; redrawn until connected."""
+    """Uniform among graphs in which every node has `degree` neighbours (asymptotically); redrawn until connected."""
 
     def __init__(self, degree: Annotated[int, Ge(1)] = 4, tries: Tries = 1000):
         self.degree, self.tries = degree, tries
@@ -177,3 +183,97 @@ def _connected(
         if links.strongly_connected():
             return links
     raise ValueError(f"{what}; none of {tries} graphs of {geometry.nodes} nodes was connected: {remedy}")
+
+
+class _FromFile:
+    file: str
+
+    def remedy(self, links: Links, snr_db: SnrDb | None) -> tuple[str, str]:
+        return f'file is "{self.file}"; its links', "add links between them"
+
+
+class EdgeList(_FromFile):
+    """Pairs of node numbers from a text file, both ways unless its header says tx,rx."""
+
+    def __init__(self, find_file: FindFile, file: str):
+        self.file = file
+        self._both_ways = True
+        self._edges, self._lines = self._read(content_lines(read_text(file, find_file)))
+
+    def _read(self, lines: list[tuple[int, str]]) -> tuple[IntArray, list[int]]:
+        edges, numbers = [], []
+        swapped = False
+        for position, (number, text) in enumerate(lines):
+            cells = [cell for cell in re.split(r"[,;\s]+", text.removesuffix("{}")) if cell]
+            if position == 0 and not cells[0].isdecimal():
+                names = [cell.lower() for cell in cells]
+                if len(names) != 2:
+                    raise fault(self.file, number, "the header must name two columns, tx,rx for one-way links")
+                self._both_ways, swapped = sorted(names) != ["rx", "tx"], names == ["rx", "tx"]
+                continue
+            if len(cells) != 2 or not all(cell.isdecimal() for cell in cells):
+                raise fault(self.file, number, f'"{text}" must be two node numbers, like 0,1')
+            edges.append([int(cell) for cell in cells])
+            numbers.append(number)
+        array = np.array(edges, dtype=np.int64).reshape(-1, 2)
+        return (array[:, ::-1] if swapped else array), numbers
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        nodes = geometry.nodes
+        beyond = (self._edges >= nodes).any(axis=1)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise fault(
+                self.file,
+                self._lines[row],
+                f"node {self._edges[row].max()}; network.nodes is {nodes}: nodes are numbered from 0 to {nodes - 1}",
+            )
+        named = np.unique(self._edges)
+        if len(named) != nodes:
+            missing = np.setdiff1d(np.arange(nodes), named)
+            shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+            raise ValueError(
+                f'file is "{self.file}"; it links {len(named)} nodes, without {shown}; network.nodes is {nodes}: '
+                "add their links, or make the counts equal"
+            )
+        return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
+
+
+class GraphFile(_FromFile):
+    """A graph in GraphML or node-link JSON, as networkx writes them."""
+
+    def __init__(self, find_file: FindFile, file: str):
+        from networkx import node_link_graph, parse_graphml
+
+        self.file = file
+        text = read_text(file, find_file)
+        try:
+            if file.lower().endswith(".json"):
+                table = json.loads(text)
+                graph = node_link_graph(table, edges="links" if "links" in table else "edges")
+            else:
+                graph = parse_graphml(text)
+        except Exception as error:  # parsers raise what they like on a file that is none
+            words = " ".join(str(error).split())
+            raise ValueError(
+                f'file is "{file}"; must be GraphML, or node-link JSON in a .json file: {type(error).__name__}: {words}'
+            ) from None
+        number = _numbered(list(graph.nodes))
+        self._nodes, self._both_ways = len(number), not graph.is_directed()
+        edges = [(number[one], number[other]) for one, other in graph.edges()]
+        self._edges = np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        if self._nodes != geometry.nodes:
+            raise ValueError(
+                f'file is "{self.file}"; its graph has {self._nodes} nodes; network.nodes is {geometry.nodes}: '
+                f"set network.nodes = {self._nodes}, or use another file"
+            )
+        return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)
+
+
+def _numbered(labels: list[Any]) -> dict[Any, int]:
+    """Number of every label: itself where labels are 0 to K - 1, else its place in the file."""
+    if sorted(map(str, labels)) == sorted(map(str, range(len(labels)))):
+        return {label: int(label) for label in labels}
+    return {label: number for number, label in enumerate(labels)}
