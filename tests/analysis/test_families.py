@@ -10,11 +10,9 @@ from PIL import Image
 from studies import write_study
 
 from wirelessdl import open_study
-from wirelessdl.analysis.families.curves import end_points
-from wirelessdl.analysis.families.learning import learning_curves
-from wirelessdl.analysis.families.roles import Request
-from wirelessdl.analysis.figures.families import GREY, Look, _look, _spread, draw_family
-from wirelessdl.analysis.figures.study import study_figure
+from wirelessdl.analysis.families import Request, end_points, learning_curves
+from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, draw_family, study_figure
+from wirelessdl.analysis.labels import Labels
 from wirelessdl.analysis.style import look, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval
@@ -55,21 +53,20 @@ def test_every_cell_is_a_point_and_every_series_a_curve(folder):
     curves = [curve for curve in family.curves if curve.kind == "curve"]
     assert [curve.series for curve in curves] == [4, 10, 20]
     for curve in curves:
-        assert len(curve.x) == 3
-        assert (np.diff(curve.x) > 0).all()
-        for place, cell in enumerate(curve.cells):
-            part = study.index[study.index["cell"] == cell]
-            mean, low, high, n = mean_interval(part["accuracy_mean"])
-            assert (curve.y[place], curve.low[place], curve.high[place]) == pytest.approx((mean, low, high))
-            assert curve.x[place] == pytest.approx(part["epsilon_total"].mean())
-            assert curve.n[place] == n == 3
+        assert len(curve.points) == 3
+        assert (np.diff(curve["x"]) > 0).all()
+        for point in curve.points.itertuples():
+            part = study.index[study.index["cell"] == point.cell]
+            expected = mean_interval(part["accuracy_mean"])
+            assert (point.y, point.low, point.high, point.n) == pytest.approx(expected)
+            assert point.x == pytest.approx(part["epsilon_total"].mean())
 
 
 def test_infinite_epsilon_and_baselines_are_levels(folder):
     levels = [curve for curve in end_points(open_study(folder), Request()).curves if curve.kind == "level"]
     assert [(curve.series, curve.baseline) for curve in levels] == [(4, None), (10, None), (20, None), (None, "local")]
-    assert levels[-1].y[0] == pytest.approx(0.31)
-    assert math.isinf(levels[0].x[0])
+    assert levels[-1]["y"][0] == pytest.approx(0.31)
+    assert math.isinf(levels[0]["x"][0])
 
 
 def test_a_baseline_whose_name_is_no_series_is_grey_as_in_the_legend(tmp_path):
@@ -77,7 +74,7 @@ def test_a_baseline_whose_name_is_no_series_is_grey_as_in_the_legend(tmp_path):
     alone = [{**row, "name": "local", KEYS[0]: 1.0} for row in local()]
     study = open_study(write_study(tmp_path / "study", [*named, *alone], KEYS))
     family = end_points(study, Request(x=KEYS[0], series="name"))
-    looks = {curve.baseline or curve.series: _look(curve, family)[0] for curve in family.curves}
+    looks = {curve.baseline or curve.series: _colour_and_marker(curve, family)[0] for curve in family.curves}
     assert looks["local"] == GREY
     assert [looks[name] for name in ("n4", "n10", "n20")] == [look(number)[0] for number in range(3)]
 
@@ -89,7 +86,7 @@ def test_a_baseline_with_an_epsilon_of_its_own_stands_where_it_belongs(tmp_path)
     ]
     study = open_study(write_study(tmp_path / "study", [*rows(), *own], KEYS))
     found = [curve for curve in end_points(study, Request()).curves if curve.baseline == "own-noise"]
-    assert [(curve.kind, curve.series, len(curve.x)) for curve in found] == [("curve", k, 2) for k in (4, 10, 20)]
+    assert [(curve.kind, curve.series, len(curve.points)) for curve in found] == [("curve", k, 2) for k in (4, 10, 20)]
     over_keys = end_points(study, Request(x="network.nodes"))
     assert over_keys.roles.series == "privacy.epsilon_max"
 
@@ -98,7 +95,7 @@ def test_the_same_baseline_beside_every_cell_is_one_line(tmp_path):
     copies = [{**row, "cell": f"c90{n}", KEYS[0]: limit} for n, limit in enumerate((0.5, 1.0)) for row in local()]
     study = open_study(write_study(tmp_path / "study", [*rows(), *copies], KEYS))
     found = [curve for curve in end_points(study, Request()).curves if curve.baseline]
-    assert [curve.n for curve in found] == [(3,)]
+    assert [curve.points["n"].tolist() for curve in found] == [[3]]
 
 
 def test_keys_fill_the_roles_that_are_left(tmp_path):
@@ -116,7 +113,7 @@ def test_keys_fill_the_roles_that_are_left(tmp_path):
     assert (roles.series, roles.style, roles.facet) == ("learning.partition", "power.objective", "network.nodes")
     fewer = end_points(study, Request(where=["network.nodes=4", "learning.partition=iid"]))
     assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
-    assert len({cell for curve in fewer.curves for cell in curve.cells}) == 4
+    assert len({cell for curve in fewer.curves for cell in curve.points["cell"]}) == 4
 
 
 def test_learning_curves_of_more_keys_than_roles_ask_for_a_choice(tmp_path):
@@ -144,7 +141,7 @@ def test_adversaries_are_named_where_they_differ(tmp_path):
     study = open_study(write_study(tmp_path / "study", made, KEYS))
     family = end_points(study, Request())
     assert family.adversaries == {4: "everyone", 10: "everyone", 20: "any 5 nodes"}
-    text = Look().labels
+    text = Labels()
     assert text.axis("epsilon", family) == "total epsilon as promised (replace-one, worst node)"
     assert text.series(20, family) == "nodes 20, against any 5 nodes"
     same = end_points(study, Request(where=["network.nodes=20"]))
@@ -164,7 +161,7 @@ def test_no_two_of_77_series_look_alike():
 def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
     study = open_study(write_study(tmp_path / "study", rows(nodes=range(2, 14)), KEYS))
     with styled():
-        figure = draw_family(end_points(study, Request()), Look())
+        figure = draw_family(end_points(study, Request()))
     (axis,) = figure.axes
     drawn = {(line.get_color(), line.get_marker()) for line in axis.lines if len(line.get_xdata()) == 3}
     assert len(drawn) == 12
@@ -177,7 +174,7 @@ def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
 
 def test_the_legend_stands_outside_the_data(folder):
     with styled():
-        figure = draw_family(end_points(open_study(folder), Request()), Look(size="double"))
+        figure = draw_family(end_points(open_study(folder), Request()), size="double")
     figure.canvas.draw()
     (legend,) = figure.legends
     assert not any(legend.get_window_extent().overlaps(axis.get_window_extent()) for axis in figure.axes)
@@ -238,7 +235,7 @@ def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
         row["epsilon_total"] = 0.85 * (1 + (row["network.nodes"] == 10) * 1e-15)
     study = open_study(write_study(tmp_path / "study", [*made, *local()], KEYS))
     with styled():
-        figure = draw_family(end_points(study, Request("epsilon")), Look(logx=logx))
+        figure = draw_family(end_points(study, Request("epsilon")), logx=logx)
     figure.canvas.draw()
     low, high = figure.axes[0].get_xlim()
     assert low < 0.81 < 0.89 < high
@@ -250,13 +247,13 @@ def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
     study = open_study(write_study(tmp_path / "study", rows(), KEYS))
     request = Request("network.nodes", "epsilon_total", "privacy.epsilon_max")
     with styled():
-        figure = draw_family(end_points(study, request), Look())
+        figure = draw_family(end_points(study, request))
     figure.canvas.draw()
     assert np.isfinite(figure.axes[0].get_ylim()).all()
     endless = [{**row, "epsilon_total": math.inf} for row in rows()]
     study = open_study(write_study(tmp_path / "endless", endless, KEYS))
     with styled(), pytest.raises(TraceError, match="epsilon_total is infinite in every run that has a place"):
-        draw_family(end_points(study, request), Look())
+        draw_family(end_points(study, request))
 
 
 def test_names_are_spread_in_order():
@@ -370,7 +367,7 @@ def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
 def test_the_legend_has_only_the_dashes_that_are_drawn(folder):
     asked = Request(series="network.nodes", style="privacy.epsilon_max")
     with styled():
-        figure = draw_family(end_points(open_study(folder), asked), Look())
+        figure = draw_family(end_points(open_study(folder), asked))
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "epsilon_max 2" in texts
     assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"

@@ -11,7 +11,7 @@ from scipy import stats
 
 from wirelessdl import simulate
 from wirelessdl.analysis.figures import CURVES, SINGLE
-from wirelessdl.analysis.figures.air import typical_links
+from wirelessdl.analysis.figures.run import typical_links
 from wirelessdl.analysis.runs import mean_band, node_means
 
 FIGURES = [*CURVES, *SINGLE]

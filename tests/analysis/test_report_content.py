@@ -10,7 +10,7 @@ from pages import embedded, fading_scenario, unpacked
 
 from wirelessdl import open_run, simulate
 from wirelessdl.analysis.report import write_report
-from wirelessdl.analysis.report.packing import packed_levels, thinned
+from wirelessdl.analysis.report.content import packed_levels, thinned
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from browser import chromium, complaints, marks, open_page
 from studies import run_study, write_study
 
 from wirelessdl import open_study
-from wirelessdl.analysis.families.learning import learning_curves
-from wirelessdl.analysis.families.roles import Request
-from wirelessdl.analysis.report import write_report, write_study_report
+from wirelessdl.analysis.families import Request, learning_curves
+from wirelessdl.analysis.report import write_report
+from wirelessdl.analysis.report.study import write_study_report
 from wirelessdl.analysis.runs import mean_band
 
 KEYS = {"privacy.epsilon_max": [1.0, math.inf], "network.nodes": [4, 5]}
@@ -204,15 +204,15 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     family = learning_curves(study, Request(), "energy")
     assert (family.roles.series, family.roles.facet) == ("privacy.epsilon_max", None)
     assert family.roles.style == "network.nodes"
-    curve = next(curve for curve in family.curves if curve.cells == ("c001",))
-    assert curve.y == pytest.approx(mean)
-    assert curve.high - curve.low == pytest.approx(2 * half)
-    assert curve.x == pytest.approx(energy)
-    along = {curve.cells[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
-    assert along["c001"].x == pytest.approx(airtime)
+    curve = next(curve for curve in family.curves if set(curve.points["cell"]) == {"c001"})
+    assert curve["y"] == pytest.approx(mean)
+    assert curve["high"] - curve["low"] == pytest.approx(2 * half)
+    assert curve["x"] == pytest.approx(energy)
+    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
+    assert along["c001"]["x"] == pytest.approx(airtime)
     assert along["c004"].kind == "level", "who sends nothing has no airtime"
-    over = {curve.cells[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
-    assert over["c001"].x[-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
+    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
+    assert over["c001"]["x"][-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
     assert (over["c003"].kind, over["c004"].kind) == ("level", "level")
     open_page(browser, page, width=1400)
     drawn = browser.execute_script(

@@ -7,7 +7,7 @@ from browser import chromium, complaints, open_page
 from conftest import tiny
 
 from wirelessdl import simulate
-from wirelessdl.analysis.figures.timeline import timeline_figure
+from wirelessdl.analysis.figures.run import draw_timeline
 from wirelessdl.analysis.report import write_report
 from wirelessdl.analysis.timeline import KINDS, timeline_of
 
@@ -188,7 +188,7 @@ def test_gradients_are_computed_after_the_frame_or_beside_it(recorded):
 def test_the_figure_draws_these_bars(recorded):
     name, run, _ = recorded
     timeline = timeline_of(run)
-    figure = timeline_figure(run, 2, 2)
+    figure = draw_timeline(run, 2, 2)
     (axis,) = figure.axes
     shown = timeline.bars.of([1, 2])
     for container in axis.containers:

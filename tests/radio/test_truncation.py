@@ -9,7 +9,7 @@ from conftest import tiny_table
 from watching import Watched
 
 import wirelessdl
-from wirelessdl.analysis.cell_means import _from_traces
+from wirelessdl.analysis.study_tables import _from_traces
 from wirelessdl.chebyshev import Passes, response
 from wirelessdl.errors import ScenarioError
 from wirelessdl.links import Geometry, Links

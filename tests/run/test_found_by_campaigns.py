@@ -7,7 +7,7 @@ import pytest
 import tomli_w
 from conftest import tiny
 
-from wirelessdl.analysis.report.page import render
+from wirelessdl.analysis.report import render
 from wirelessdl.analysis.runs import open_runs
 from wirelessdl.errors import TraceError
 from wirelessdl.run.session import simulate

@@ -136,6 +136,12 @@ def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return values.mean(axis=0), stdtrit(count - 1, 0.975) * error
 
 
+def common_rounds(frames: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The rows of every frame whose round all of them hold."""
+    common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
+    return [frame[frame["round"].isin(common)] for frame in frames]
+
+
 def final_figures(run: Run) -> dict[str, float | int | None]:
     """Results so far: from the summary where there is one, else from the tables."""
     summary, rounds = run.summary, run.rounds

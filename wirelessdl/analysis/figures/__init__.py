@@ -4,15 +4,15 @@ Curves take any number of runs: those of one scenario become a mean with a 95% b
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wirelessdl.analysis.figures.air import draw_channel_of_run, draw_map
 from wirelessdl.analysis.figures.curves import draw_accuracy, draw_privacy, draw_tradeoff
-from wirelessdl.analysis.figures.nodes import draw_partition_of_run, draw_power
-from wirelessdl.analysis.figures.timeline import draw_timeline
+from wirelessdl.analysis.figures.run import draw_channel, draw_map, draw_partition, draw_power, draw_timeline
+from wirelessdl.analysis.releases import data_split
 from wirelessdl.analysis.runs import Group, grouped
+from wirelessdl.analysis.style import save, styled
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.run import Run
 
@@ -24,27 +24,28 @@ class Choice:
     against: Literal["round", "time", "energy"] = "round"
     round: int | None = None
     rounds: int = 4
-    links: Sequence[tuple[int, int]] = field(default=())
+    links: Sequence[tuple[int, int]] = ()
 
 
-CURVES: dict[str, Callable[[list[Group], Choice, Path | None], Any]] = {
-    "accuracy": lambda groups, choice, path: draw_accuracy(groups, choice.against, path),
-    "privacy": lambda groups, choice, path: draw_privacy(groups, choice.against, path),
-    "tradeoff": lambda groups, choice, path: draw_tradeoff(groups, path),  # noqa: ARG005
-    "power": lambda groups, choice, path: draw_power(groups, path),  # noqa: ARG005
+CURVES: dict[str, Callable[[list[Group], Choice], Any]] = {
+    "accuracy": lambda groups, choice: draw_accuracy(groups, choice.against),
+    "privacy": lambda groups, choice: draw_privacy(groups, choice.against),
+    "tradeoff": lambda groups, _: draw_tradeoff(groups),
+    "power": lambda groups, _: draw_power(groups),
 }
-SINGLE: dict[str, Callable[[Run, Choice, Path | None], Any]] = {
-    "map": lambda run, choice, path: draw_map(run, choice.round, path),
-    "timeline": lambda run, choice, path: draw_timeline(run, choice.round, choice.rounds, path),
-    "channel": lambda run, choice, path: draw_channel_of_run(run, choice.links, path),
-    "partition": lambda run, choice, path: draw_partition_of_run(run, path),  # noqa: ARG005
+SINGLE: dict[str, Callable[[Run, Choice], Any]] = {
+    "map": lambda run, choice: draw_map(run, choice.round),
+    "timeline": lambda run, choice: draw_timeline(run, choice.round, choice.rounds),
+    "channel": lambda run, choice: draw_channel(run, choice.links),
+    "partition": lambda run, _: draw_partition(data_split(run).counts),
 }
 
 
 def draw(name: str, runs: Sequence[Run], choice: Choice, path: Path | None) -> Any:
     """One figure, into a file whose suffix says the format; without one it is returned open."""
-    if name in CURVES:
-        return CURVES[name](grouped(runs), choice, path)
-    if len(runs) > 1:
-        raise TraceError(f"--figure is {name}; it shows one run, and {len(runs)} are named: name one of them")
-    return SINGLE[name](runs[0], choice, path)
+    with styled():
+        if name in CURVES:
+            return save(CURVES[name](grouped(runs), choice), path)
+        if len(runs) > 1:
+            raise TraceError(f"--figure is {name}; it shows one run, and {len(runs)} are named: name one of them")
+        return save(SINGLE[name](runs[0], choice), path)
