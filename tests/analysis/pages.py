@@ -3,25 +3,14 @@
 import base64
 import json
 import re
+import time
 
 import numpy as np
 from conftest import tiny
 
 FIGURES = {
-    "fig-map",
-    "fig-learned",
-    "fig-accuracy",
-    "fig-loss",
-    "fig-tradeoff",
-    "fig-totals",
-    "fig-heat",
-    "fig-split",
-    "fig-radiated",
-    "fig-weight",
-    "fig-pi",
-    "fig-gap",
-    "fig-timeline",
-    "fig-channel",
+    *("fig-map", "fig-learned", "fig-accuracy", "fig-loss", "fig-tradeoff", "fig-totals", "fig-heat"),
+    *("fig-split", "fig-radiated", "fig-weight", "fig-pi", "fig-gap", "fig-timeline", "fig-channel"),
 }
 TYPES = {"Float32Array": "<f4", "Int16Array": "<i2", "Uint16Array": "<u2", "Uint8Array": "u1"}
 
@@ -56,3 +45,15 @@ def unpacked(packed):
     if "scale" not in packed:
         return raw
     return np.where(raw == packed["none"], np.nan, raw * packed["scale"])
+
+
+def downloaded(browser, names, folder):
+    """Figures saved by their buttons as SVG and as CSV: paths by name and format."""
+    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    wanted = {(name, kind): folder / f"{name}.{kind.lower()}" for name in names for kind in ("SVG", "CSV")}
+    for name, kind in wanted:
+        browser.execute_script("document.querySelector(arguments[0]).click()", f'[aria-label="save {name} as {kind}"]')
+    deadline = time.monotonic() + 60
+    while not all(path.is_file() and path.stat().st_size for path in wanted.values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return wanted

@@ -3,12 +3,12 @@
 import json
 import math
 import shutil
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
 from browser import chromium, complaints, marks, open_page
+from pages import downloaded
 from studies import run_study, write_study
 
 from wirelessdl import open_study
@@ -154,35 +154,9 @@ def test_families_follow_the_choices(browser, page, study):
     assert complaints(browser) == []
 
 
-def test_the_page_names_the_scenario_beside_its_baselines_and_has_ticks_at_what_was_swept(browser, tmp_path):
-    made = [
-        {"cell": f"{name or 'own'}-{limit}", "baseline": name, "seed": seed, "privacy.epsilon_max": limit}
-        | {"accuracy_mean": 0.5 + 0.01 * seed, "epsilon_total": 0.5 * limit}
-        for name in (None, "tdma")
-        for limit in (0.3, 1.0, 3.0)
-        for seed in (3, 4)
-    ]
-    folder = write_study(tmp_path / "study", made, ["privacy.epsilon_max"])
-    open_page(browser, write_study_report(folder, tmp_path / "page.html"))
-    choose(browser, "family-x", "privacy.epsilon_max")
-    browser.execute_script("document.getElementById('family-log').click()")
-    legend = browser.execute_script("return document.getElementById('family-legend').innerText")
-    assert legend.split() == ["tiny", "tdma"]
-    ticks = browser.execute_script("return document.getElementById('family-panels-0').layout.xaxis.tickvals")
-    assert ticks == [0.3, 1, 3]
-    assert complaints(browser) == []
-
-
 def test_every_panel_is_offered_as_svg_and_its_numbers_as_csv(browser, page, study, tmp_path):
     open_page(browser, page)
-    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    names = [f"{name}-panels-0" for name in ("family", "curves")]
-    wanted = {(name, kind): tmp_path / f"{name}.{kind.lower()}" for name in names for kind in ("SVG", "CSV")}
-    for name, kind in wanted:
-        browser.execute_script("document.querySelector(arguments[0]).click()", f'[aria-label="save {name} as {kind}"]')
-    deadline = time.monotonic() + 60
-    while not all(path.is_file() and path.stat().st_size for path in wanted.values()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wanted = downloaded(browser, ("family-panels-0", "curves-panels-0"), tmp_path)
     cells = pd.read_csv(wanted["family-panels-0", "CSV"])
     assert sorted(cells.columns) == ["cell", "high", "low", "x", "y"]
     # every cell once, those without noise and those alone, too; means as in the index

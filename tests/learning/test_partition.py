@@ -8,7 +8,7 @@ from conftest import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.analysis.figures.run import draw_partition
+from wirelessdl.analysis.figures import draw_partition
 from wirelessdl.analysis.style import save
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.data import Dataset

@@ -58,8 +58,7 @@ def draw_privacy(groups: list[Group], against: Against) -> Any:
         frames, exact = _with_epsilon(group)
         every_exact &= exact
         _draw_band(axis, frames, (column, "epsilon"), number, _promised_label(group, groups))
-    axis.set_xlabel(label)
-    axis.set_ylabel(_total_words(groups) + ("" if every_exact else ", running bound"))
+    axis.set(xlabel=label, ylabel=_total_words(groups) + ("" if every_exact else ", running bound"))
     axis.set_ylim(bottom=0)
     _legend(axis, groups)
     return figure
