@@ -103,7 +103,7 @@ def _families(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Runs that differ in seed and run number alone, two at least, and what their standard error is multiplied by."""
     found = []
     for group in grouped(runs):
-        draws = {(run.scenario["scenario"]["seed"], run.scenario["scenario"]["run"]): run for run in group.runs[::-1]}
+        draws = {tuple(run.scenario["scenario"].get(key) for key in ("seed", "run")): run for run in group.runs[::-1]}
         members = sorted(runs.index(run) for run in draws.values())  # a copy has no draw of its own
         if len(members) > 1:
             found.append({"runs": members, "t": float(stdtrit(len(members) - 1, 0.975))})

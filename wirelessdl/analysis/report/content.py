@@ -15,9 +15,9 @@ from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.releases import terms_of
-from wirelessdl.analysis.runs import final_figures, node_means, state
+from wirelessdl.analysis.runs import node_means
 from wirelessdl.analysis.timeline import KINDS, Bars, timeline_of
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import IntArray
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
@@ -62,12 +62,9 @@ _CLIPPING = {
 def content_of(run: Run, runs: int, *, accountants: bool = False) -> dict[str, Any]:
     """Content of one run; `runs` runs share the page, and its size limits."""
     notes: list[str] = []
-    final = final_figures(run)
     curve = privacy_curve(run, others=accountants)
     return {
         "nodes": run.scenario["network"]["nodes"],
-        "state": state(run),
-        "figures": {name: value if value is None or math.isfinite(value) else None for name, value in final.items()},
         "learning": _learning(run),
         "learned": _learned(run, runs),
         "tradeoff": _tradeoff(run, curve),
@@ -86,15 +83,11 @@ def thinned(count: int, most: int) -> IntArray:
 
 def numbers(values: Any) -> list[float | int | None]:
     """A short list of numbers for JSON: six digits, null for what is not finite."""
-    listed = np.asarray(values).ravel().tolist()
-    return [
-        value
-        if isinstance(value, int)
-        else float(f"{value:.6g}")
-        if value is not None and math.isfinite(value)
-        else None
-        for value in listed
-    ]
+    found = []
+    for value in np.asarray(values).ravel().tolist():
+        known = value is not None and math.isfinite(value)
+        found.append((value if isinstance(value, int) else float(f"{value:.6g}")) if known else None)
+    return found
 
 
 def packed(values: NDArray[Any], kind: str) -> dict[str, Any]:
@@ -120,15 +113,10 @@ def _learning(run: Run) -> dict[str, Any]:
     evaluated = evaluated.iloc[thinned(len(evaluated), _MAX_POINTS)]
     every = rounds.iloc[thinned(len(rounds), _MAX_POINTS)]
     axes = {"round": "round", "time": "time_s", "energy": "energy"}
+    accuracy = {**axes, **{name: f"accuracy_{name}" for name in ("mean", "min", "max")}}
     return {
-        "accuracy": {
-            **{name: numbers(evaluated[column]) for name, column in axes.items()},
-            **{name: numbers(evaluated[f"accuracy_{name}"]) for name in ("mean", "min", "max")},
-        },
-        "loss": {
-            **{name: numbers(every[column]) for name, column in axes.items()},
-            "mean": numbers(every["loss_mean"]),
-        },
+        "accuracy": {name: numbers(evaluated[column]) for name, column in accuracy.items()},
+        "loss": {name: numbers(every[column]) for name, column in {**axes, "mean": "loss_mean"}.items()},
     }
 
 
@@ -238,15 +226,10 @@ def _timeline(run: Run, runs: int, notes: list[str]) -> dict[str, Any]:
         # which bars a round has, where they begin, and then kind, node, seconds after the opening, and seconds long
         "pattern": pattern,
         "first": np.cumsum([0, *lengths]).tolist(),
-        **{
-            name: packed(np.concatenate([getattr(part, field) for part in kept]), typed)
-            for name, field, typed in (
-                ("kind", "kind", "Uint8Array"),
-                ("node", "node", "Uint16Array"),
-                ("start", "start_s", "Float32Array"),
-                ("length", "length_s", "Float32Array"),
-            )
-        },
+        "kind": packed(np.concatenate([part.kind for part in kept]), "Uint8Array"),
+        "node": packed(np.concatenate([part.node for part in kept]), "Uint16Array"),
+        "start": packed(np.concatenate([part.start_s for part in kept]), "Float32Array"),
+        "length": packed(np.concatenate([part.length_s for part in kept]), "Float32Array"),
     }
 
 
@@ -269,19 +252,10 @@ class _Sums:
         self.epsilon_sum += np.bincount(key, weights=epsilon, minlength=size)
         graph = part["neighbour"].to_numpy().astype(bool)
         self.weight += np.bincount(key[graph], weights=part["weight"].to_numpy()[graph], minlength=size)
-        self._raise(self.epsilon_max, key, epsilon)
-        newest = int(part["round"].iloc[-1])
-        self.last = np.full(size, np.nan)
-        final = part["round"].to_numpy() == newest
-        self._raise(self.last, key[final], epsilon[final])
-        self.last_round = newest
-
-    @staticmethod
-    def _raise(most: FloatArray, key: IntArray, value: FloatArray) -> None:
-        order = np.lexsort((value, key))
-        key, value = key[order], value[order]
-        ends = np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else key
-        most[key[ends]] = np.fmax(most[key[ends]], value[ends])
+        np.fmax.at(self.epsilon_max, key, epsilon)
+        self.last_round, self.last = int(part["round"].iloc[-1]), np.full(size, np.nan)
+        final = part["round"].to_numpy() == self.last_round
+        np.fmax.at(self.last, key[final], epsilon[final])
 
 
 def _network(run: Run, runs: int, notes: list[str]) -> dict[str, Any]:
@@ -379,10 +353,9 @@ def _heat(sums: _Sums, notes: list[str]) -> dict[str, Any]:
         "private": bool(finite),
         "width": sums.width,
         "last_round": sums.last_round,
-        **{
-            name: packed(values.reshape(shape), "Float32Array")
-            for name, values in (("largest", sums.epsilon_max), ("mean", mean), ("last", sums.last))
-        },
+        "largest": packed(sums.epsilon_max.reshape(shape), "Float32Array"),
+        "mean": packed(mean.reshape(shape), "Float32Array"),
+        "last": packed(sums.last.reshape(shape), "Float32Array"),
     }
 
 
