@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import time
 
 import numpy as np
 from conftest import tiny
@@ -45,15 +44,3 @@ def unpacked(packed):
     if "scale" not in packed:
         return raw
     return np.where(raw == packed["none"], np.nan, raw * packed["scale"])
-
-
-def downloaded(browser, names, folder):
-    """Figures saved by their buttons as SVG and as CSV: paths by name and format."""
-    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
-    wanted = {(name, kind): folder / f"{name}.{kind.lower()}" for name in names for kind in ("SVG", "CSV")}
-    for name, kind in wanted:
-        browser.execute_script("document.querySelector(arguments[0]).click()", f'[aria-label="save {name} as {kind}"]')
-    deadline = time.monotonic() + 60
-    while not all(path.is_file() and path.stat().st_size for path in wanted.values()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return wanted

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import chromium, complaints, marks, open_page
-from pages import downloaded
 from studies import run_study, write_study
 
 from wirelessdl import open_study
@@ -151,22 +150,6 @@ def test_families_follow_the_choices(browser, page, study):
     choose(browser, "family-facet", "network.nodes")
     assert browser.execute_script("return document.querySelectorAll('#family-panels .figure').length") == 2
     browser.execute_script("document.getElementById('theme').click()")
-    assert complaints(browser) == []
-
-
-def test_every_panel_is_offered_as_svg_and_its_numbers_as_csv(browser, page, study, tmp_path):
-    open_page(browser, page)
-    wanted = downloaded(browser, ("family-panels-0", "curves-panels-0"), tmp_path)
-    cells = pd.read_csv(wanted["family-panels-0", "CSV"])
-    assert sorted(cells.columns) == ["cell", "high", "low", "x", "y"]
-    # every cell once, those without noise and those alone, too; means as in the index
-    means = study.finished.groupby("cell")["accuracy_mean"].mean()
-    np.testing.assert_allclose(sorted(cells["y"]), sorted(means), rtol=1e-5)
-    assert np.isinf(cells["x"]).sum() == 2
-    assert (cells["low"] <= cells["y"]).all()
-    picture = wanted["curves-panels-0", "SVG"].read_text()
-    assert picture.startswith("<svg")
-    assert "local" in picture  # its legend
     assert complaints(browser) == []
 
 
