@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.families.words import quoted
+from wirelessdl.analysis.labels import quoted
 from wirelessdl.analysis.style import COLUMN, look, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ScenarioError

@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.families.words import quoted
+from wirelessdl.analysis.labels import quoted
 from wirelessdl.analysis.runs import require_sound
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray

@@ -1,4 +1,4 @@
-"""The data split and the privacy curve, both from traces: they arrive at what the run itself computed."""
+"""The data split, shares of noise and the privacy curve, from traces: they arrive at what the run itself computed."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from conftest import tiny
 
 from wirelessdl import open_run, simulate
 from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.releases import data_split
+from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import Terms
 
@@ -127,3 +127,12 @@ def test_an_edited_scenario_has_no_terms(run, tmp_path):
     (path / "scenario.toml").write_text(text.replace('sampling = "without-replacement"', 'sampling = "all"'))
     with pytest.raises(TraceError, match=r"learning\.sampling is 'all'; must be one of without-replacement, poisson"):
         data_split(open_run(path))
+
+
+@pytest.mark.parametrize("coalition", [1, 3])
+@pytest.mark.parametrize("pairs", ["all", "neighbours", {"groups": 2}], ids=["all", "neighbours", "groups"])
+def test_shares_of_a_run_follow_from_who_was_on_air(pairs, coalition, tmp_path):
+    privacy = {"noise": "pairwise", "pairs": pairs, "coalition": coalition, "pair_ratio": 1.0, "rho": 1.0}
+    given = tiny(power={"objective": "own-noise", "alpha_min": 1e-9}, privacy={**privacy, "epsilon_max": 1.0})
+    run = simulate(given, out=tmp_path)
+    assert list(share_problems(run, data_split(run))) == []

@@ -4,13 +4,14 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import tiny
 from pages import embedded, fading_scenario, unpacked
 
 from wirelessdl import open_run, simulate
 from wirelessdl.analysis.report import write_report
-from wirelessdl.analysis.report.packing import packed_levels, thinned
+from wirelessdl.analysis.report.content import packed_levels, thinned
 
 
 @pytest.fixture(scope="module")
@@ -125,45 +126,34 @@ def test_runs_of_different_size_share_a_page_but_not_a_figure_of_nodes(run, tmp_
     assert "network.nodes differs: 4 in" in done.err
 
 
-def test_tables_are_exported_as_csv_and_events(run, tmp_path, wirelessdl_command):
-    import pandas as pd
-
-    done = wirelessdl_command("report", str(run.path), "--out", "r.html", "--csv", "csv", "--tensorboard", "tb")
-    assert done.code == 0, done.err
-    for name in ("rounds", "nodes", "links", "clients", "events", "privacy"):
-        frame, read = getattr(run, name), pd.read_csv(tmp_path / "csv" / f"{name}.csv")
-        assert read.columns.tolist() == frame.columns.tolist()
-        assert len(read) == len(frame)
-        for column in frame.select_dtypes("number"):
-            np.testing.assert_allclose(read[column], frame[column], rtol=1e-12)
-    counts = pd.read_csv(tmp_path / "csv" / "clients.csv")["class_counts"]
-    assert [[int(number) for number in row.split()] for row in counts] == [
-        list(row) for row in run.clients["class_counts"]
-    ]
-    curves = events_of(next((tmp_path / "tb").rglob("events.out.tfevents.*")))
-    evaluated = run.evaluated
-    assert curves["accuracy/mean"] == {
-        step: pytest.approx(value, rel=1e-6) for step, value in zip(evaluated["round"], evaluated["accuracy_mean"])
-    }
-    assert len(curves["learning/loss"]) == 24
-    again = wirelessdl_command("report", str(run.path), "--out", "r.html", "--tensorboard", "tb")
-    assert again.code == 2
-    assert "holds events already" in again.err
-
-
-def test_tables_of_runs_with_one_name_go_to_folders_of_their_own(run, other, tmp_path, wirelessdl_command):
-    import pandas as pd
-
+def test_tables_are_exported_as_csv_and_events(run, other, tmp_path, wirelessdl_command):
+    """Runs with one name go to folders of their own."""
     for folder, one in (("a", run), ("b", other)):
         shutil.copytree(one.path, tmp_path / folder / "same")
-    done = wirelessdl_command("report", "a/same", "b/same", "--out", "r.html", "--csv", "csv", "--tensorboard", "tb")
+    asked = ["--out", "r.html", "--csv", "csv", "--tensorboard", "tb"]
+    done = wirelessdl_command("report", "a/same", "b/same", *asked)
     assert done.code == 0, done.err
-    for name, one in (("same", run), ("same-2", other)):
-        written = pd.read_csv(tmp_path / "csv" / name / "rounds.csv")
-        np.testing.assert_allclose(written["time_s"], one.rounds["time_s"], rtol=1e-12)
-        np.testing.assert_allclose(written["loss_mean"], one.rounds["loss_mean"], rtol=1e-12)
-        assert list((tmp_path / "tb" / name).glob("events.out.tfevents.*"))
     assert "tables in csv/same-2, of b/same" in done.out
+    for name, one in (("same", run), ("same-2", other)):
+        for table in ("rounds", "nodes", "links", "clients", "events", "privacy"):
+            frame, read = getattr(one, table), pd.read_csv(tmp_path / "csv" / name / f"{table}.csv")
+            assert read.columns.tolist() == frame.columns.tolist()
+            assert len(read) == len(frame)
+            for column in frame.select_dtypes("number"):
+                np.testing.assert_allclose(read[column], frame[column], rtol=1e-12)
+        counts = pd.read_csv(tmp_path / "csv" / name / "clients.csv")["class_counts"]
+        assert [[int(number) for number in row.split()] for row in counts] == one.clients["class_counts"].map(
+            list
+        ).tolist()
+        curves = events_of(next((tmp_path / "tb" / name).glob("events.out.tfevents.*")))
+        evaluated = one.evaluated
+        assert curves["accuracy/mean"] == {
+            step: pytest.approx(value, rel=1e-6) for step, value in zip(evaluated["round"], evaluated["accuracy_mean"])
+        }
+        assert len(curves["learning/loss"]) == 24
+    again = wirelessdl_command("report", "a/same", "b/same", "--out", "r.html", "--tensorboard", "tb")
+    assert again.code == 2
+    assert "holds events already" in again.err
 
 
 def events_of(path):

@@ -1,4 +1,4 @@
-"""The page in a browser: it opens without a message on the console, and every control works."""
+"""The page in a browser: no message on the console, every control works, and it says what it leaves out."""
 
 import json
 import shutil
@@ -6,22 +6,35 @@ import time
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from browser import chromium, complaints, marks, open_page
-from pages import FIGURES, fading_scenario
+from conftest import tiny
+from pages import FIGURES, embedded, fading_scenario, unpacked
+from scipy.stats import t as student
 
 from wirelessdl import simulate
 from wirelessdl.analysis.report import write_report
+from wirelessdl.trace.lock import RunLock
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Three seeds of nodes at several heights, and one run with another limit."""
+    folder = tmp_path_factory.mktemp("runs")
+    drones = {"network": {"placement": {"kind": "disc", "radius_m": 60.0, "height_m": [20.0, 90.0]}}}
+    seeds = [simulate(fading_scenario(scenario={"seed": seed}, **drones), out=folder) for seed in (1, 2, 3)]
+    return [*seeds, simulate(fading_scenario(privacy={"epsilon_max": 2.0}), out=folder)]
+
+
+@pytest.fixture(scope="module")
+def several(runs, tmp_path_factory):
+    return write_report([run.path for run in runs], tmp_path_factory.mktemp("page") / "report.html")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return simulate(fading_scenario(), out=tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory):
-    return simulate(fading_scenario(privacy={"epsilon_max": 2.0}), out=tmp_path_factory.mktemp("other"))
+    return simulate(fading_scenario(), out=tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +43,30 @@ def page(run, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def both(run, other, tmp_path_factory):
-    return write_report([run.path, other.path], tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture(scope="module")
 def browser():
     with chromium() as running:
         yield running
+
+
+def click(browser, selector):
+    browser.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def text_of(browser, id):
+    return browser.execute_script("return document.getElementById(arguments[0]).textContent", id)
+
+
+def choose(browser, selector, value, event="change"):
+    browser.execute_script(
+        "const s = document.querySelector(arguments[0]); s.value = arguments[1];"
+        "s.dispatchEvent(new Event(arguments[2]))",
+        *(selector, value, event),
+    )
+
+
+def figure(browser, id, of):
+    """A property of a figure, as a path from its element."""
+    return browser.execute_script(f"return document.getElementById(arguments[0]).{of}", id)
 
 
 def test_it_opens_without_complaint_and_every_figure_has_marks(browser, page):
@@ -82,22 +111,11 @@ def test_titles_end_within_their_figures_and_names_of_nodes_do_not_collide(brows
         assert touching == []
 
 
-def click(browser, selector):
-    browser.execute_script("document.querySelector(arguments[0]).click()", selector)
-
-
-def text_of(browser, id):
-    return browser.execute_script("return document.getElementById(arguments[0]).textContent", id)
-
-
 def test_the_slider_moves_the_map(browser, page, run):
     open_page(browser, page)
     nodes = run.nodes
     for frame in (0, 12, 23):
-        browser.execute_script(
-            "const s = document.getElementById('round'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
-            frame,
-        )
+        choose(browser, "#round", frame, "input")
         assert text_of(browser, "round-label").startswith(f"round {frame + 1}, ")
         drawn = browser.execute_script(
             "return document.getElementById('fig-map').data.filter(t => ['down', 'silent', 'on air'].includes(t.name))"
@@ -113,9 +131,7 @@ def test_the_slider_moves_the_map(browser, page, run):
 
 def test_play_runs_to_the_end_and_stops(browser, page):
     open_page(browser, page)
-    browser.execute_script(
-        "const s = document.getElementById('round'); s.value = 20; s.dispatchEvent(new Event('input'))"
-    )
+    choose(browser, "#round", 20, "input")
     click(browser, "#play")
     assert browser.execute_script("return document.getElementById('play').getAttribute('aria-label')") == "pause"
     deadline = time.monotonic() + 300
@@ -136,31 +152,23 @@ def test_play_runs_to_the_end_and_stops(browser, page):
 
 def test_switches_change_what_is_drawn(browser, page, run):
     open_page(browser, page)
-
-    def bar_title():
-        return browser.execute_script(
-            "return document.getElementById('fig-map').data.at(-1).marker.colorbar.title.text"
-        )
-
-    assert bar_title() == "gain in dB"
+    bar_title = "data.at(-1).marker.colorbar.title.text"
+    assert figure(browser, "fig-map", bar_title) == "gain in dB"
     click(browser, '[data-switch="colour"] [data-value="epsilon"]')
-    assert bar_title() == "one-slot epsilon"
+    assert figure(browser, "fig-map", bar_title) == "one-slot epsilon"
     for value, title, column in (
         ("time", "simulated time in s", "time_s"),
         ("energy", "energy used by all nodes in J", "energy_total_j"),
         ("round", "round", "round"),
     ):
         click(browser, f'[data-switch="against"] [data-value="{value}"]')
-        for figure in ("fig-accuracy", "fig-loss"):
-            shown = browser.execute_script(
-                "return document.getElementById(arguments[0]).layout.xaxis.title.text", figure
-            )
-            assert shown == title
-        x = browser.execute_script("return document.getElementById('fig-accuracy').data.at(-1).x")
-        assert x == pytest.approx(run.evaluated[column].tolist(), rel=1e-5)
+        for id in ("fig-accuracy", "fig-loss"):
+            assert figure(browser, id, "layout.xaxis.title.text") == title
+        expected = run.evaluated[column].tolist()
+        assert figure(browser, "fig-accuracy", "data.at(-1).x") == pytest.approx(expected, rel=1e-5)
     for value, title in (("mean", "Mean over the rounds"), ("last", "Round 24"), ("largest", "Largest over the run")):
         click(browser, f'[data-switch="heat"] [data-value="{value}"]')
-        assert browser.execute_script("return document.getElementById('fig-heat').layout.title.text") == title
+        assert figure(browser, "fig-heat", "layout.title.text") == title
     click(browser, '[data-switch="span"] [data-value="2"]')
     assert text_of(browser, "span-label") == "rounds 1 to 2"
     click(browser, "#later")
@@ -168,89 +176,81 @@ def test_switches_change_what_is_drawn(browser, page, run):
     click(browser, "#earlier")
     click(browser, "#earlier")
     assert text_of(browser, "span-label") == "rounds 1 to 2"
-    kinds = browser.execute_script(
-        "return document.getElementById('fig-timeline').data.map(t => [t.name, t.x.length / 3])"
-    )
+    kinds = figure(browser, "fig-timeline", "data.map(t => [t.name, t.x.length / 3])")
     sent = int(run.nodes.query("round <= 2")["transmitted"].sum())
     assert dict(kinds) == {"compute": sent, "payload": sent, "pilot": sent}
+    ink = "layout.font.color"
+    assert figure(browser, "fig-accuracy", ink) == "#1d2329"
+    click(browser, "#theme")
+    assert figure(browser, "fig-accuracy", ink) == "#e4e8ec"
     assert complaints(browser) == []
 
 
 def test_links_are_added_and_removed(browser, page, run):
     open_page(browser, page)
-    names = "return document.getElementById('fig-channel').data.map(t => t.name)"
-    before = browser.execute_script(names)
+    names = "data.map(t => t.name)"
+    before = figure(browser, "fig-channel", names)
     assert len(before) == 3
     missing = next((tx, rx) for tx in range(5) for rx in range(5) if tx != rx and f"{tx} to {rx}" not in before)
-    browser.execute_script(
-        "const [f, t] = [document.getElementById('from'), document.getElementById('to')];"
-        "f.value = arguments[0]; f.dispatchEvent(new Event('change')); t.value = arguments[1];",
-        *map(str, missing),
-    )
+    choose(browser, "#from", str(missing[0]))
+    choose(browser, "#to", str(missing[1]))
     click(browser, "#add-link")
     tx, rx = missing
-    assert browser.execute_script(names) == [*before, f"{tx} to {rx}"]
-    shown = browser.execute_script("return document.getElementById('fig-channel').data.at(-1).y")
+    assert figure(browser, "fig-channel", names) == [*before, f"{tx} to {rx}"]
+    shown = figure(browser, "fig-channel", "data.at(-1).y")
     gain = run.links.query("tx == @tx and rx == @rx")["gain"]
     assert shown == pytest.approx((20 * np.log10(gain)).tolist(), abs=0.006)
     click(browser, "#chosen-links button")
-    assert browser.execute_script(names) == [*before[1:], f"{tx} to {rx}"]
+    assert figure(browser, "fig-channel", names) == [*before[1:], f"{tx} to {rx}"]
     assert complaints(browser) == []
 
 
-def test_the_theme_button_turns_everything(browser, page):
-    open_page(browser, page)
-    ink = "return document.getElementById('fig-accuracy').layout.font.color"
-    assert browser.execute_script(ink) == "#1d2329"
-    click(browser, "#theme")
-    assert browser.execute_script(ink) == "#e4e8ec"
-    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 28)"
-    assert complaints(browser) == []
-
-
-def test_a_window_that_becomes_narrow_keeps_its_figures_large(browser, page):
-    """A colour bar goes from the side to below; the map and the matrices are as wide as on a page opened narrow."""
-    area = "const f = document.getElementById(arguments[0])._fullLayout._plots.xy.xaxis._length; return f"
-    open_page(browser, page, width=390)
-    opened = {id: browser.execute_script(area, id) for id in ("fig-map", "fig-heat", "fig-weight")}
-    open_page(browser, page, width=1280)
-    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.execute_async_script("setTimeout(arguments[0], 500)")
-    click(browser, "#theme")
-    browser.execute_async_script("setTimeout(arguments[0], 500)")
-    assert {id: browser.execute_script(area, id) for id in opened} == pytest.approx(opened, abs=12)
-    assert complaints(browser) == []
-
-
-def test_several_runs_are_overlaid_and_picked(browser, both, run, other):
-    open_page(browser, both)
+def test_several_runs_are_overlaid_and_picked(browser, several, runs):
+    """Of seeds of one scenario there is a mean with its interval, too."""
+    open_page(browser, several)
     assert complaints(browser) == []
     assert min(marks(browser).values()) > 0
-    first = browser.execute_script("return document.querySelector('main section').id")
-    assert first == "differing"
-    assert (
-        browser.execute_script("return document.querySelector('#differing .key').textContent") == "privacy.epsilon_max"
-    )
-    for figure in ("fig-accuracy", "fig-loss", "fig-tradeoff"):
-        assert len(browser.execute_script("return document.getElementById(arguments[0]).data", figure)) == 2
-        legend = "return document.getElementById(arguments[0]).querySelectorAll('.legendtext').length"
-        assert browser.execute_script(legend, figure) == 2
-    totals = "return document.getElementById('fig-totals').data[0].y"
-    for number, shown in enumerate((run, other)):
-        browser.execute_script(
-            "const s = document.querySelectorAll('.run-switch')[2]; s.value = arguments[0];"
-            "s.dispatchEvent(new Event('change'))",
-            number,
-        )
+    assert browser.execute_script("return document.querySelector('main section').id") == "differing"
+    keys = browser.execute_script("return [...document.querySelectorAll('#differing .key')].map(k => k.textContent)")
+    assert {"privacy.epsilon_max", "scenario.seed"} <= set(keys)
+    low, high, mean = figure(browser, "fig-accuracy", "data.map(t => t.y)")[-3:]
+    curves = np.array([run.rounds["accuracy_mean"].dropna() for run in runs[:3]])
+    np.testing.assert_allclose(mean, curves.mean(axis=0), rtol=1e-5)
+    half = student.ppf(0.975, 2) * curves.std(axis=0, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(np.subtract(high, low), 2 * half, rtol=1e-4)
+    for number, shown in enumerate(runs):
+        choose(browser, ".run-switch", number)
         own = shown.privacy.query("view == 'own'").sort_values("tx")["epsilon_total"].tolist()
-        assert browser.execute_script(totals) == pytest.approx(own, rel=1e-5)
-        picked = browser.execute_script(
-            "return [...document.querySelectorAll('.run-switch')].map(s => Number(s.value))"
-        )
-        assert set(picked) == {number}
+        assert figure(browser, "fig-totals", "data[0].y") == pytest.approx(own, rel=1e-5)
+        picked = "return [...document.querySelectorAll('.run-switch')].map(s => Number(s.value))"
+        assert set(browser.execute_script(picked)) == {number}
         visible = "return [...document.querySelectorAll('.of-run')].map(p => p.offsetParent !== null)"
-        assert browser.execute_script(visible) == [number == 0, number == 1]
+        assert browser.execute_script(visible) == [place == number for place in range(4)]
+        assert text_of(browser, "note-map").startswith("Higher nodes are drawn larger" if number < 3 else "")
+    assert text_of(browser, "note-map") == "", "the last run's nodes are at one height"
+    assert complaints(browser) == []
+
+
+def test_every_figure_is_offered_as_svg_and_its_numbers_as_csv(browser, several, tmp_path):
+    open_page(browser, several)
+    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    wanted = [(name, kind) for name in ("accuracy", "heat") for kind in ("SVG", "CSV")]
+    files = {(name, kind): tmp_path / f"{name}.{kind.lower()}" for name, kind in wanted}
+    for name, kind in files:
+        click(browser, f'[aria-label="save {name} as {kind}"]')
+    deadline = time.monotonic() + 60
+    while not all(path.is_file() and path.stat().st_size for path in files.values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert files["accuracy", "SVG"].read_text().startswith("<svg")
+    rows = pd.read_csv(files["accuracy", "CSV"])
+    curves = {name: (x, y) for name, x, y in figure(browser, "fig-accuracy", "data.map(t => [t.name, t.x, t.y])")}
+    name = next(name for name in curves if name.startswith("mean of 3 runs"))
+    said = rows.loc[rows["series"] == name, ["x", "y"]].to_numpy()
+    np.testing.assert_allclose(said, np.transpose(curves[name]))
+    heat = figure(browser, "fig-heat", "data[0].z")
+    cells = pd.read_csv(files["heat", "CSV"])
+    assert len(cells) == sum(value is not None for row in heat for value in row)
+    assert all(cell.z == pytest.approx(heat[int(cell.y)][int(cell.x)]) for cell in cells.itertuples())
     assert complaints(browser) == []
 
 
@@ -280,3 +280,85 @@ def test_names_stay_text(browser, run, tmp_path):
         assert "</script><script>window.hacked" in shown
     legend = browser.execute_script("return document.querySelector('#fig-accuracy .legendtext').textContent")
     assert legend.startswith("run<b>1<img")
+
+
+def test_an_unfinished_run_is_reported_as_far_as_it_was_written(browser, run, tmp_path):
+    going = tmp_path / "going"
+    shutil.copytree(run.path, going)
+    (going / "summary.json").unlink()
+    shutil.rmtree(going / "privacy")
+    origin = json.loads((going / "provenance.json").read_text())
+    (going / "provenance.json").write_text(json.dumps({**origin, "state": "running"}))
+    with RunLock(going):
+        path = write_report([going], tmp_path / "report.html")
+    open_page(browser, path)
+    assert complaints(browser) == []
+    text = browser.execute_script("return document.body.innerText")
+    assert "running, round 24 of 24" in text
+    assert "was still running when this report was made" in text
+    found = marks(browser)
+    assert set(found) == FIGURES - {"fig-totals"}
+    assert min(found.values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "missing", "words"),
+    [
+        (
+            {"trace": {"links": "none"}},
+            {"fig-heat", "fig-weight", "fig-pi", "fig-gap", "fig-channel"},
+            "No links were traced",
+        ),
+        (
+            {"privacy": {"epsilon_max": float("inf"), "budget_total": float("inf")}},
+            {"fig-heat", "fig-tradeoff", "fig-totals"},
+            "No privacy noise: the epsilon of every link is infinite",
+        ),
+        pytest.param({"trace": {"links": "evaluated"}}, {"fig-pi"}, "hold 6 of 24 rounds", marks=pytest.mark.slow),
+        pytest.param({"scenario": {"rounds": 1}}, set(), "epsilon of the run", marks=pytest.mark.slow),
+    ],
+)
+def test_a_sentence_replaces_a_figure_of_what_was_not_traced(browser, change, missing, words, tmp_path):
+    path = write_report([simulate(fading_scenario(**change), out=tmp_path).path], tmp_path / "report.html")
+    open_page(browser, path)
+    assert complaints(browser) == []
+    found = marks(browser)
+    assert set(found) == FIGURES - missing
+    assert min(found.values()) > 0, found
+    assert words in browser.execute_script("return document.body.textContent")
+
+
+@pytest.mark.slow
+def test_a_hundred_nodes_and_a_thousand_rounds_fit_in_size_and_time(browser, tmp_path):
+    from bench.traces import large_run
+
+    run = large_run(tmp_path)
+    assert len(run.frame("links", ["round"])) == 9_900_000
+    started = time.monotonic()
+    path = write_report([run.path], tmp_path / "report.html")
+    assert time.monotonic() - started < 60
+    assert path.stat().st_size < 20e6
+    open_page(browser, path)
+    assert complaints(browser) == []
+    assert min(marks(browser).values()) > 0
+    assert "strongest of 9,900 links" in browser.execute_script("return document.body.textContent")
+
+
+@pytest.mark.slow
+def test_large_networks_are_shown_in_blocks_of_nodes(browser, tmp_path):
+    scenario = tiny(network={"nodes": 250, "topology": {"kind": "ring", "reach": 2}})
+    run = simulate(scenario, out=tmp_path)
+    path = write_report([run.path], tmp_path / "report.html")
+    (shown,) = embedded(path)
+    assert shown["heat"]["width"] == 2
+    largest = np.full((125, 125), np.nan)
+    for row in run.links.itertuples():
+        block = row.rx // 2, row.tx // 2
+        largest[block] = np.fmax(largest[block], row.epsilon)
+    np.testing.assert_allclose(unpacked(shown["heat"]["largest"]), largest, rtol=1e-6)
+    assert any("blocks of 2 by 2 nodes" in note for note in shown["notes"])
+    open_page(browser, path)
+    assert complaints(browser) == []
+    found = marks(browser)
+    assert set(found) == FIGURES - {"fig-pi"}
+    assert min(found.values()) > 0, found

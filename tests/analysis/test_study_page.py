@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import time
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,9 @@ from browser import chromium, complaints, marks, open_page
 from studies import run_study, write_study
 
 from wirelessdl import open_study
-from wirelessdl.analysis.families.learning import learning_curves
-from wirelessdl.analysis.families.roles import Request
-from wirelessdl.analysis.report import write_report, write_study_report
+from wirelessdl.analysis.families import Request, learning_curves
+from wirelessdl.analysis.report import write_report
+from wirelessdl.analysis.report.study import write_study_report
 from wirelessdl.analysis.runs import mean_band
 
 KEYS = {"privacy.epsilon_max": [1.0, math.inf], "network.nodes": [4, 5]}
@@ -154,48 +153,6 @@ def test_families_follow_the_choices(browser, page, study):
     assert complaints(browser) == []
 
 
-def test_the_page_names_the_scenario_beside_its_baselines_and_has_ticks_at_what_was_swept(browser, tmp_path):
-    made = [
-        {"cell": f"{name or 'own'}-{limit}", "baseline": name, "seed": seed, "privacy.epsilon_max": limit}
-        | {"accuracy_mean": 0.5 + 0.01 * seed, "epsilon_total": 0.5 * limit}
-        for name in (None, "tdma")
-        for limit in (0.3, 1.0, 3.0)
-        for seed in (3, 4)
-    ]
-    folder = write_study(tmp_path / "study", made, ["privacy.epsilon_max"])
-    open_page(browser, write_study_report(folder, tmp_path / "page.html"))
-    choose(browser, "family-x", "privacy.epsilon_max")
-    browser.execute_script("document.getElementById('family-log').click()")
-    legend = browser.execute_script("return document.getElementById('family-legend').innerText")
-    assert legend.split() == ["tiny", "tdma"]
-    ticks = browser.execute_script("return document.getElementById('family-panels-0').layout.xaxis.tickvals")
-    assert ticks == [0.3, 1, 3]
-    assert complaints(browser) == []
-
-
-def test_every_panel_is_offered_as_svg_and_its_numbers_as_csv(browser, page, study, tmp_path):
-    open_page(browser, page)
-    browser.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    names = [f"{name}-panels-0" for name in ("family", "curves")]
-    wanted = {(name, kind): tmp_path / f"{name}.{kind.lower()}" for name in names for kind in ("SVG", "CSV")}
-    for name, kind in wanted:
-        browser.execute_script("document.querySelector(arguments[0]).click()", f'[aria-label="save {name} as {kind}"]')
-    deadline = time.monotonic() + 60
-    while not all(path.is_file() and path.stat().st_size for path in wanted.values()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    cells = pd.read_csv(wanted["family-panels-0", "CSV"])
-    assert sorted(cells.columns) == ["cell", "high", "low", "x", "y"]
-    # every cell once, those without noise and those alone, too; means as in the index
-    means = study.finished.groupby("cell")["accuracy_mean"].mean()
-    np.testing.assert_allclose(sorted(cells["y"]), sorted(means), rtol=1e-5)
-    assert np.isinf(cells["x"]).sum() == 2
-    assert (cells["low"] <= cells["y"]).all()
-    picture = wanted["curves-panels-0", "SVG"].read_text()
-    assert picture.startswith("<svg")
-    assert "local" in picture  # its legend
-    assert complaints(browser) == []
-
-
 def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page, study):
     runs = [study.run(path) for path in study.finished.loc[study.finished["cell"] == "c001", "path"]]
     mean, half = mean_band(np.array([run.evaluated["accuracy_mean"] for run in runs]))
@@ -204,15 +161,15 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     family = learning_curves(study, Request(), "energy")
     assert (family.roles.series, family.roles.facet) == ("privacy.epsilon_max", None)
     assert family.roles.style == "network.nodes"
-    curve = next(curve for curve in family.curves if curve.cells == ("c001",))
-    assert curve.y == pytest.approx(mean)
-    assert curve.high - curve.low == pytest.approx(2 * half)
-    assert curve.x == pytest.approx(energy)
-    along = {curve.cells[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
-    assert along["c001"].x == pytest.approx(airtime)
+    curve = next(curve for curve in family.curves if set(curve.points["cell"]) == {"c001"})
+    assert curve["y"] == pytest.approx(mean)
+    assert curve["high"] - curve["low"] == pytest.approx(2 * half)
+    assert curve["x"] == pytest.approx(energy)
+    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
+    assert along["c001"]["x"] == pytest.approx(airtime)
     assert along["c004"].kind == "level", "who sends nothing has no airtime"
-    over = {curve.cells[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
-    assert over["c001"].x[-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
+    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
+    assert over["c001"]["x"][-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
     assert (over["c003"].kind, over["c004"].kind) == ("level", "level")
     open_page(browser, page, width=1400)
     drawn = browser.execute_script(

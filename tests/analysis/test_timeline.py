@@ -7,45 +7,28 @@ from browser import chromium, complaints, open_page
 from conftest import tiny
 
 from wirelessdl import simulate
-from wirelessdl.analysis.figures.timeline import timeline_figure
+from wirelessdl.analysis.figures import draw_timeline
 from wirelessdl.analysis.report import write_report
 from wirelessdl.analysis.timeline import KINDS, timeline_of
 
 NS = 1e-9  # the clock's step; seconds in traces are rounded to it
+PILOTS = {"kind": "pilots", "symbols": 16}
+OWN, TDMA = {"objective": "own-noise"}, {"access": "tdma"}
 FRAMES = {
-    "tdma": {
-        "network": {"nodes": 6, "topology": "ring"},
-        "radio": {"access": "tdma", "guard_s": 1e-4},
-        "power": {"objective": "own-noise"},
-    },
-    "half duplex": {
-        "network": {"nodes": 6},
-        "radio": {"duplex": "half", "guard_s": 1e-4, "csi": {"kind": "pilots", "symbols": 16}},
-        "power": {"schedule": "adaptive"},  # feedback before the first payload
-    },
-    "three slots": {
-        "network": {"nodes": 6},
-        "radio": {"payload_slots": 3, "guard_s": 1e-4, "csi": {"kind": "pilots", "symbols": 16}},
-        "power": {"balance": False},  # z is exchanged after the last payload
-    },
-    "three slots, tdma": {
-        "network": {"nodes": 6, "topology": "ring"},
-        "radio": {"access": "tdma", "payload_slots": 3},
-        "power": {"objective": "own-noise"},
-    },
-    "paper": {
-        "network": {"nodes": 6},
-        "privacy": {"protocol": "paper", "clipping": "batch"},
-        "radio": {"guard_s": 1e-4},
-    },
+    "tdma": {"radio": {**TDMA, "guard_s": 1e-4}, "power": OWN},
+    # feedback before the first payload
+    "half duplex": {"radio": {"duplex": "half", "guard_s": 1e-4, "csi": PILOTS}, "power": {"schedule": "adaptive"}},
+    # z is exchanged after the last payload
+    "three slots": {"radio": {"payload_slots": 3, "guard_s": 1e-4, "csi": PILOTS}, "power": {"balance": False}},
+    "three slots, tdma": {"radio": {**TDMA, "payload_slots": 3}, "power": OWN},
+    "paper": {"privacy": {"protocol": "paper", "clipping": "batch"}, "radio": {"guard_s": 1e-4}},
     "two slots, passes": {
-        "network": {"nodes": 6},
         "radio": {"payload_slots": 2, "guard_s": 1e-4, "mixing_passes": 2},
-        "power": {"objective": "own-noise"},
+        "power": OWN,
         "learning": {"closing_passes": 3},
     },
 }
-TURNS = {"tdma": 3, "half duplex": 2, "three slots": 1, "three slots, tdma": 3, "paper": 1, "two slots, passes": 1}
+TURNS = {"tdma": 3, "half duplex": 2, "three slots, tdma": 3}
 
 
 class RecordingEnvironment(simpy.Environment):
@@ -73,7 +56,8 @@ def record(name, folder):
         frame = FRAMES[name]
         # full batches: nothing is amplified, so pages need no seconds for accountants
         learning = {**frame.get("learning", {}), "sampling": "full"}
-        scenario = tiny(**{**frame, "scenario": {"rounds": 4}, "learning": learning})
+        network = {"nodes": 6, **({"topology": "ring"} if "tdma" in name else {})}
+        scenario = tiny(**{**frame, "scenario": {"rounds": 4}, "network": network, "learning": learning})
         run = simulate(scenario, out=folder)
     ends = []
     for turns in run.rounds["slots"]:  # of every turn the pilots and the payload end, then the frame
@@ -99,9 +83,12 @@ def sent(bars):
 
 def test_payloads_end_when_the_event_log_says(recorded):
     name, run, ends = recorded
-    assert (run.rounds["turns"] == TURNS[name]).all()
+    turns, radio = TURNS.get(name, 1), run.scenario["radio"]
+    assert (run.rounds["turns"] == turns).all()
     timeline = timeline_of(run)
     payload = sent(timeline.bars)
+    symbols = np.ceil(7850 / 2 / (radio["payload_slots"] if "slots" in name else 1))
+    assert payload.length_s == pytest.approx(symbols / radio["bandwidth_hz"], abs=NS)
     for row, expected in enumerate(ends):
         mine = payload.of(row)
         found = np.unique(np.round(mine.start_s + mine.length_s, 9))
@@ -109,17 +96,10 @@ def test_payloads_end_when_the_event_log_says(recorded):
         assert found[-1] == pytest.approx(timeline.closed_s[row], abs=NS)
         turn = run.nodes.loc[run.nodes["round"] == row + 1, "turn"]
         for node in range(6):  # in each slot its own turn
-            expected_turns = [slot * TURNS[name] + turn.iloc[node] for slot in range(len(expected) // TURNS[name])]
+            expected_turns = [slot * turns + turn.iloc[node] for slot in range(len(expected) // turns)]
             own = mine[mine.node == node]
             place = np.searchsorted(expected, own.start_s + own.length_s - NS)
             assert place.tolist() == expected_turns
-
-
-def test_payloads_take_their_own_turn_and_no_longer(recorded):
-    name, run, _ = recorded
-    payload = sent(timeline_of(run).bars)
-    symbols = 7850 / 2 / run.scenario["radio"]["payload_slots"] if "slots" in name else 7850 / 2
-    assert payload.length_s == pytest.approx(np.ceil(symbols) / run.scenario["radio"]["bandwidth_hz"], abs=NS)
 
 
 def test_nobody_who_is_heard_sends_while_the_receiver_hears_another_or_sends(recorded):
@@ -188,7 +168,7 @@ def test_gradients_are_computed_after_the_frame_or_beside_it(recorded):
 def test_the_figure_draws_these_bars(recorded):
     name, run, _ = recorded
     timeline = timeline_of(run)
-    figure = timeline_figure(run, 2, 2)
+    figure = draw_timeline(run, 2, 2)
     (axis,) = figure.axes
     shown = timeline.bars.of([1, 2])
     for container in axis.containers:
@@ -238,31 +218,10 @@ def drawn_bars(browser):
     return {kind: list(zip(y[::3], x[::3], x[1::3], strict=True)) for kind, x, y in traces}
 
 
-def test_six_payloads_of_a_ring_go_in_three_turns(tmp_path):
-    """What the page once showed as six payloads at once, three times as long."""
-    run = simulate(tiny(**FRAMES["tdma"]), out=tmp_path)
-    payload = sent(timeline_of(run).bars).of(0)
-    assert payload.length_s == pytest.approx(0.003925)
-    assert len(np.unique(payload.start_s)) == 3
-    assert np.unique(payload.start_s, return_counts=True)[1].tolist() == [2, 2, 2]
-    pilots = of_kind(timeline_of(run).bars, "pilot").of(0)
-    assert pilots.length_s == pytest.approx(1e-6)
-
-
 def test_a_slow_node_computes_through_frames_that_it_misses(tmp_path):
-    run = simulate(
-        tiny(
-            scenario={"rounds": 8},
-            time={"policy": {"kind": "clocked", "period_s": 0.02}},
-            faults={
-                "stragglers": {
-                    "kind": "schedule",
-                    "events": [{"node": 1, "factor": 10, "from_round": 2, "to_round": 2}],
-                }
-            },
-        ),
-        out=tmp_path,
-    )
+    slow = {"kind": "schedule", "events": [{"node": 1, "factor": 10, "from_round": 2, "to_round": 2}]}
+    policy = {"policy": {"kind": "clocked", "period_s": 0.02}}
+    run = simulate(tiny(scenario={"rounds": 8}, time=policy, faults={"stragglers": slow}), out=tmp_path)
     late = run.nodes.query("node == 1 and not transmitted")["round"].tolist()
     assert late == [3, 4], "the node misses other rounds than the test counts on"
     compute = of_kind(timeline_of(run).bars, "compute")
@@ -272,13 +231,8 @@ def test_a_slow_node_computes_through_frames_that_it_misses(tmp_path):
 
 
 def test_a_node_is_down_from_the_opening_of_a_frame_to_the_next(tmp_path):
-    run = simulate(
-        tiny(
-            scenario={"rounds": 5},
-            faults={"crashes": {"kind": "schedule", "events": [{"node": 2, "at_s": 0.012, "for_s": 0.01}]}},
-        ),
-        out=tmp_path,
-    )
+    crash = {"kind": "schedule", "events": [{"node": 2, "at_s": 0.012, "for_s": 0.01}]}
+    run = simulate(tiny(scenario={"rounds": 5}, faults={"crashes": crash}), out=tmp_path)
     (gone,) = np.flatnonzero(~run.nodes.query("node == 2")["up"])
     timeline = timeline_of(run)
     down = of_kind(timeline.bars, "down")

@@ -14,23 +14,9 @@ from wirelessdl.analysis.figures import CURVES, SINGLE
 
 # every key of a scenario that may name a class in a file
 PARTS = [
-    "network.topology",
-    "network.placement",
-    "network.mobility",
-    "channel.models",
-    "radio.csi",
-    "power.allocator",
-    "learning.dataset",
-    "learning.model",
-    "learning.partition",
-    "learning.learning_rate",
-    "time.compute",
-    "time.policy",
-    "faults.crashes",
-    "faults.blockage",
-    "faults.stragglers",
-    "faults.jammer",
-    "trace.connect",
+    *("network.topology", "network.placement", "network.mobility", "channel.models", "radio.csi", "power.allocator"),
+    *("learning.dataset", "learning.model", "learning.partition", "learning.learning_rate", "time.compute"),
+    *("time.policy", "faults.crashes", "faults.blockage", "faults.stragglers", "faults.jammer", "trace.connect"),
 ]
 NAME = "planted.py:Planted"
 FORBIDDEN = ["torch", "torchvision", "simpy"]

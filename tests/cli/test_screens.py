@@ -135,7 +135,7 @@ def test_the_first_screen_says_why_a_whole_run_may_leak_less_than_one_slot(folde
 
 def test_what_epsilon_does_not_cover_stands_below_it(folder):
     import wirelessdl
-    from wirelessdl.analysis.report.page import render
+    from wirelessdl.analysis.report import render
 
     run = wirelessdl.open_run(folder / LONG)
     words = "tuning, choice of features and repeated runs on the same data are outside epsilon; published runs compose"

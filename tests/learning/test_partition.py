@@ -8,7 +8,8 @@ from conftest import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.analysis.figures.nodes import draw_partition
+from wirelessdl.analysis.figures import draw_partition
+from wirelessdl.analysis.style import save
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import (
@@ -236,7 +237,7 @@ def test_histogram_equals_the_loop_and_check_prints_it(wirelessdl_command):
 @pytest.mark.parametrize(("nodes", "classes"), [(1, 2), (4, 10), (60, 10), (100, 100)])
 def test_the_histogram_is_drawn(nodes, classes, tmp_path):
     counts = rng().integers(0, 50, (nodes, classes))
-    draw_partition(counts, "made", tmp_path / "partition.png")
+    save(draw_partition(counts), tmp_path / "partition.png")
     assert (tmp_path / "partition.png").stat().st_size > 5000
 
 

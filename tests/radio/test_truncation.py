@@ -10,7 +10,7 @@ from watching import Watched
 
 import wirelessdl
 from wirelessdl.access.passes import noise_of_mean
-from wirelessdl.analysis.cell_means import _from_traces
+from wirelessdl.analysis.study_tables import _from_traces
 from wirelessdl.chebyshev import Passes, response
 from wirelessdl.errors import ScenarioError
 from wirelessdl.preview.plan import preview_plan

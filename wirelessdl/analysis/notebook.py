@@ -2,7 +2,6 @@
 
 import io
 from html import escape
-from typing import Any
 
 from matplotlib.figure import Figure  # without pyplot: nothing is left open, whatever the session's backend
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -54,14 +53,9 @@ def _curve(run: Run) -> str:
     axis.tick_params(labelsize=7)
     axis.set_xlabel("round", fontsize=7)
     axis.spines[["top", "right"]].set_visible(False)
-    return _svg(figure)
-
-
-def _svg(figure: Any) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    return out.getvalue()[out.getvalue().index("<svg") :]
 
 
 def study_html(study: Study) -> str:

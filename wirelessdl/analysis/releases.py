@@ -9,7 +9,7 @@ A second witness of what the ledger wrote down: no data set is loaded and no fil
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -108,18 +108,9 @@ def recounted_ledger(run: Run, split: DataSplit, *, least: bool = False) -> Ledg
     noise than the run itself counted; a ledger of the run must charge at least this.
     """
     ledger = Ledger(split.terms, split.rate)
-    for release in releases_of(run, split):
-        ledger.record(_smaller(release) if least else release)
+    for release in releases_of(run, split, scale=1.0 - 1e-9 if least else 1.0):
+        ledger.record(release)
     return ledger
-
-
-def _smaller(release: FrameRelease) -> FrameRelease:
-    coalition_mu = release.coalition_mu
-    return replace(
-        release,
-        own_mu=release.own_mu * (1.0 - 1e-9),
-        coalition_mu=None if coalition_mu is None else coalition_mu * (1.0 - 1e-9),
-    )
 
 
 def share_problems(run: Run, split: DataSplit) -> Iterator[str]:
@@ -161,8 +152,8 @@ def traced_links(run: Run) -> ReleaseCounts:
     return counts
 
 
-def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
-    """Every round as the ledger recorded it, without links."""
+def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[FrameRelease]:
+    """Every round as the ledger recorded it, without links; every mu times `scale`."""
     count = len(split.rate)
     rate: dict[int, float] = dict(run.frame("rounds", ["round", "learning_rate"]).itertuples(index=False))
     nodes = run.frame("nodes", [*_COLUMNS, *_SHARES])
@@ -182,7 +173,7 @@ def releases_of(run: Run, split: DataSplit) -> Iterator[FrameRelease]:
             mu = split.sensitivity * sent[row] * lag * np.sqrt(alpha[row] / beta[row]) / rho
         mu = np.where(on_air[row] & (sent[row] > 0), mu, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            own_mu, coalition_mu = mu / own[row], mu / coalition[row]
+            own_mu, coalition_mu = scale * (mu / own[row]), scale * (mu / coalition[row])
         if not (mu >= 0).all() or not (own_mu >= 0).all() or not (coalition_mu >= 0).all():
             raise TraceError(
                 f"{shown(run.path)}: alpha, beta or shares of the nodes table are no shares of power in round "

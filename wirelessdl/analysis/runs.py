@@ -136,56 +136,46 @@ def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return values.mean(axis=0), stdtrit(count - 1, 0.975) * error
 
 
+def common_rounds(frames: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The rows of every frame whose round all of them hold."""
+    common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
+    return [frame[frame["round"].isin(common)] for frame in frames]
+
+
 def final_figures(run: Run) -> dict[str, float | int | None]:
     """Results so far: from the summary where there is one, else from the tables."""
-    summary, rounds = run.summary, run.rounds
+    summary, rounds, privacy = run.summary, run.rounds, run.privacy
     evaluated = rounds.dropna(subset="accuracy_mean")
-    last = evaluated.iloc[-1] if len(evaluated) else None
-    privacy = run.privacy
+    last: Any = evaluated.iloc[-1] if len(evaluated) else {}
     newest = rounds.iloc[-1]  # between evaluations there is the bound
-    promised, own = (_latest(newest, view) for view in ("promised", "own"))
+    promised, own = (
+        _number(newest[f"epsilon_{view}_total"], newest[f"epsilon_{view}_bound"]) for view in ("promised", "own")
+    )
     coalition = promised if terms_of(run).promised == "coalition" else None
     on_links = rounds["epsilon_link_max"]
-    link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
+    link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"].max()
     return {
-        "rounds": int(rounds["round"].iloc[-1]),
-        "accuracy_mean": None if last is None else float(last["accuracy_mean"]),
-        "accuracy_min": None if last is None else float(last["accuracy_min"]),
-        "accuracy_max": None if last is None else float(last["accuracy_max"]),
-        "loss_mean": float(rounds["loss_mean"].iloc[-1]),
+        "rounds": int(newest["round"]),
+        **{name: _number(last.get(name)) for name in ("accuracy_mean", "accuracy_min", "accuracy_max")},
+        "loss_mean": float(newest["loss_mean"]),
         "epsilon": _number(headline(summary), promised),
         "epsilon_total": _number(summary.get("epsilon_total"), promised),
         "epsilon_own": _number(headline(summary, "own"), own),
         "epsilon_coalition": _number(headline(summary, "coalition"), coalition),
-        "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum.max() if len(link_sum) else None),
+        "epsilon_link_total": _number(summary.get("epsilon_link_total"), link_sum),
         "epsilon_promised_max": float(rounds["epsilon_promised_max"].max()),
         "epsilon_link_max": None if on_links.isna().any() else float(on_links.max()),
         "violations": int(rounds["violations"].sum()),
-        "sinr_db": _median(rounds["sinr_db"]),
-        "time_s": _number(summary.get("time_s"), rounds["time_s"].iloc[-1]),
-        "airtime_s": float(rounds["airtime_s"].sum()),
-        "energy_j": float(rounds["energy_j"].sum()),
-        "energy_nominal_j": float(rounds["energy_nominal_j"].sum()),
-        "wall_s": _number(summary.get("wall_s"), None),
+        "sinr_db": _number(rounds["sinr_db"].median()),
+        "time_s": _number(summary.get("time_s"), newest["time_s"]),
+        **{name: float(rounds[name].sum()) for name in ("airtime_s", "energy_j", "energy_nominal_j")},
+        "wall_s": _number(summary.get("wall_s")),
     }
 
 
-def _latest(newest: Any, view: str) -> float:
-    """Total so far by the newest row of rounds; between evaluations there is the bound."""
-    total, bound = newest[f"epsilon_{view}_total"], newest[f"epsilon_{view}_bound"]
-    return float(bound if pd.isna(total) else total)
-
-
-def _median(values: Any) -> float | None:
-    """Of the entries of a column that are there; None without any."""
-    known = values.dropna()
-    return float(known.median()) if len(known) else None
-
-
-def _number(first: Any, second: Any) -> float | None:
-    """The first of two that is there; JSON keeps infinities as text."""
-    value = first if first is not None else second
-    return None if value is None else float(value)
+def _number(*values: Any) -> float | None:
+    """The first that is there; JSON keeps infinities as text."""
+    return next((float(value) for value in values if not pd.isna(value)), None)
 
 
 def protects(run: Run) -> str:

@@ -13,6 +13,7 @@ false. Where messages are sent, turns are as long as their slowest sender's payl
 of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without sender are skipped.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -72,10 +73,11 @@ def timeline_of(run: Run) -> Timeline:
     frame: _Frames = {name: rounds[name].to_numpy() for name in names}
     # who sent has a gradient to compute; where nothing is ever sent, everyone has
     computes = turn >= 0 if terms_of(run).sends else table["present"].to_numpy(dtype=bool).reshape(shape)
-    sent = _transmissions(frame, turn)
+    attempts, own_s = None, np.broadcast_to(frame["payload_s"][:, None], shape)
     if table["attempts"].notna().any():  # messages, each as long as its sender takes
         attempts = table["attempts"].fillna(0).to_numpy(dtype=np.int64).reshape(shape)
-        sent = _messages(frame, turn, attempts, table["node_payload_s"].fillna(0.0).to_numpy(float).reshape(shape))
+        own_s = table["node_payload_s"].fillna(0.0).to_numpy(float).reshape(shape)
+    sent = _transmissions(frame, turn, attempts, own_s)
     parts = [_compute(run, frame, computes), _down(frame, up), *sent]
     bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
     return Timeline(
@@ -87,58 +89,45 @@ def timeline_of(run: Run) -> Timeline:
     )
 
 
-def _transmissions(frame: _Frames, turn: IntArray) -> tuple[Bars, Bars]:
-    """Pilots, and payloads and passes; turn is `[R, K]`, -1 where a node did not send."""
-    sent = turn >= 0
-    row, node = np.nonzero(sent)
-    slots = (frame["payload_slots"] * (1 + frame["passes"]))[row]
-    slot = np.arange(slots.sum()) - np.repeat(np.cumsum(slots) - slots, slots)
-    own_turn, place = np.repeat(turn[sent], slots), np.repeat(_pilot_place(frame, turn)[sent], slots)
-    row, node = np.repeat(row, slots), np.repeat(node, slots)
-    time = {name: values[row] for name, values in frame.items()}
-    before = slot * time["turns"] + own_turn  # turns of this frame that are over
-    turn_s = time["pilot_s"] + time["payload_s"] + 2 * time["guard_s"]
-    begins_s = time["opened_s"] + before * turn_s
-    pilot_s = begins_s + (before > 0) * time["feedback_s"] + place * time["node_pilot_s"]
-    payload_s = begins_s + time["pilot_s"] + time["guard_s"] + time["feedback_s"]
-    return (
-        Bars(row, np.full(len(row), _PILOT), node, pilot_s, time["node_pilot_s"]),
-        Bars(row, np.where(slot < time["payload_slots"], _PAYLOAD, _PASS), node, payload_s, time["payload_s"]),
-    )
+def _transmissions(frame: _Frames, turn: IntArray, attempts: IntArray | None, own_s: FloatArray) -> tuple[Bars, Bars]:
+    """Pilots, and payloads and passes, turn by turn; turn is `[R, K]`, -1 where a node did not send.
 
-
-def _messages(frame: _Frames, turn: IntArray, attempts: IntArray, own_s: FloatArray) -> tuple[Bars, Bars]:
-    """Pilots and payloads of messages, attempt by attempt; turn, attempts and own_s, of one payload, are `[R, K]`."""
-    found: list[tuple[int, int, float, float, float]] = []  # row, node, pilots and payload begin, payload lasts
+    attempts: how often each message was sent, None where none is repeated; own_s: length of a payload; both `[R, K]`.
+    """
+    rows, nodes, kinds = list[int](), list[int](), list[int]()
+    pilots_s, payloads_s, lengths_s = list[float](), list[float](), list[float]()
     for row in range(len(turn)):
-        pilot_s, guard_s, feedback_s = (float(frame[name][row]) for name in ("pilot_s", "guard_s", "feedback_s"))
+        pilot_s, node_pilot_s, payload_s, guard_s, feedback_s = (float(frame[name][row]) for name in _DURATIONS[:5])
+        room = max(1, round(pilot_s / node_pilot_s)) if node_pilot_s > 0 else 1
         begins_s = float(frame["opened_s"][row])
-        for attempt in range(1, int(attempts[row].max(initial=0)) + 1):
-            active = attempts[row] >= attempt
-            for number in np.tile(np.unique(turn[row][active]), int(frame["payload_slots"][row])).tolist():
-                senders = np.flatnonzero(active & (turn[row] == number))
-                payload_s = begins_s + pilot_s + guard_s + feedback_s
-                found += [(row, node, begins_s, payload_s, float(own_s[row, node])) for node in senders.tolist()]
-                begins_s = payload_s + float(own_s[row, senders].max()) + guard_s
-                feedback_s = 0.0  # once, before the first payload
-    rows = np.array([one[0] for one in found], dtype=np.int64)
-    nodes = np.array([one[1] for one in found], dtype=np.int64)
-    pilots_s, payloads_s, lengths_s = (np.array([one[n] for one in found], dtype=np.float64) for n in (2, 3, 4))
-    return (
-        Bars(rows, np.full(len(rows), _PILOT), nodes, pilots_s, frame["node_pilot_s"][rows]),
-        Bars(rows, np.full(len(rows), _PAYLOAD), nodes, payloads_s, lengths_s),
-    )
+        for kind, senders in _turns(frame, row, turn[row], None if attempts is None else attempts[row]):
+            starts_s = begins_s + pilot_s + guard_s + feedback_s
+            length_s = own_s[row, senders]
+            rows += [row] * len(senders)
+            nodes += senders.tolist()
+            kinds += [kind] * len(senders)
+            pilots_s += (begins_s + np.arange(len(senders)) % room * node_pilot_s).tolist()
+            payloads_s += [starts_s] * len(senders)
+            lengths_s += length_s.tolist()
+            begins_s = starts_s + (float(length_s.max()) if len(senders) else payload_s) + guard_s
+            feedback_s = 0.0  # once, before the first payload
+    at, node, kind_of = (np.array(values, dtype=np.int64) for values in (rows, nodes, kinds))
+    pilots = Bars(at, np.full(len(at), _PILOT), node, np.array(pilots_s), frame["node_pilot_s"][at])
+    return pilots, Bars(at, kind_of, node, np.array(payloads_s), np.array(lengths_s))
 
 
-def _pilot_place(frame: _Frames, turn: IntArray) -> IntArray:
-    """How many pilots of a turn come before each sender's own, `[R, K]`; 0 where it did not send."""
-    place = np.zeros_like(turn)
-    for number in range(turn.max(initial=-1) + 1):
-        at_once = turn == number
-        place[at_once] = (np.cumsum(at_once, axis=1) - 1)[at_once]
-    own_s = np.where(frame["node_pilot_s"] > 0, frame["node_pilot_s"], np.inf)
-    room = np.maximum(1, np.rint(frame["pilot_s"] / own_s)).astype(np.int64)
-    return place % room[:, None]
+def _turns(frame: _Frames, row: int, turn: IntArray, attempts: IntArray | None) -> Iterator[tuple[int, IntArray]]:
+    """Kind and senders of every turn of a frame, in order."""
+    slots = int(frame["payload_slots"][row])
+    if attempts is None:
+        for slot in range(slots * (1 + int(frame["passes"][row]))):
+            for number in range(int(frame["turns"][row])):
+                yield _PAYLOAD if slot < slots else _PASS, np.flatnonzero(turn == number)
+        return
+    for attempt in range(1, int(attempts.max(initial=0)) + 1):
+        active = attempts >= attempt
+        for number in np.tile(np.unique(turn[active]), slots).tolist():
+            yield _PAYLOAD, np.flatnonzero(active & (turn == number))
 
 
 def _compute(run: Run, frame: _Frames, sent: BoolArray) -> Bars:

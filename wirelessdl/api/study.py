@@ -59,7 +59,7 @@ class Study(IndexedStudy):
         import matplotlib
 
         matplotlib.get_backend()  # the session's own: figures are shown here, not only written
-        from wirelessdl.analysis.families.roles import Request
+        from wirelessdl.analysis.families import Request
         from wirelessdl.analysis.figures.study import study_figure
 
         texts = [f"{name}={text}" for name, text in (labels or {}).items()]

@@ -14,7 +14,7 @@ from wirelessdl.cli.options import PATH, one_study, reads_runs
 from wirelessdl.errors import shown as printable
 
 if TYPE_CHECKING:
-    from wirelessdl.analysis.paired import Difference
+    from wirelessdl.analysis.study_tables import Difference
     from wirelessdl.trace.run import Run
 
 
@@ -50,7 +50,7 @@ def command(runs: tuple[Path, ...], to: str | None, columns: tuple[str, ...], as
 
 
 def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_json: bool) -> None:
-    from wirelessdl.analysis.paired import study_differences
+    from wirelessdl.analysis.study_tables import study_differences
     from wirelessdl.errors import TraceError
     from wirelessdl.trace.study import open_study
 
@@ -120,8 +120,8 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _pairs(opened: "list[Run]") -> "list[Difference]":
     """Differences of scenarios that share two seeds or run numbers, figure by figure; none for single runs."""
-    from wirelessdl.analysis.paired import PAIRED_FIGURES, group_differences
     from wirelessdl.analysis.runs import grouped
+    from wirelessdl.analysis.study_tables import PAIRED_FIGURES, group_differences
 
     groups = grouped(opened)
     if len(groups) < 2 or max(len(group.runs) for group in groups[1:]) < 2:
@@ -131,7 +131,7 @@ def _pairs(opened: "list[Run]") -> "list[Difference]":
 
 
 def _print_differences(console: Console, differences: "list[Difference]") -> None:
-    from wirelessdl.analysis.paired import words_of, written
+    from wirelessdl.analysis.study_tables import words_of, written
 
     first = differences[0]
     one_reference = len({one.reference for one in differences}) == 1

@@ -111,7 +111,7 @@ def _plot_runs(
 
 
 def _plot_study(folder: Path, kind: str, out: Path | None, against: str, options: dict[str, Any]) -> None:
-    from wirelessdl.analysis.families.roles import Request
+    from wirelessdl.analysis.families import Request
     from wirelessdl.analysis.figures.study import draw_study
     from wirelessdl.trace.study import open_study
 

@@ -27,7 +27,8 @@ def command(
     A run that is not finished gives a report of the rounds written so far. Nothing of a run is executed: reports are
     made from its tables alone.
     """
-    from wirelessdl.analysis.report import write_report, write_study_report
+    from wirelessdl.analysis.report import write_report
+    from wirelessdl.analysis.report.study import write_study_report
 
     if one_study(runs):
         if csv_folder or tensorboard or accountants:

@@ -12,10 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wirelessdl.analysis.families.learning import curves_asked_for
-from wirelessdl.analysis.families.roles import Request, finished_rows, roles_of
-from wirelessdl.analysis.families.words import labels_of
-from wirelessdl.analysis.paired import require_reference
+from wirelessdl.analysis.families import Request, curves_asked_for, finished_rows, roles_of
+from wirelessdl.analysis.labels import labels_of
+from wirelessdl.analysis.study_tables import require_reference
 from wirelessdl.errors import StudyError, TraceError, shown
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Row, Study, index_table, open_study, with_epsilon
@@ -88,7 +87,7 @@ def _require_figure(study: Study, figure: "FigureTable") -> None:
 
 def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
-    from wirelessdl.analysis.cell_means import cell_differences, cell_means, csv_text, run_figures, run_table
+    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_figures, run_table
     from wirelessdl.trace.files import write_text
 
     study = open_study(folder / one.name)

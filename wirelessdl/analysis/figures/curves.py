@@ -5,8 +5,6 @@ degrees of freedom: the uncertainty of the mean, not the spread of single runs. 
 best node instead.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
@@ -15,13 +13,12 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.runs import Group, mean_band
-from wirelessdl.analysis.style import COLUMN, dashed, save, styled
+from wirelessdl.analysis.runs import Group, common_rounds, mean_band
+from wirelessdl.analysis.style import COLUMN, dashed
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import adversary_in_short
 from wirelessdl.trace.catalog import run_status
-from wirelessdl.trace.run import Run
 
 Against = Literal["round", "time", "energy"]
 _AXES: dict[Against, tuple[str, str]] = {
@@ -32,85 +29,60 @@ _AXES: dict[Against, tuple[str, str]] = {
 _SIZE = (COLUMN, 2.5)
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
-    """A mean over runs with its 95% interval, or one run's mean over nodes with its worst and best node."""
-
-    x: FloatArray
-    mean: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
-def draw_accuracy(groups: list[Group], against: Against, path: Path | None) -> Any:
+def draw_accuracy(groups: list[Group], against: Against) -> Any:
     """Mean test accuracy of nodes."""
     column, label = _AXES[against]
-    with styled():
-        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
-        for number, group in enumerate(groups):
-            band = _accuracy_band(group, column, alone=len(groups) == 1)
-            _draw_band(axis, band, number, _label(group, len(groups)))
-        _percent(axis, "test accuracy")
-        axis.set_xlabel(label)
-        _legend(axis, groups, one_too=True)
-        return save(figure, path)
+    figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+    for number, group in enumerate(groups):
+        frames = _common([run.evaluated for run in group.runs], group)
+        band = None
+        if len(groups) == len(frames) == 1:
+            band = [frames[0][f"accuracy_{which}"].to_numpy() for which in ("min", "max")]
+        _draw_band(axis, frames, (column, "accuracy_mean"), number, _label(group, len(groups)), band)
+    _percent(axis)
+    axis.set_xlabel(label)
+    _legend(axis, groups, one_too=True)
+    return figure
 
 
-def _accuracy_band(group: Group, column: str, *, alone: bool) -> Band:
-    frames = _common([run.evaluated for run in group.runs], group)
-    x = np.mean([frame[column] for frame in frames], axis=0)
-    if alone and len(frames) == 1:
-        (frame,) = frames
-        return Band(x, *(frame[name].to_numpy() for name in ("accuracy_mean", "accuracy_min", "accuracy_max")))
-    mean, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
-    return Band(x, mean, mean - half, mean + half)
+def draw_privacy(groups: list[Group], against: Against) -> Any:
+    """Promised total epsilon of the worst sender, proven, over the run."""
+    column, label = _AXES[against]
+    figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+    every_exact = True
+    _require_finite(groups)
+    for number, group in enumerate(groups):
+        if _is_infinite(group):  # named in the legend, without a curve
+            axis.plot([], [], color=dashed(number)[0], linewidth=0.9, label=f"{group.name}: epsilon inf")
+            continue
+        frames, exact = _with_epsilon(group)
+        every_exact &= exact
+        _draw_band(axis, frames, (column, "epsilon"), number, _promised_label(group, groups))
+    axis.set(xlabel=label, ylabel=_total_words(groups) + ("" if every_exact else ", running bound"))
+    axis.set_ylim(bottom=0)
+    _legend(axis, groups)
+    return figure
+
+
+def _with_epsilon(group: Group) -> tuple[list[pd.DataFrame], bool]:
+    """Rounds that all runs of a group evaluated, with the promised total so far; whether it is exact in all."""
+    frames, exact = [], True
+    for run in group.runs:
+        found = privacy_curve(run, others=False)
+        curve = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
+        frames.append(run.evaluated.merge(curve[np.isfinite(curve["epsilon"])], on="round"))
+        exact &= found.accountant != "running bound"
+    return _common(frames, group), exact
 
 
 def _common(frames: list[pd.DataFrame], group: Group) -> list[pd.DataFrame]:
     """The rounds that all runs of a group evaluated."""
-    common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
-    if not common:
+    found = common_rounds(frames)
+    if found[0].empty:
         paths = ", ".join(str(run.path) for run in group.runs)
         what = "has no evaluated round yet" if len(group.runs) == 1 else "have no evaluated round in common"
         raise TraceError(f"{paths}: {what}; wait for one, or run with a smaller eval_every")
-    return [frame[frame["round"].isin(common)] for frame in frames]
-
-
-def draw_privacy(groups: list[Group], against: Against, path: Path | None) -> Any:
-    """Promised total epsilon of the worst sender, proven, over the run."""
-    column, label = _AXES[against]
-    with styled():
-        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
-        bounds = False
-        _require_finite(groups)
-        for number, group in enumerate(groups):
-            if _is_infinite(group):  # named in the legend, without a curve
-                axis.plot([], [], color=dashed(number)[0], linewidth=0.9, label=f"{group.name}: epsilon inf")
-                continue
-            band, exact = _epsilon_band(group, column)
-            bounds |= not exact
-            _draw_band(axis, band, number, _promised_label(group, groups))
-        axis.set_xlabel(label)
-        axis.set_ylabel(_total_words(groups) + (", running bound" if bounds else ""))
-        axis.set_ylim(bottom=0)
-        _legend(axis, groups)
-        return save(figure, path)
-
-
-def _epsilon_band(group: Group, column: str) -> tuple[Band, bool]:
-    curves = [_epsilon_curve(run) for run in group.runs]
-    frames = _common([frame for frame, _ in curves], group)
-    x = np.mean([frame[column] for frame in frames], axis=0)
-    mean, half = mean_band(np.array([frame["epsilon"] for frame in frames]))
-    return Band(x, mean, mean - half, mean + half), all(exact for _, exact in curves)
-
-
-def _epsilon_curve(run: Run) -> tuple[pd.DataFrame, bool]:
-    """Evaluated rounds with the promised total so far, and whether it is exact."""
-    found = privacy_curve(run, others=False)
-    curve = pd.DataFrame({"round": found.round, "epsilon": found.epsilon})
-    finite = curve[np.isfinite(curve["epsilon"])]
-    return run.evaluated.merge(finite, on="round"), found.accountant != "running bound"
+    return found
 
 
 def _is_infinite(group: Group) -> bool:
@@ -137,40 +109,38 @@ def _draw_level(axis: Any, group: Group, number: int) -> None:
         axis.plot([0.985, 0.985], [mean - half, mean + half], marker="_", markersize=3.5, **across)
 
 
-def draw_tradeoff(groups: list[Group], path: Path | None) -> Any:
+def draw_tradeoff(groups: list[Group]) -> Any:
     """Accuracy against the promised total epsilon over the run; the last evaluation is marked, with its 95% bar."""
-    with styled():
-        figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
-        exact = True
-        _require_finite(groups)
-        for number, group in enumerate(groups):
-            if _is_infinite(group):
-                _draw_level(axis, group, number)
-                continue
-            curves = [_epsilon_curve(run) for run in group.runs]
-            exact = exact and all(sure for _, sure in curves)
-            frames = _common([frame for frame, _ in curves], group)
-            epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)
-            accuracy, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
-            colour, dash, marker = dashed(number)
-            axis.plot(epsilon, accuracy, color=colour, linestyle=dash, linewidth=1.0)
-            axis.errorbar(
-                epsilon[-1],
-                accuracy[-1],
-                yerr=half[-1] or None,
-                color=colour,
-                marker=marker,
-                linestyle=dash,
-                markersize=5,
-                linewidth=1.0,
-                capsize=2,
-                label=_promised_label(group, groups),
-            )
-        _percent(axis, "test accuracy")
-        axis.set_xlabel(f"{_total_words(groups)} (replace-one, worst node{'' if exact else ', running bound'})")
-        axis.set_xlim(left=0)
-        _legend(axis, groups)
-        return save(figure, path)
+    figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
+    every_exact = True
+    _require_finite(groups)
+    for number, group in enumerate(groups):
+        if _is_infinite(group):
+            _draw_level(axis, group, number)
+            continue
+        frames, exact = _with_epsilon(group)
+        every_exact &= exact
+        epsilon = np.mean([frame["epsilon"] for frame in frames], axis=0)
+        accuracy, half = mean_band(np.array([frame["accuracy_mean"] for frame in frames]))
+        colour, dash, marker = dashed(number)
+        axis.plot(epsilon, accuracy, color=colour, linestyle=dash, linewidth=1.0)
+        axis.errorbar(
+            epsilon[-1],
+            accuracy[-1],
+            yerr=half[-1] or None,
+            color=colour,
+            marker=marker,
+            linestyle=dash,
+            markersize=5,
+            linewidth=1.0,
+            capsize=2,
+            label=_promised_label(group, groups),
+        )
+    _percent(axis)
+    axis.set_xlabel(f"{_total_words(groups)} (replace-one, worst node{'' if every_exact else ', running bound'})")
+    axis.set_xlim(left=0)
+    _legend(axis, groups)
+    return figure
 
 
 def _adversary(group: Group) -> str:
@@ -189,21 +159,22 @@ def _promised_label(group: Group, groups: list[Group]) -> str:
     return _label(group, len(groups)) + (f", against {_adversary(group)}" if differ else "")
 
 
-def _draw_band(axis: Any, band: Band, number: int, label: str) -> None:
+def _draw_band(
+    axis: Any,
+    frames: list[pd.DataFrame],
+    columns: tuple[str, str],
+    number: int,
+    label: str,
+    band: list[FloatArray] | None = None,
+) -> None:
+    """The mean of a column over runs along another, and the band given or that of the mean."""
+    x = np.mean([frame[columns[0]] for frame in frames], axis=0)
+    mean, half = mean_band(np.array([frame[columns[1]] for frame in frames]))
+    low, high = band or (mean - half, mean + half)
     colour, dash, marker = dashed(number)
-    every = max(1, len(band.x) // 8)
-    axis.fill_between(band.x, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
-    axis.plot(
-        band.x,
-        band.mean,
-        color=colour,
-        linestyle=dash,
-        marker=marker,
-        markevery=every,
-        markersize=3.2,
-        linewidth=1.2,
-        label=label,
-    )
+    style = {"marker": marker, "markevery": max(1, len(x) // 8), "markersize": 3.2}
+    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    axis.plot(x, mean, color=colour, linestyle=dash, linewidth=1.2, label=label, **style)
 
 
 def _label(group: Group, groups: int) -> str:
@@ -222,7 +193,7 @@ def _legend(axis: Any, groups: list[Group], *, one_too: bool = False) -> None:
         axis.figure.legend(loc="outside upper left", borderpad=0.1)
 
 
-def _percent(axis: Any, label: str) -> None:
+def _percent(axis: Any) -> None:
     axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axis.yaxis.set_major_locator(MaxNLocator(6))
-    axis.set_ylabel(label)
+    axis.set_ylabel("test accuracy")

@@ -1,21 +1,45 @@
-"""A figure of a study, and beside it its data as CSV and the command that made it."""
+"""A figure of a study: a family of curves with bands, levels, panels, and a legend outside the data.
 
+Beside it are written its data as CSV and the command that made it.
+
+Series differ in colour and marker: seven colours that colour-blind readers tell apart (Okabe and Ito, without yellow),
+then other markers; past seven, every curve is also named at its end. Styles differ in dash. Levels (results without a
+place on the horizontal axis) are thin lines across, named at their right end.
+"""
+
+import math
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal
 
-from wirelessdl.analysis.families.curves import Family, as_frame, end_points
-from wirelessdl.analysis.families.learning import learning_curves
-from wirelessdl.analysis.families.roles import Request
-from wirelessdl.analysis.families.words import labels_of
-from wirelessdl.analysis.figures.families import Look, Size, draw_family
-from wirelessdl.analysis.style import FORMATS, require_format, save, styled
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+
+from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_points, learning_curves
+from wirelessdl.analysis.labels import Labels, labels_of, quoted, spelled
+from wirelessdl.analysis.style import COLUMN, DASHES, FORMATS, GREY, TEXT, look, require_format, save, styled
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import open_regular, write_text
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study
 
-_LONGEST_LINE = 4096  # bytes of a script's first line that are looked at
+Size = Literal["single", "double"]
+_MAX_LINE_BYTES = 4096  # of a script's first line that are looked at
+_COLOURS_ALONE = 7  # more series than this are also named at the ends of their curves
+_MARKED = 14  # curves of more points have a marker here and there
+_SMALL = 6.5  # points, of names beside lines
+_CHARACTERS = 15  # of a panel's title, per inch of its width
+_SIDES = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
+_ONE_PLACE = 1e-6  # relative distance up to which points are at one place of an axis
+_OUTSIDE = 0.02  # of an axis' width, between the intervals of levels
+_LEAST_GAP = 0.08  # of an axis' width, between two ticks with labels
+_LEVEL_DASH, _BASELINE_DASH = (0, (5, 2)), (0, (1, 1.2))
 
 
 def draw_study(
@@ -35,29 +59,25 @@ def draw_study(
     no plot wrote are left as they are, and refused.
     """
     require_format(path)
-    _require_own(path)
-    figure, family = study_figure(study, request, curves_against=curves_against, size=size, logx=logx, labels=labels)
-    with styled():
-        save(figure, path)
-    # the script first: it says that the data are a plot's, also where this process is killed in between
-    write_text(path.with_suffix(".sh"), _script(study, path, command))
-    write_text(path.with_suffix(".csv"), as_frame(family).to_csv(index=False))
-    return family
-
-
-def _require_own(path: Path) -> None:
-    """Raise where a file beside a figure would be written over and is not that of an earlier one of its name."""
     script, data = path.with_suffix(".sh"), path.with_suffix(".csv")
     for file in (script, data):
         if file.exists() and not _is_script(script, path.stem):
             raise TraceError(f"{shown(file)}: is there, and no plot wrote it; move it, or name another figure")
+    figure, family = study_figure(study, request, curves_against=curves_against, size=size, logx=logx, labels=labels)
+    with styled():
+        save(figure, path)
+    # the script first: it says that the data are a plot's, also where this process is killed in between
+    origin = f"study {study.manifest['name']}, scenario sha256 {study.manifest.get('scenario_sha256', 'unknown')}"
+    write_text(script, f"# {shown(path.name)}: {shown(origin, 400)}\n{command}\n")  # one line, whatever a study's name
+    write_text(data, as_frame(family).to_csv(index=False))
+    return family
 
 
 def _is_script(path: Path, stem: str) -> bool:
-    """Whether a file begins as `_script` writes it, for a figure of any format."""
+    """Whether a file begins as `draw_study` writes it, for a figure of any format."""
     try:
         with open_regular(path) as handle:
-            first = handle.readline(_LONGEST_LINE).decode(errors="replace")
+            first = handle.readline(_MAX_LINE_BYTES).decode(errors="replace")
     except OSError:
         return False
     return any(first.startswith(f"# {shown(f'{stem}.{kind}')}: study ") for kind in FORMATS)
@@ -73,15 +93,336 @@ def study_figure(
     labels: Sequence[str] = (),
 ) -> tuple[Any, Family]:
     """The figure, open, and what was drawn."""
-    columns = [*map(str, study.index.columns), *TABLES["rounds"].names]
-    look = Look(size, logx, labels_of(labels, study, list(dict.fromkeys(columns))))
+    columns = dict.fromkeys([*map(str, study.index.columns), *TABLES["rounds"].names])
+    chosen = labels_of(labels, study, [*columns])
     family = end_points(study, request) if curves_against is None else learning_curves(study, request, curves_against)
     with styled():
-        return draw_family(family, look), family
+        return draw_family(family, size=size, logx=logx, labels=chosen), family
 
 
-def _script(study: Study, path: Path, command: str) -> str:
-    """A command with where its data come from; every line but the command is a comment, whatever a study is named."""
-    manifest = study.manifest
-    origin = f"study {manifest['name']}, scenario sha256 {manifest.get('scenario_sha256', 'unknown')}"
-    return f"# {shown(path.name)}: {shown(origin, 400)}\n{command}\n"
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """One pair of axes with its curves; those without a facet are in every panel."""
+
+    axis: Any
+    facet: Any
+    curves: list[Curve]
+    levels: list[Curve]
+
+    def lane(self, level: Curve) -> int:
+        """Where its interval stands: those of the study's own cells side by side, those of a baseline too."""
+        return 1 + [one for one in self.levels if one.baseline == level.baseline].index(level)
+
+    @property
+    def lanes(self) -> int:
+        return max(map(self.lane, self.levels), default=0)
+
+    @property
+    def step(self) -> float:
+        """Distance between the intervals of levels, of the axis' width."""
+        return _OUTSIDE * min(1.0, _COLOURS_ALONE / max(1, self.lanes))
+
+
+def draw_family(family: Family, *, size: Size = "single", logx: bool = False, labels: Labels | None = None) -> Any:
+    """The figure; `style.styled()` must be around it and `style.save`."""
+    labels, roles, count = labels or Labels(), family.roles, len(family.facets)
+    curves = _on_axis(family, logx)
+    most = 2 if size == "single" else 4
+    columns = count if count <= most else 3 if size == "double" and count in (5, 6, 9) else most
+    rows = -(-count // columns)
+    width = COLUMN if size == "single" else TEXT
+    height = 2.45 * rows if columns == 1 or rows == 1 else 1.85 * rows + 0.35
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width, height), sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    every = axes.ravel().tolist()
+    every[0].set_ylim(*_range(curves, family))  # panels share it
+    _widen(every[0], curves, logx)
+    for axis in every[count:]:
+        axis.remove()
+    panels = []
+    for place, (axis, facet) in enumerate(zip(every, family.facets)):
+        here = [curve for curve in curves if curve.facet is None or curve.facet == facet]
+        levels = [curve for curve in here if curve.kind == "level"]
+        panels.append(_Panel(axis, facet, [curve for curve in here if curve.kind == "curve"], levels))
+        _draw_panel(panels[-1], family, logx)
+        if roles.facet:
+            words = textwrap.fill(labels.value(roles.facet, facet), round(_CHARACTERS * width / columns))
+            axis.set_title(words, fontsize=8, fontweight="normal")
+        if place % columns == 0:
+            axis.set_ylabel(labels.axis(roles.y, family))
+        axis.tick_params(labelbottom=place + columns >= count)
+    if count > 1:
+        figure.supxlabel(labels.axis(roles.x, family), fontsize=8)
+    else:
+        every[0].set_xlabel(labels.axis(roles.x, family))
+    _legend(figure, curves, family, labels)
+    _name_levels(figure, panels, family, labels)
+    if len(family.series) > _COLOURS_ALONE:
+        _name_series(figure, panels, family)
+    return figure
+
+
+def _on_axis(family: Family, logx: bool) -> list[Curve]:
+    """Curves as the axes can show them: no point at infinity, nor at 0 of a logarithmic one where others are left."""
+    drawn = []
+    for curve in family.curves:
+        above = curve["x"] > 0 if logx and curve.kind == "curve" else np.ones(len(curve.points), dtype=bool)
+        if not above.any():
+            raise TraceError(f"--logx: {family.roles.x} is 0 or below along a curve; a logarithmic axis cannot show it")
+        kept = replace(curve, points=curve.points[above & np.isfinite(curve["y"])])
+        drawn += [kept] if len(kept.points) else []
+    if not any(curve.kind == "curve" for curve in drawn):
+        raise TraceError(f"{family.roles.y} is infinite in every run that has a place; name another with --y")
+    return drawn
+
+
+def _range(curves: list[Curve], family: Family) -> tuple[float, float]:
+    """Vertical range of all curves with their bands. An interval may reach beyond what an accuracy can be."""
+    values = np.concatenate([curve[name] for curve in curves for name in ("y", "low", "high")])
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    margin = 0.05 * (most - least) or 0.05 * abs(most) or 1.0
+    low, high = least - margin, most + margin
+    if family.roles.y.startswith("accuracy") and min(curve["y"].min() for curve in curves) >= 0:
+        low, high = max(low, 0.0), min(high, 1.02)
+    return low, high
+
+
+def _widen(axis: Any, curves: list[Curve], logx: bool) -> None:
+    """A horizontal range where all points lie at one place but for rounding: an axis cannot be so short."""
+    places = np.concatenate([curve["x"] for curve in curves if curve.kind == "curve"])
+    low, high = float(places.min()), float(places.max())
+    if high - low > _ONE_PLACE * max(abs(low), abs(high)):
+        return
+    if logx:
+        axis.set_xscale("log")
+        axis.set_xlim(low / 2, high * 2)
+    else:
+        half = 0.05 * max(abs(low), abs(high)) or 0.5
+        axis.set_xlim(low - half, high + half)
+
+
+def _draw_panel(panel: _Panel, family: Family, logx: bool) -> None:
+    axis, roles = panel.axis, family.roles
+    if logx:
+        axis.set_xscale("log")
+    for curve in panel.curves:
+        _draw_curve(axis, curve, family)
+    axis.margins(x=0.03)
+    if not logx and roles.x != "round":
+        left, right = axis.get_xlim()
+        if 0 < left < 0.35 * (right - left):  # zero is near: show it
+            axis.set_xlim(left=0)
+    for level in panel.levels:
+        _draw_level(axis, level, family, 1 + panel.step * panel.lane(level))
+    if roles.y.startswith("accuracy"):
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    if logx:
+        _plain_log_ticks(axis, family.swept)
+    else:
+        whole = roles.x in ("round", "network.nodes")
+        steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
+        axis.xaxis.set_major_locator(MaxNLocator(6, integer=whole, steps=steps))
+
+
+def _plain_log_ticks(axis: Any, swept: tuple[float, ...]) -> None:
+    """The values that were swept, else 1, 2, 5, 10, as plain numbers where few decades are shown."""
+    low, high = axis.get_xlim()
+    if len(swept) > 1 and np.diff(np.log(swept)).min() > _LEAST_GAP * math.log(high / low):
+        axis.xaxis.set_major_locator(FixedLocator(swept))
+    else:
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    if high / low < 1e4:
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _colour_and_marker(curve: Curve, family: Family) -> tuple[str, str]:
+    """Of a curve; grey without marker where it belongs to no series."""
+    if family.roles.series is None:  # colours tell the scenario and its baselines apart; levels are named at their ends
+        if curve.baseline is None:
+            return look(0)
+        if curve.kind == "curve":
+            return look(1 + family.baselines.index(curve.baseline))
+    elif curve.series in family.series:  # a baseline may have a name that is no series of the study's own cells
+        return look(family.series.index(curve.series))
+    return GREY, ""
+
+
+def _draw_curve(axis: Any, curve: Curve, family: Family) -> None:
+    colour, marker = _colour_and_marker(curve, family)
+    x, y, low, high = (curve[name] for name in ("x", "y", "low", "high"))
+    if not curve.joined or len(x) == 1:
+        error = np.nan_to_num(np.stack([y - low, high - y]))
+        axis.errorbar(x, y, error, color=colour, fmt=marker or "o", markersize=3.6, linewidth=0.9, capsize=1.6)
+        return
+    dash: Any = DASHES[family.styles.index(curve.style) % len(DASHES)] if curve.style in family.styles else "-"
+    few = len(x) <= _MARKED
+    axis.fill_between(x, low, high, where=np.isfinite(low) & np.isfinite(high), color=colour, alpha=0.16, linewidth=0)
+    axis.plot(
+        x,
+        y,
+        color=colour,
+        linestyle=dash if curve.baseline is None else _BASELINE_DASH,
+        marker=marker,
+        markersize=3.6 if few else 3.0,
+        markevery=1 if few else max(1, len(x) // 8),
+        markeredgewidth=0.5,
+        linewidth=1.2,
+    )
+
+
+def _draw_level(axis: Any, level: Curve, family: Family, place: float) -> None:
+    """A line across, and its 95% interval as a bar outside the axis, where no curve can cover it."""
+    colour, _ = _colour_and_marker(level, family)
+    dash = _LEVEL_DASH if level.baseline is None else _BASELINE_DASH
+    (y,), (low,), (high,) = level["y"], level["low"], level["high"]
+    axis.axhline(y, color=colour, linestyle=dash, linewidth=0.9, zorder=1.5)
+    if np.isfinite(low):
+        floor, top = axis.get_ylim()
+        across = axis.get_yaxis_transform()  # x in shares of the axis, y in data
+        bar = {"transform": across, "color": colour, "clip_on": False, "zorder": 1.6}
+        axis.plot([place] * 2, [max(low, floor), min(high, top)], marker="_", markersize=3.0, linewidth=0.9, **bar)
+
+
+def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) -> None:
+    """Above the panels, where no curve can run through it; the figure grows by its height."""
+    roles, entries = family.roles, list[tuple[Any, str]]()
+
+    def add(words: str, colour: str = GREY, marker: str = "", dash: Any = "-", width: float = 1.2) -> None:
+        line = Line2D([], [], color=colour, marker=marker, markersize=3.6, linestyle=dash, linewidth=width)
+        entries.append((line, words))
+
+    baselines = dict.fromkeys(curve.baseline for curve in curves if curve.baseline is not None)
+    own_levels = any(curve.kind == "level" and curve.baseline is None for curve in curves)
+    if roles.series:
+        for number, value in enumerate(family.series):
+            add(labels.series(value, family), *look(number))
+    if roles.style:
+        dashed = {curve.style for curve in curves if curve.kind == "curve"}  # levels have a dash of their own
+        for number, value in enumerate(family.styles):
+            if value in dashed:
+                add(labels.value(roles.style, value), dash=DASHES[number % len(DASHES)])
+    if not roles.series and (baselines or own_levels):
+        add(labels.baseline(family.name), *look(0))
+    if own_levels:
+        add("epsilon inf" if roles.x.startswith("epsilon") else quoted(f"{roles.x} inf"), dash=_LEVEL_DASH, width=0.9)
+    for name in baselines:
+        apart = not roles.series and name in family.baselines
+        style = look(1 + family.baselines.index(name)) if apart else (GREY, "")
+        add(labels.baseline(name), *style, dash=_BASELINE_DASH, width=1.0)
+    if not entries:
+        return
+    runs = sorted({int(count) for curve in curves for count in curve.points["n"]})
+    if runs != [1]:
+        count = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        patch = Rectangle((0, 0), 1, 1, facecolor=GREY, alpha=0.3, linewidth=0)
+        entries.append((patch, f"95%, {count} runs"))
+    width, height = figure.get_size_inches()
+    longest = max(len(text) for _, text in entries)
+    columns = max(1, min(len(entries), int((width - 0.2) / (0.42 + 0.054 * longest))))
+    figure.set_size_inches(width, height + 0.05 + 0.145 * -(-len(entries) // columns))
+    # matplotlib fills columns first; these are to be read row by row
+    handles, texts = zip(*(entry for start in range(columns) for entry in entries[start::columns]))
+    figure.legend(
+        handles,
+        texts,
+        loc="outside upper left",
+        ncols=columns,
+        borderpad=0.1,
+        columnspacing=1.2,
+        handlelength=1.9,
+        fontsize=7.5,
+        labelspacing=0.3,
+    )
+
+
+def _name_levels(figure: Any, panels: list[_Panel], family: Family, labels: Labels) -> None:
+    """Names beside the right ends of levels, in order of height, which do not overlap."""
+    named = []
+    for panel in panels:
+        names = []
+        for level in panel.levels:
+            if level.baseline is not None or len(family.series) <= _COLOURS_ALONE:
+                words = "inf" if level.baseline is None else labels.baseline(level.baseline)
+                names.append((float(level["y"][0]), words, _colour_and_marker(level, family)[0]))
+        named.append((panel, sorted(names)))
+    most = max(len(names) for _, names in named)
+    if not most:
+        return
+    figure.draw_without_rendering()  # lays the panels out
+    line = _SMALL * 1.25 / 72 * figure.dpi
+    lacking = most * line - panels[0].axis.get_window_extent().height
+    if lacking > 0:
+        width, height = figure.get_size_inches()
+        rows = len({panel.axis.get_position().y0 for panel in panels})
+        figure.set_size_inches(width, height + lacking / figure.dpi * rows)
+        figure.draw_without_rendering()
+    for panel, names in named:
+        bottom, top = panel.axis.get_ylim()
+        gap = (top - bottom) * line / panel.axis.get_window_extent().height
+        edge = 1.0 + _OUTSIDE + panel.step * panel.lanes
+        for (y, words, colour), place in zip(names, _spread([y for y, _, _ in names], gap, top)):
+            moved = abs(place - y) > 0.3 * gap
+            arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0}
+            panel.axis.annotate(
+                words,
+                xy=(edge - 0.5 * _OUTSIDE, y),
+                xytext=(edge + (0.02 if moved else 0.0), place),
+                xycoords=("axes fraction", "data"),
+                textcoords=("axes fraction", "data"),
+                fontsize=_SMALL,
+                color=colour,
+                va="center",
+                ha="left",
+                annotation_clip=False,
+                arrowprops=arrow if moved else None,
+            )
+
+
+def _name_series(figure: Any, panels: list[_Panel], family: Family) -> None:
+    """The value of every curve beside its last point, on a side where no other name stands."""
+    figure.draw_without_rendering()
+    for panel in panels:
+        taken: list[Any] = []
+        for curve in panel.curves:
+            if curve.baseline is not None:
+                continue
+            for across, up in _SIDES:
+                name = panel.axis.annotate(
+                    quoted(spelled(curve.series)),
+                    xy=(curve["x"][-1], curve["y"][-1]),
+                    xytext=(across, up),
+                    textcoords="offset points",
+                    fontsize=_SMALL,
+                    color=_colour_and_marker(curve, family)[0],
+                    va="center",
+                    ha="center" if not across else "left" if across > 0 else "right",
+                    annotation_clip=False,
+                )
+                box = name.get_window_extent()
+                if not any(box.overlaps(other) for other in taken) or (across, up) == _SIDES[-1]:
+                    taken.append(box)
+                    break
+                name.remove()
+
+
+def _spread(wanted: list[float], gap: float, top: float = np.inf) -> list[float]:
+    """Places at least a gap apart, near those wanted, which are in order: clusters are spread about their mean.
+
+    No place is above `top`, as far as that leaves room.
+    """
+    clusters: list[list[float]] = []
+    for value in wanted:
+        clusters.append([value])
+        while len(clusters) > 1:
+            first, second = clusters[-2:]
+            if fmean(second) - fmean(first) >= gap * (len(first) + len(second)) / 2:
+                break
+            clusters[-2:] = [first + second]
+    places = [fmean(one) + gap * (n - (len(one) - 1) / 2) for one in clusters for n in range(len(one))]
+    for number in range(len(places) - 1, -1, -1):
+        places[number] = min(places[number], top)
+        top = places[number] - gap
+    return places

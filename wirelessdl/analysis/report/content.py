@@ -1,24 +1,39 @@
-"""The content of a report page for one run, as plain values that JSON can hold."""
+"""The content of a report page for one run, as plain values that JSON can hold.
 
+Links are read in one pass, part by part. Large runs are down-sampled, and every such choice adds a note to the page.
+Large arrays are base64 of what a browser can read in place.
+"""
+
+import base64
 import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.releases import terms_of
-from wirelessdl.analysis.report.network import network_of
-from wirelessdl.analysis.report.packing import numbers, packed, thinned
-from wirelessdl.analysis.runs import final_figures, node_means, state
+from wirelessdl.analysis.runs import node_means
 from wirelessdl.analysis.timeline import KINDS, Bars, timeline_of
+from wirelessdl.arrays import IntArray
+from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
 from wirelessdl.units import to_db
 
-_MOST_POINTS = 600  # of a curve
-_MOST_LEARNED = 100_000  # evaluations times nodes, of all runs on a page
-_MOST_BARS = 300_000  # of the timeline, of all runs on a page
+_MAX_POINTS = 600  # of a curve
+# of all runs on a page
+_MAX_ACCURACIES = 100_000  # evaluations times nodes
+_MAX_BARS = 300_000  # of the timeline
+_MAX_CELLS = 700_000  # frames times links
+_MAX_PLACES = 400_000  # frames times nodes
+_MAX_LINKS, _MAX_FRAMES = 2000, 300  # drawn on the map
+_MAX_BINS = 200  # rows of a heat map
+_LINK_COLUMNS = ["round", "tx", "rx", "neighbour", "gain", "weight", "epsilon"]
+_NO_GAIN, _NO_LEVEL = -32768, 65535  # codes that stand for no value
 
-ACCOUNTANTS = {
+_ACCOUNTANTS = {
     "pld": "Privacy loss distributions of all releases, composed. Uses amplification by subsampling. This is the total "
     "that the summary reports.",
     "rdp": "Rényi divergences of all releases, added by dp-accounting. Uses amplification by subsampling. Looser than "
@@ -46,46 +61,62 @@ _CLIPPING = {
 
 def content_of(run: Run, runs: int, *, accountants: bool = False) -> dict[str, Any]:
     """Content of one run; `runs` runs share the page, and its size limits."""
-    network = network_of(run, runs)
+    notes: list[str] = []
     curve = privacy_curve(run, others=accountants)
-    timeline, note = _timeline(run, runs)
     return {
         "nodes": run.scenario["network"]["nodes"],
-        "state": state(run),
-        "figures": _finite(final_figures(run)),
         "learning": _learning(run),
         "learned": _learned(run, runs),
         "tradeoff": _tradeoff(run, curve),
         "totals": _totals(run, curve),
         "power": _power(run),
-        "map": network.map,
-        "heat": network.heat,
-        "mixing": network.mixing,
-        "timeline": timeline,
-        "notes": [*network.notes, *([note] if note else [])],
+        **_network(run, runs, notes),
+        "timeline": _timeline(run, runs, notes),
+        "notes": notes,
     }
 
 
-def _finite(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if value is None or math.isfinite(value) else None for name, value in figures.items()}
+def thinned(count: int, most: int) -> IntArray:
+    """Places of at most `most` out of `count`, evenly spread, first and last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, max(most, 1))).round().astype(np.int64))
+
+
+def numbers(values: Any) -> list[float | int | None]:
+    """A short list of numbers for JSON: six digits, null for what is not finite."""
+    found = []
+    for value in np.asarray(values).ravel().tolist():
+        known = value is not None and math.isfinite(value)
+        found.append((value if isinstance(value, int) else float(f"{value:.6g}")) if known else None)
+    return found
+
+
+def packed(values: NDArray[Any], kind: str) -> dict[str, Any]:
+    """An array as text: `kind` names the browser's typed array."""
+    types = {"Float32Array": "<f4", "Int16Array": "<i2", "Uint16Array": "<u2", "Uint8Array": "u1"}
+    raw = np.ascontiguousarray(values, dtype=types[kind]).tobytes()
+    return {"kind": kind, "shape": list(values.shape), "base64": base64.b64encode(raw).decode("ascii")}
+
+
+def packed_levels(values: NDArray[Any]) -> dict[str, Any]:
+    """Numbers from 0 up in 65,534 even levels; what is not finite becomes the last code."""
+    finite = np.isfinite(values)
+    top = float(values[finite].max()) if finite.any() else 1.0
+    scale = (top or 1.0) / (_NO_LEVEL - 1)
+    code = np.where(finite, np.round(np.where(finite, values, 0.0) / scale), _NO_LEVEL)
+    return {**packed(code, "Uint16Array"), "scale": scale, "none": _NO_LEVEL}
 
 
 def _learning(run: Run) -> dict[str, Any]:
     """Curves over rounds, simulated time and energy."""
     rounds = run.rounds.assign(energy=run.rounds["energy_j"].cumsum())
     evaluated = rounds.dropna(subset="accuracy_mean")
-    evaluated = evaluated.iloc[thinned(len(evaluated), _MOST_POINTS)] if len(evaluated) else evaluated
-    every = rounds.iloc[thinned(len(rounds), _MOST_POINTS)]
+    evaluated = evaluated.iloc[thinned(len(evaluated), _MAX_POINTS)]
+    every = rounds.iloc[thinned(len(rounds), _MAX_POINTS)]
     axes = {"round": "round", "time": "time_s", "energy": "energy"}
+    accuracy = {**axes, **{name: f"accuracy_{name}" for name in ("mean", "min", "max")}}
     return {
-        "accuracy": {
-            **{name: numbers(evaluated[column]) for name, column in axes.items()},
-            **{name: numbers(evaluated[f"accuracy_{name}"]) for name in ("mean", "min", "max")},
-        },
-        "loss": {
-            **{name: numbers(every[column]) for name, column in axes.items()},
-            "mean": numbers(every["loss_mean"]),
-        },
+        "accuracy": {name: numbers(evaluated[column]) for name, column in accuracy.items()},
+        "loss": {name: numbers(every[column]) for name, column in {**axes, "mean": "loss_mean"}.items()},
     }
 
 
@@ -94,7 +125,7 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
     nodes = run.frame("nodes", ["round", "accuracy"])
     rounds = run.rounds.loc[run.rounds["accuracy_mean"].notna(), "round"].to_numpy()
     count = run.scenario["network"]["nodes"]
-    rounds = rounds[thinned(len(rounds), max(2, _MOST_LEARNED // (count * runs)))] if len(rounds) else rounds
+    rounds = rounds[thinned(len(rounds), max(2, _MAX_ACCURACIES // (count * runs)))]
     accuracy = nodes.loc[nodes["round"].isin(rounds), "accuracy"].to_numpy().reshape(len(rounds), count)
     most = float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else 1.0
     return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array"), "most": most}
@@ -105,7 +136,7 @@ def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
     evaluated = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
     known = np.isin(curve.round, evaluated.index) & np.isfinite(curve.epsilon)
     at = curve.round[known]
-    shown = thinned(len(at), _MOST_POINTS) if len(at) else np.zeros(0, dtype=np.int64)
+    shown = thinned(len(at), _MAX_POINTS)
     return {
         "round": numbers(at[shown]),
         "epsilon": numbers(curve.epsilon[known][shown]),
@@ -120,7 +151,7 @@ def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
     privacy = run.privacy
     promised = privacy[privacy["view"] == terms_of(run).promised]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
-    order = sorted(curve.totals, key=lambda name: list(ACCOUNTANTS).index(name) if name in ACCOUNTANTS else 9)
+    order = sorted(curve.totals, key=lambda name: list(_ACCOUNTANTS).index(name) if name in _ACCOUNTANTS else 9)
     terms = []
     if len(promised):
         row = promised.iloc[0]
@@ -134,7 +165,7 @@ def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
         "accountants": [
             {
                 "name": name,
-                "basis": ACCOUNTANTS.get(name, ""),
+                "basis": _ACCOUNTANTS.get(name, ""),
                 "epsilon": numbers(curve.totals[name]),
                 "largest": _formatted(float(curve.totals[name].max())),
             }
@@ -163,7 +194,7 @@ def _power(run: Run) -> dict[str, Any]:
     }
 
 
-def _timeline(run: Run, runs: int) -> tuple[dict[str, Any], str]:
+def _timeline(run: Run, runs: int, notes: list[str]) -> dict[str, Any]:
     """Bars of as many rounds as fit, from the first on. Rounds with the same bars after their opening share them."""
     timeline = timeline_of(run)
     bars, count = timeline.bars, len(timeline.round)
@@ -178,14 +209,16 @@ def _timeline(run: Run, runs: int) -> tuple[dict[str, Any], str]:
         key = b"".join(part.astype(np.int64).tobytes() for part in (one.kind, one.node, after))
         if key not in known:
             total += len(one.row)
-            if total * runs > _MOST_BARS and row >= 2:
+            if total * runs > _MAX_BARS and row >= 2:
                 break
             known[key] = len(kept)
             kept.append(Bars(one.row, one.kind, one.node, *(after / 1e9)))
         pattern.append(known[key])
     shown = len(pattern)
     lengths = [len(part.row) for part in kept]
-    content = {
+    if shown < count:
+        notes.append(f"the timeline holds rounds 1 to {shown:,} of {count:,}")
+    return {
         "kinds": KINDS,
         "rounds": numbers(timeline.round[:shown]),
         "opened": [round(value, 9) for value in timeline.opened_s[:shown].tolist()],
@@ -193,14 +226,154 @@ def _timeline(run: Run, runs: int) -> tuple[dict[str, Any], str]:
         # which bars a round has, where they begin, and then kind, node, seconds after the opening, and seconds long
         "pattern": pattern,
         "first": np.cumsum([0, *lengths]).tolist(),
-        **{
-            name: packed(np.concatenate([getattr(part, field) for part in kept]), typed)
-            for name, field, typed in (
-                ("kind", "kind", "Uint8Array"),
-                ("node", "node", "Uint16Array"),
-                ("start", "start_s", "Float32Array"),
-                ("length", "length_s", "Float32Array"),
-            )
-        },
+        "kind": packed(np.concatenate([part.kind for part in kept]), "Uint8Array"),
+        "node": packed(np.concatenate([part.node for part in kept]), "Uint16Array"),
+        "start": packed(np.concatenate([part.start_s for part in kept]), "Float32Array"),
+        "length": packed(np.concatenate([part.length_s for part in kept]), "Float32Array"),
     }
-    return content, f"the timeline holds rounds 1 to {shown:,} of {count:,}" if shown < count else ""
+
+
+class _Sums:
+    """Running sums of every pair of nodes, or of blocks of pairs in large networks."""
+
+    def __init__(self, nodes: int):
+        self.width = -(-nodes // _MAX_BINS)
+        self.bins = -(-nodes // self.width)
+        size = self.bins**2
+        self.count, self.epsilon_sum, self.weight = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.epsilon_max = np.full(size, np.nan)
+        self.last = np.full(size, np.nan)
+        self.last_round = 0
+
+    def add(self, part: pd.DataFrame) -> None:
+        key = (part["rx"].to_numpy() // self.width) * self.bins + part["tx"].to_numpy() // self.width
+        epsilon, size = part["epsilon"].to_numpy(), len(self.count)
+        self.count += np.bincount(key, minlength=size)
+        self.epsilon_sum += np.bincount(key, weights=epsilon, minlength=size)
+        graph = part["neighbour"].to_numpy().astype(bool)
+        self.weight += np.bincount(key[graph], weights=part["weight"].to_numpy()[graph], minlength=size)
+        np.fmax.at(self.epsilon_max, key, epsilon)
+        self.last_round, self.last = int(part["round"].iloc[-1]), np.full(size, np.nan)
+        final = part["round"].to_numpy() == self.last_round
+        np.fmax.at(self.last, key[final], epsilon[final])
+
+
+def _network(run: Run, runs: int, notes: list[str]) -> dict[str, Any]:
+    """Map, heat maps and mixing, for one of `runs` runs on a page."""
+    scenario, rounds = run.scenario, run.rounds["round"].to_numpy()
+    nodes, trace = scenario["network"]["nodes"], scenario["trace"]["links"]
+    frames = rounds[thinned(len(rounds), min(_MAX_FRAMES, max(2, _MAX_PLACES // (nodes * runs))))]
+    sums, kept, traced = _Sums(nodes), [], set()
+    for part in run.frames("links", _LINK_COLUMNS) if trace != "none" else ():
+        part = part[part["round"] <= rounds[-1]]  # a run being written: links may be ahead
+        if part.empty:
+            continue
+        sums.add(part)
+        traced.update(part["round"].unique().tolist())
+        kept.append(part[part["round"].isin(frames) & part["neighbour"]])
+    if traced:
+        frames = frames[np.isin(frames, list(traced))]
+        frames = frames if len(frames) else np.array([max(traced)])
+    none = pd.DataFrame({name: [] for name in _LINK_COLUMNS}).astype({"tx": int, "rx": int})
+    drawn = _map(run, pd.concat(kept) if kept else none, frames, runs, notes)
+    if not traced:
+        why = "no links were traced" if terms_of(run).sends else "nothing was sent"
+        notes.append(f"{why}, so the page has no links, heat maps and weights")
+        return {"map": drawn, "heat": None, "mixing": None}
+    heat = _heat(sums, notes)
+    return {"map": drawn, "heat": heat, "mixing": _mixing(run, sums, len(rounds) if trace == "all" else len(traced))}
+
+
+def _map(run: Run, links: pd.DataFrame, frames: IntArray, runs: int, notes: list[str]) -> dict[str, Any]:
+    nodes = run.scenario["network"]["nodes"]
+    key = links["rx"].to_numpy(dtype=np.int64) * nodes + links["tx"].to_numpy(dtype=np.int64)
+    pairs, link = np.unique(key, return_inverse=True)
+    if len(pairs) > _MAX_LINKS:
+        mean = np.bincount(link, weights=links["gain"]) / np.bincount(link)
+        strongest = np.sort(np.argsort(-mean, kind="stable")[:_MAX_LINKS])
+        notes.append(f"the map and the channel hold the {_MAX_LINKS:,} strongest of {len(pairs):,} links")
+        place = np.full(len(pairs), -1)
+        place[strongest] = np.arange(_MAX_LINKS)
+        link, pairs = place[link], pairs[strongest]
+    most = max(2, _MAX_CELLS // max(1, len(pairs) * runs))
+    chosen = frames[thinned(len(frames), most)]
+    total = int(run.rounds["round"].iloc[-1])
+    if len(chosen) < total:
+        notes.append(f"the map and the channel hold {len(chosen)} of {total:,} rounds")
+    row = np.searchsorted(chosen, links["round"])
+    inside = (link >= 0) & (row < len(chosen))
+    inside[inside] = chosen[row[inside]] == links["round"].to_numpy()[inside]
+    gain = np.full((len(chosen), len(pairs)), np.nan)
+    epsilon = gain.copy()
+    gain[row[inside], link[inside]] = links["gain"].to_numpy()[inside]
+    epsilon[row[inside], link[inside]] = links["epsilon"].to_numpy()[inside]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain_db = to_db(gain**2)
+    centi_db = np.where(np.isfinite(gain_db), np.round(100 * np.clip(gain_db, -327, 327)), _NO_GAIN)
+    rx, tx = np.divmod(pairs, nodes)
+    return {
+        "rounds": numbers(chosen),
+        "time": numbers(run.rounds.set_index("round")["time_s"].loc[chosen.tolist()]),
+        "tx": tx.tolist(),
+        "rx": rx.tolist(),
+        # hundredths of a dB; the lowest code is no link
+        "gain": {**packed(centi_db, "Int16Array"), "scale": 0.01, "none": _NO_GAIN},
+        "epsilon": packed_levels(epsilon),
+        **_places(run, chosen),
+    }
+
+
+def _places(run: Run, frames: IntArray) -> dict[str, Any]:
+    """Positions and states of nodes in the frames: 0 down, 1 silent, 2 transmitting."""
+    nodes = run.frame("nodes", ["round", "x_m", "y_m", "height_m", "up", "transmitted"])
+    nodes = nodes[nodes["round"].isin(frames)]
+    shape = (len(frames), -1)
+    state = nodes["up"].to_numpy().astype(int) + (nodes["up"] & nodes["transmitted"]).to_numpy().astype(int)
+    place = {name: nodes[f"{name}_m"].to_numpy().reshape(shape) for name in ("x", "y", "height")}
+    if np.ptp(place["height"]) < 1e-9:
+        del place["height"]  # nothing to tell them apart by
+    still = all(np.array_equal(values, np.broadcast_to(values[0], values.shape)) for values in place.values())
+    return {
+        **{name: packed(values[:1] if still else values, "Float32Array") for name, values in place.items()},
+        "state": packed(state.reshape(shape), "Uint8Array"),
+    }
+
+
+def _heat(sums: _Sums, notes: list[str]) -> dict[str, Any]:
+    shape = (sums.bins, sums.bins)
+    if sums.width > 1:
+        notes.append(
+            f"heat maps show blocks of {sums.width} by {sums.width} nodes, each with its largest or mean value"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = sums.epsilon_sum / sums.count
+    finite = np.isfinite(sums.epsilon_max[sums.count > 0]).all()
+    return {
+        "accounted": not np.isnan(sums.epsilon_max[sums.count > 0]).any(),
+        "private": bool(finite),
+        "width": sums.width,
+        "last_round": sums.last_round,
+        "largest": packed(sums.epsilon_max.reshape(shape), "Float32Array"),
+        "mean": packed(mean.reshape(shape), "Float32Array"),
+        "last": packed(sums.last.reshape(shape), "Float32Array"),
+    }
+
+
+def _mixing(run: Run, sums: _Sums, rounds: int) -> dict[str, Any]:
+    """Mean weights over rounds, the weight of each node in the network average, and the spectral gap."""
+    weight = sums.weight.reshape(sums.bins, sums.bins) / max(rounds, 1)
+    gap = run.rounds[["round", "spectral_gap"]].dropna()
+    shown = thinned(len(gap), _MAX_POINTS)
+    found = {
+        "gap": {"round": numbers(gap["round"].iloc[shown]), "value": numbers(gap["spectral_gap"].iloc[shown])},
+        "width": sums.width,
+    }
+    if sums.width == 1:
+        own = run.frame("nodes", ["node", "row_sum"]).groupby("node")["row_sum"].mean().to_numpy()
+        np.fill_diagonal(weight, own - weight.sum(axis=1))
+        linked = np.maximum(weight, 0.0)
+        parts, _ = connected_components((linked > 0).astype(np.int8), connection="strong")
+        found["pi"] = numbers(perron_vector(linked)) if parts == 1 else None  # not unique in several parts
+    else:
+        weight /= sums.width  # a block's rows share its weight
+    return {**found, "weight": packed(np.where(weight != 0, weight, np.nan), "Float32Array")}

@@ -14,21 +14,21 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.families.curves import adversary_of_rows, scenario_name
-from wirelessdl.analysis.families.learning import at_evaluations, axes_of
-from wirelessdl.analysis.families.words import COLUMNS, CURVE_COLUMNS, spelled
-from wirelessdl.analysis.paired import cell_name, study_differences
-from wirelessdl.analysis.report.packing import numbers, thinned
-from wirelessdl.analysis.report.page import made_page, require_writable
-from wirelessdl.analysis.runs import mean_band
+from wirelessdl.analysis.families import CURVE_COLUMNS, adversary_of_rows, curve_frame, scenario_name
+from wirelessdl.analysis.labels import COLUMNS, spelled
+from wirelessdl.analysis.report import made_page, one_line, require_writable
+from wirelessdl.analysis.report.content import numbers, thinned
+from wirelessdl.analysis.runs import common_rounds, mean_band
+from wirelessdl.analysis.study_tables import cell_name, study_differences
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import read_regular, write_text
 from wirelessdl.trace.soundness import require_sound
 from wirelessdl.trace.study import Study, inside, mean_interval, open_study
 
-_MOST_POINTS = 60_000  # of all learning curves on a page
-_MOST_RUNS = 2_000  # whose tables are read for curves
-_MOST_CELLS = 5_000  # rows of the table
+_MAX_POINTS = 60_000  # of all learning curves on a page
+_MAX_RUNS = 2_000  # whose tables are read for curves
+_MAX_CELLS = 5_000  # rows of the table
+_FACTS = ("scenario_sha256", "created", "seeds", "runs")  # of the manifest, in text
 # results that axes can show, where runs have them
 _FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime_s", "energy_j", "epsilon_link_total")
 
@@ -46,6 +46,8 @@ def render_study(study: Study, out: Path) -> str:
     index, manifest = study.index, study.manifest
     counts = index["status"].value_counts().to_dict()
     failed = index[index["status"] == "failed"]
+    packages = manifest.get("versions")
+    versions = {f"version of {key}": one for key, one in packages.items()} if isinstance(packages, dict) else {}
     return made_page(
         "study.html",
         ("base.js", "save.js", "study.js"),
@@ -67,9 +69,10 @@ def render_study(study: Study, out: Path) -> str:
         path=shown(shlex.quote(str(study.path))),
         toml=_scenario_text(study),
         facts={
-            key: _one_line(manifest[key]) for key in ("scenario_sha256", "created", "seeds", "runs") if key in manifest
-        }
-        | {f"version of {key}": _one_line(value) for key, value in _mapping(manifest.get("versions")).items()},
+            key: shown(one_line(value), 400)
+            for key, value in {**{key: manifest.get(key) for key in _FACTS}, **versions}.items()
+            if value is not None
+        },
     )
 
 
@@ -83,11 +86,11 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
     ]
     notes: list[str] = []
     groups = list(index.groupby("cell", sort=False))
-    if len(groups) > _MOST_CELLS:
-        notes.append(f"the page holds the first {_MOST_CELLS:,} of {len(groups):,} cells")
+    if len(groups) > _MAX_CELLS:
+        notes.append(f"the page holds the first {_MAX_CELLS:,} of {len(groups):,} cells")
     differences = _differences(study)
     cells = []
-    for cell, rows in groups[:_MOST_CELLS]:
+    for cell, rows in groups[:_MAX_CELLS]:
         first, done = rows.iloc[0], rows[rows["status"] == "finished"]
         cells.append(
             {
@@ -95,7 +98,7 @@ def study_content(study: Study, out: Path) -> dict[str, Any]:
                 "label": cell_name(cell, first, study.varied),
                 "baseline": None if pd.isna(first["baseline"]) else str(first["baseline"]),
                 "name": None if pd.isna(first["name"]) else str(first["name"]),
-                "values": {key: _plain(first[key]) for key in study.varied},
+                "values": {key: v if isinstance(v := first[key], str | bool) else _number(v) for key in study.varied},
                 "planned": len(rows),
                 "finished": len(done),
                 "stats": {name: _stats(done[name]) for name in figures},
@@ -167,22 +170,21 @@ def _run(study: Study, row: Any, out: Path) -> dict[str, Any]:
 def _curves(study: Study, notes: list[str]) -> dict[str, Any]:
     """Learning curves of every cell: mean accuracy and loss with their intervals, over every axis."""
     rows = study.finished
-    if len(rows) > _MOST_RUNS:
-        notes.append(f"learning curves are those of the first {_MOST_RUNS:,} of {len(rows):,} finished runs")
-        rows = rows.head(_MOST_RUNS)
+    if len(rows) > _MAX_RUNS:
+        notes.append(f"learning curves are those of the first {_MAX_RUNS:,} of {len(rows):,} finished runs")
+        rows = rows.head(_MAX_RUNS)
     groups = list(rows.groupby("cell", sort=False))
-    points = max(10, min(300, _MOST_POINTS // max(1, len(groups))))
+    points = max(10, min(300, _MAX_POINTS // max(1, len(groups))))
     found, unreadable, bound = {}, 0, False
     for cell, part in groups:
         try:
-            frames, exact = zip(*(_run_frame(study, path) for path in part["path"]))
+            frames, exact = zip(*(curve_frame(require_sound(study.run(path))) for path in part["path"]))
         except TraceError:
             unreadable += 1
             continue
         bound |= not all(exact)
-        common = set(frames[0]["round"]).intersection(*(frame["round"] for frame in frames[1:]))
-        kept = [frame[frame["round"].isin(common)].sort_values("round") for frame in frames]
-        if common:
+        kept = common_rounds(frames)
+        if len(kept[0]):
             found[str(cell)] = _curve(kept, points)
     if unreadable:
         notes.append(f"{unreadable} cells have no learning curves: a run of theirs cannot be read (wirelessdl verify)")
@@ -191,27 +193,17 @@ def _curves(study: Study, notes: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run_frame(study: Study, path: str) -> tuple[pd.DataFrame, bool]:
-    """Evaluated rounds of a run with all axes, accuracy and loss; whether its epsilon is exact."""
-    run = require_sound(study.run(path))
-    axes, exact = axes_of(run)
-    frame = pd.DataFrame({name: axes[column] for name, column in CURVE_COLUMNS.items()})
-    return frame.assign(y=at_evaluations(run, "accuracy_mean"), loss=at_evaluations(run, "loss_mean")), exact
-
-
 def _curve(frames: list[pd.DataFrame], points: int) -> dict[str, Any]:
-    shown_rows = thinned(len(frames[0]), points)
+    """Means over runs of the axes, and of accuracy and loss with their intervals."""
+    kept = thinned(len(frames[0]), points)
     entry: dict[str, Any] = {"n": len(frames)}
-    for name in CURVE_COLUMNS:
-        entry[name] = numbers(np.mean([frame[name] for frame in frames], axis=0)[shown_rows])
-    for name, column in (("accuracy", "y"), ("loss", "loss")):
-        mean, half = mean_band(np.array([frame[column] for frame in frames]))
+    for name, column in CURVE_COLUMNS.items():
+        entry[name] = numbers(np.mean([frame[column] for frame in frames], axis=0, dtype=float)[kept])
+    for name in ("accuracy", "loss"):
+        mean, half = mean_band(np.array([frame[f"{name}_mean"] for frame in frames]))
         half = half if len(frames) > 1 else np.full_like(mean, math.nan)
-        entry[name] = {
-            "mean": numbers(mean[shown_rows]),
-            "low": numbers((mean - half)[shown_rows]),
-            "high": numbers((mean + half)[shown_rows]),
-        }
+        ends = {"mean": mean, "low": mean - half, "high": mean + half}
+        entry[name] = {end: numbers(values[kept]) for end, values in ends.items()}
     return entry
 
 
@@ -220,24 +212,14 @@ def _stats(values: "pd.Series[float]") -> list[Any]:
     return [_number(mean), _finite(low), _finite(high), n]
 
 
-def _number(value: Any) -> float | str | None:
-    """A number for JSON; infinities as text, which the script reads."""
-    if value is None or pd.isna(value):
-        return None
-    return spelled(value) if math.isinf(float(value)) else float(f"{float(value):.10g}")
+def _number(value: Any) -> float | None:
+    """Ten digits; None for what is not there."""
+    return None if value is None or pd.isna(value) else float(f"{float(value):.10g}")
 
 
 def _finite(value: Any) -> float | None:
     number = _number(value)
-    return None if isinstance(number, str) else number
-
-
-def _plain(value: Any) -> float | str | bool | None:
-    if value is None or pd.isna(value):
-        return None
-    if isinstance(value, str | bool):
-        return value
-    return _number(value)
+    return number if number is None or math.isfinite(number) else None
 
 
 def _words(name: str) -> str:
@@ -255,13 +237,3 @@ def _scenario_text(study: Study) -> str:
         return read_regular(study.path / "scenario.toml").decode(errors="replace")[:200_000]
     except OSError:
         return ""
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _one_line(value: Any) -> str:
-    if isinstance(value, dict):
-        return shown(", ".join(f"{key} {entry}" for key, entry in value.items()), 400)
-    return shown(" ".join(map(str, value)) if isinstance(value, list) else value, 400)

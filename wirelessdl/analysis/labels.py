@@ -1,4 +1,4 @@
-"""What columns, values and lines of a family are called. Texts of a study are a stranger's: none is read as math."""
+"""What columns, values and curves of a study are called. Texts of a study are a stranger's: none is read as math."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wirelessdl.analysis.families.curves import EPSILONS, Family, scenario_name
+from wirelessdl.analysis.families import Family, scenario_name
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.study import Study, resolved
 
@@ -27,14 +27,7 @@ COLUMNS = {
     "sinr_db": "SINR in dB",
     "round": "round",
 }
-# the horizontal axes of learning curves
-CURVE_COLUMNS = {
-    "round": "round",
-    "time": "time_s",
-    "energy": "energy_j",
-    "airtime": "airtime_s",
-    "epsilon": "epsilon",
-}
+_EPSILONS = ("epsilon", "epsilon_total", "epsilon_declared")  # totals as promised: the adversary belongs to them
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class Labels:
         """A column along an axis."""
         if name in self.texts:
             return self.texts[name]
-        if name in EPSILONS:
+        if name in _EPSILONS:
             every = set(family.adversaries.values())
             whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
             return f"total epsilon {whom} (replace-one, worst node)"
@@ -72,7 +65,7 @@ class Labels:
     def series(self, value: Any, family: Family) -> str:
         """One series in the legend, with its adversary where those of the series differ."""
         text = self.value(family.roles.series or "", value)
-        if family.roles.x in EPSILONS and len(set(family.adversaries.values())) > 1:
+        if family.roles.x in _EPSILONS and len(set(family.adversaries.values())) > 1:
             text += f", against {family.adversaries.get(value, 'several')}"
         return text
 

@@ -10,7 +10,7 @@ from scipy import stats
 from studies import write_study
 
 from wirelessdl import open_study, simulate
-from wirelessdl.analysis.paired import study_differences
+from wirelessdl.analysis.study_tables import study_differences
 
 KEYS = ["privacy.epsilon_max", "network.nodes"]
 

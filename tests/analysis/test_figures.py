@@ -10,9 +10,8 @@ from PIL import Image
 from scipy import stats
 
 from wirelessdl import simulate
-from wirelessdl.analysis.figures import CURVES, SINGLE
-from wirelessdl.analysis.figures.air import typical_links
-from wirelessdl.analysis.runs import mean_band, node_means
+from wirelessdl.analysis.figures import CURVES, SINGLE, typical_links
+from wirelessdl.analysis.runs import mean_band
 
 FIGURES = [*CURVES, *SINGLE]
 
@@ -78,14 +77,6 @@ def test_typical_links_are_strongest_middle_and_weakest(runs):
     assert mean[weak] == mean.min()
 
 
-def test_node_means_count_only_rounds_on_air(runs):
-    nodes = runs[0].nodes
-    means = node_means(runs[0], ("alpha", "power_w"))
-    for node in range(4):
-        sent = nodes[(nodes["node"] == node) & nodes["transmitted"]]
-        assert means[0, node] == pytest.approx(sent["alpha"].mean())
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -113,16 +104,16 @@ def test_figures_of_one_run_refuse_two(figure, runs, wirelessdl_command):
     assert "it shows one run" in done.err
 
 
-def test_without_noise_there_is_no_privacy_curve(tmp_path, wirelessdl_command):
-    run = simulate(tiny(privacy={"epsilon_max": float("inf")}), out=tmp_path)
-    done = wirelessdl_command("plot", str(run.path), "--figure", "privacy")
-    assert done.code == 2
-    assert "without privacy noise" in done.err
-
-
-def test_links_that_were_not_traced_are_named_in_the_error(tmp_path, wirelessdl_command):
-    run = simulate(tiny(trace={"links": "none"}), out=tmp_path)
-    for figure in ("map", "channel"):
+@pytest.mark.parametrize(
+    ("changes", "figures", "words"),
+    [
+        ({"privacy": {"epsilon_max": float("inf")}}, ["privacy", "tradeoff"], "without privacy noise"),
+        ({"trace": {"links": "none"}}, ["map", "channel"], "links"),
+    ],
+)
+def test_what_a_run_does_not_hold_is_named(changes, figures, words, tmp_path, wirelessdl_command):
+    run = simulate(tiny(**changes), out=tmp_path)
+    for figure in figures:
         done = wirelessdl_command("plot", str(run.path), "--figure", figure)
         assert done.code == 2
-        assert "links" in done.err
+        assert words in done.err

@@ -1,1 +1,0 @@
-"""Families of curves of a study: which key has which role, the curves, and what they are called."""

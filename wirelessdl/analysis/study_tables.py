@@ -1,0 +1,311 @@
+"""A study as tables: means of each cell over its runs with 95% intervals, and paired differences of cells.
+
+Figures of a cell beyond the final ones of its runs, from their traces:
+
+    rounds             rounds run: fewer than asked for where learning.stop_after ended the run
+    sum_alpha          sum over nodes of alpha, the paper's objective
+    multiplier_max     largest gradient multiplier of the last round, at most theta
+    noise_over_update  norm of a round's noise over that of its largest update, both of the network's model:
+                       rho sqrt(m sum_k pi_k^2 beta_k / alpha_k) / (C sum_k pi_k mult_k) in the last round, pi the
+                       left Perron vector of its mixing matrix, m the coordinates sent (two per symbol). Empty where
+                       pairs share noise.
+    power_over_budget  largest power that a node radiated in a round, over its budget
+    z_minus_pi         largest |1 / mult_i - pi_i| over nodes in the last round: how well 1/z_ii estimates 1/pi_i
+
+NAME_most is the largest of a cell's runs, for figures that a claim bounds in every run. Numbers are written with ten
+digits: the same runs give the same bytes.
+
+Paired differences take two settings at the same seeds and run numbers:
+
+    d_s = y_s - y'_s for every seed (and run) s that both settings have;  mean d +- t s_d / sqrt(n),  t of n - 1 degrees
+
+Runs of one seed share placement, graph and partition, so the difference is free of what these do to both. The interval
+is that of the mean difference (95%, Student's t); one pair alone has none.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse.csgraph import connected_components
+
+from wirelessdl.analysis.labels import spelled
+from wirelessdl.analysis.runs import FIGURES, Group, final_figures
+from wirelessdl.errors import TraceError, nearest, shown
+from wirelessdl.mixing import perron_vector
+from wirelessdl.trace.run import Run
+from wirelessdl.trace.soundness import require_sound
+from wirelessdl.trace.study import Study, mean_interval
+
+CELL_FIGURES = (
+    "rounds",
+    "accuracy_mean",
+    "accuracy_min",
+    "epsilon_link_max",
+    "epsilon_link_total",
+    "epsilon_total",
+    "sum_alpha",
+    "multiplier_max",
+    "noise_over_update",
+    "power_over_budget",
+    "z_minus_pi",
+)
+_LARGEST = ("rounds", "epsilon_link_max", "epsilon_total", "power_over_budget", "z_minus_pi")
+_DRAWS = ["seed", "run"]
+# final figures of runs whose differences say something
+PAIRED_FIGURES = ("accuracy_mean", "accuracy_min", "epsilon", "time_s", "airtime_s", "energy_j")
+_STATISTICS = ("of", "mean", "reference_mean", "difference", "low", "high", "n", "median", "above")
+
+
+def run_figures(study: Study) -> pd.DataFrame:
+    """The index of a study's finished runs, with what is worked out from their traces."""
+    rows = study.finished.reset_index(drop=True)
+    extra = pd.DataFrame([_from_traces(require_sound(study.run(path))) for path in rows["path"]], index=rows.index)
+    return pd.concat([rows.drop(columns=[name for name in extra if name in rows]), extra], axis=1)
+
+
+def run_table(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: its cell, seed and run number, and every figure; rows: of `run_figures`."""
+    rows = rows.sort_values(["cell", "seed", "run"])
+    return rows[
+        ["cell", "name", "baseline", *study.varied, "seed", "run", *(one for one in CELL_FIGURES if one in rows)]
+    ]
+
+
+def cell_means(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell: its values, n, of every figure the mean, low and high, and of some the largest."""
+    found = []
+    for cell, part in rows.groupby("cell", sort=True):
+        first = part.iloc[0]
+        row: dict[str, Any] = {"cell": cell, "name": first["name"], "baseline": first["baseline"]}
+        row |= {key: first[key] for key in study.varied}
+        row["n"] = len(part)
+        for figure in CELL_FIGURES:
+            values = pd.to_numeric(part[figure], errors="coerce") if figure in part else pd.Series([math.nan])
+            mean, low, high, _ = mean_interval(values.dropna())
+            row |= {figure: mean, f"{figure}_low": low, f"{figure}_high": high}
+            if figure in _LARGEST:
+                row[f"{figure}_most"] = values.max()
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def cell_differences(study: Study, references: tuple[str, ...], of: str = "accuracy_mean") -> pd.DataFrame:
+    """Every cell beside each reference at the same seeds: mean difference with its interval."""
+    found = [one for to in references for one in study_differences(study, of, to)]
+    return pd.DataFrame(
+        [{**asdict(one), **{key: one.keys.get(key) for key in study.varied}} for one in found],
+        columns=["cell", "name", "reference", "reference_cell", *study.varied, *_STATISTICS],
+    )
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False, float_format="%.10g", lineterminator="\n")
+
+
+def _from_traces(run: Run) -> dict[str, float]:
+    last = run.rounds.iloc[-1]
+    nodes = run.frame("nodes", rounds=(int(last["round"]),) * 2).sort_values("node")
+    links = run.frame("links", rounds=(int(last["round"]),) * 2)
+    multiplier = nodes["multiplier"].to_numpy(float)
+    found = dict.fromkeys(CELL_FIGURES[-5:], math.nan) | {
+        "rounds": float(last["round"]),
+        "multiplier_max": float(multiplier.max()),
+    }
+    if links.empty:  # nothing is sent
+        return found
+    alpha, beta = (nodes[name].to_numpy(float) for name in ("alpha", "beta"))
+    found["sum_alpha"] = float(alpha.sum())
+    radiated = run.frame("nodes", ["node", "power_w"]).groupby("node")["power_w"].max().to_numpy(float)
+    budget = run.clients.sort_values("node")["budget_w"].to_numpy(float)
+    found["power_over_budget"] = float(np.max(radiated / budget))
+    privacy, radio = run.scenario["privacy"], run.scenario["radio"]
+    if privacy["noise"] != "independent" or nodes["attempts"].notna().any():  # how long messages take says no size
+        return found
+    links = links[links["neighbour"]]
+    mixing = np.zeros((len(nodes), len(nodes)))
+    mixing[links["rx"], links["tx"]] = links["weight"]
+    np.fill_diagonal(mixing, nodes["row_sum"].to_numpy(float) - mixing.sum(axis=1))
+    if connected_components(mixing > 0, connection="strong")[0] > 1:  # pi of a frame in parts is not unique
+        return found
+    pi = perron_vector(mixing)
+    found["z_minus_pi"] = float(np.max(np.abs(1.0 / multiplier - pi)))
+    parameters = 2 * round(float(last["payload_s"]) * int(last["payload_slots"]) * radio["bandwidth_hz"])
+    noise = privacy["rho"] * math.sqrt(parameters * float(np.sum(pi**2 * beta / alpha)))
+    found["noise_over_update"] = noise / (privacy["clip_norm"] * float(np.sum(pi * multiplier)))
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting beside its reference: means of each, and of the difference with its 95% interval over n pairs.
+
+    cell, reference_cell: of a study; empty for runs. median, above: of the differences, and how many are above 0, which
+    one outlier hardly changes.
+    """
+
+    cell: str
+    name: str
+    reference: str
+    keys: dict[str, Any]
+    of: str
+    mean: float
+    reference_mean: float
+    difference: float
+    low: float
+    high: float
+    n: int
+    median: float
+    above: int
+    reference_cell: str = ""
+
+
+def study_differences(study: Study, of: str, to: str | None = None) -> list[Difference]:
+    """Every cell of a study beside its reference.
+
+    to: a baseline (the cell of it that agrees in all keys it has), a cell or its name, or KEY=VALUE (the cell that
+    differs in this key alone). None takes `local`, else the first baseline, else the first cell.
+    """
+    column = study.column(of)
+    rows = study.finished
+    if not pd.api.types.is_numeric_dtype(rows[column]):
+        raise TraceError(f"{shown(study.path)}: column {shown(column)} holds texts; name one that holds numbers")
+    rows = rows.dropna(subset=[column])
+    if rows.empty:
+        raise TraceError(f"{shown(study.path)}: no finished run has {shown(column)} yet; wait, or resume the study")
+    cells = rows.drop_duplicates("cell").set_index("cell")
+    draws = {str(cell): part.set_index(_DRAWS)[column].astype(float) for cell, part in rows.groupby("cell")}
+    chosen = to if to is not None else _default(cells)
+    found = []
+    for cell, values in ((str(cell), values) for cell, values in cells.iterrows()):
+        reference = _reference(study, cells, values, chosen)
+        if reference is None or reference == cell:
+            continue
+        names = [cell_name(one, cells.loc[one], study.varied) for one in (cell, reference)]
+        keys = {key: values[key] for key in study.varied if not pd.isna(values[key])}
+        found.append(_difference(column, draws[cell], draws[reference], names, (cell, reference), keys))
+    return found
+
+
+def require_reference(study: Study, to: str) -> None:
+    """Raise where a study has no cell to which `to` could refer."""
+    cells = study.finished.drop_duplicates("cell").set_index("cell")
+    _reference(study, cells, cells.iloc[0], to)
+
+
+def group_differences(groups: Sequence[Group], of: str) -> list[Difference]:
+    """Every further scenario beside the first, over the seeds and run numbers that both have."""
+    first, *others = [(group.name, _values(group, of)) for group in groups]
+    return [_difference(of, values, first[1], [name, first[0]], ("", ""), {}) for name, values in others]
+
+
+def _values(group: Group, of: str) -> "pd.Series[float]":
+    """A final figure of runs by their draws."""
+    sections = [run.scenario["scenario"] for run in group.runs]
+    draws = pd.MultiIndex.from_tuples([(one["seed"], one["run"]) for one in sections], names=_DRAWS)
+    values = pd.Series([final_figures(run)[of] for run in group.runs], draws, dtype=float)
+    return values[~draws.duplicated()].dropna()
+
+
+def _difference(
+    of: str,
+    own: "pd.Series[float]",
+    other: "pd.Series[float]",
+    names: Sequence[str],
+    cells: tuple[str, str],
+    keys: dict[str, Any],
+) -> Difference:
+    """Of two settings by seed and run; names and cells are those of the two."""
+    both = pd.concat([own.rename("own"), other.rename("other")], axis=1, join="inner")
+    apart = (both["own"] - both["other"]).to_numpy()  # inf - inf is NaN: not comparable
+    mean, low, high, n = mean_interval(apart)
+    return Difference(
+        cell=cells[0],
+        name=names[0],
+        reference=names[1],
+        keys=keys,
+        of=of,
+        mean=mean_interval(both["own"])[0],
+        reference_mean=mean_interval(both["other"])[0],
+        difference=mean,
+        low=low,
+        high=high,
+        n=n,
+        median=float(np.median(apart)) if n else math.nan,
+        above=int((apart > 0).sum()),
+        reference_cell=cells[1],
+    )
+
+
+def _default(cells: pd.DataFrame) -> str:
+    names = [str(name) for name in cells["baseline"].dropna().unique()]
+    return "local" if "local" in names else names[0] if names else str(cells.index[0])
+
+
+def _reference(study: Study, cells: pd.DataFrame, values: Any, to: str) -> str | None:
+    """The cell that a cell is compared with; None where there is none for it."""
+    if to in cells.index:
+        return to
+    own, baseline = cells[cells["baseline"].isna()], cells[cells["baseline"] == to]
+    key, equals, value = to.partition("=")
+    if equals:
+        key = study.column(key, study.varied)
+        found = own[[spelled(one) == value or _same_number(one, value) for one in own[key]]]
+        if found.empty:
+            some = ", ".join(dict.fromkeys(shown(spelled(one), 40) for one in own[key].dropna()))
+            raise TraceError(f"--to {shown(key)}={shown(value)}: no cell has it; it is one of {some}")
+        if not pd.isna(values["baseline"]):
+            return None
+        for one in study.varied:
+            if one != key:
+                found = found[(found[one] == values[one]) | (found[one].isna() & pd.isna(values[one]))]
+    elif len(baseline):
+        if values["baseline"] == to:
+            return None
+        found = baseline
+        for one in study.varied:
+            found = found[found[one].isna() | (found[one] == values[one])]
+    else:
+        named = found = own[own["name"] == to]
+        if named.empty:
+            known = {*map(str, cells["baseline"].dropna()), *map(str, cells["name"].dropna()), *map(str, cells.index)}
+            raise TraceError(f"--to is {shown(to)}; no such baseline, cell or name{nearest(to, known)}; or KEY=VALUE")
+        for one in study.varied:
+            if named[one].nunique(dropna=False) > 1:
+                found = found[found[one] == values[one]]
+    return str(found.index[0]) if len(found) else None
+
+
+def _same_number(one: Any, text: str) -> bool:
+    try:
+        return float(one) == float(text)
+    except (TypeError, ValueError):
+        return False
+
+
+def cell_name(cell: Any, values: Any, varied: Sequence[str]) -> str:
+    """A cell in a table: baseline or name, and the short keys that it varies."""
+    parts = [shown(values[word], 60) for word in ("baseline", "name") if not pd.isna(values[word])][:1]
+    if not parts or not pd.isna(values["baseline"]):
+        parts += [
+            f"{key.rpartition('.')[2]} {shown(spelled(values[key]), 40)}" for key in varied if not pd.isna(values[key])
+        ]
+    return ", ".join(parts) or str(cell)
+
+
+def written(of: str, value: float, *, signed: bool = False) -> str:
+    """A figure of a table as text: accuracies in percent, their differences in percentage points."""
+    if pd.isna(value):
+        return ""
+    sign = "+" if signed else ""
+    if of.startswith("accuracy"):
+        return f"{100 * value:{sign}.1f}{' points' if signed else '%'}"
+    return f"{value:{sign}.3g}"
+
+
+def words_of(of: str) -> str:
+    """A figure's name in a table."""
+    return FIGURES[of][0] if of in FIGURES else shown(of, 60)
