@@ -3,12 +3,11 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from wirelessdl.cli.options import PATH, one_study, reads_runs
-from wirelessdl.errors import shown
+from wirelessdl.cli.options import PATH, one_study, parse_link, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
 _AGAINST = ("round", "time", "energy", "airtime", "epsilon")
@@ -88,24 +87,13 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
         raise click.UsageError(f"--figure is missing; it must be one of {', '.join(_FIGURES)}")
     if against in ("airtime", "epsilon"):
         raise click.UsageError(f"--against {against} is for --curves of a study; take round, time or energy")
-    _plot_runs(runs, kind, out, against, rounds, options)
-
-
-def _plot_runs(
-    runs: tuple[Path, ...],
-    kind: str,
-    out: Path | None,
-    against: Literal["round", "time", "energy"],
-    rounds: int,
-    options: dict[str, Any],
-) -> None:
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs
 
     figure = options["figure"]
     path = out if out is not None else Path(f"{figure}.{kind}")
     opened = open_runs(runs, same_nodes=figure == "power")
-    links = [_link(text) for text in options["links"]]
+    links = [parse_link(text, "--link") for text in options["links"]]
     draw(figure, opened, Choice(against, options["round_"], rounds, links), path)
     click.echo(f"figure in {path}")
 
@@ -140,10 +128,3 @@ def _refuse(options: dict[str, Any], resting: dict[str, Any], why: str) -> None:
         if options[name] != rest:
             option = {"round_": "round", "links": "link", "labels": "label"}.get(name, name)
             raise click.UsageError(f"--{option} {why}")
-
-
-def _link(text: str) -> tuple[int, int]:
-    tx, dash, rx = text.partition("-")
-    if not (dash and tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
-        raise click.UsageError(f"--link is {shown(text)!r}; must be sender and receiver, such as 0-3")
-    return int(tx), int(rx)

@@ -7,7 +7,7 @@ round moves towards the optimum or mostly at random; both shrink with gamma alik
 Noise that pairs of nodes share cancels in that mean, so only own_share of beta_j/alpha_j counts where there are pairs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,10 +21,10 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
-from wirelessdl.power.joint import Forecast, JointPlan
+from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
+from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.passing import Passing, noise_of_mean
@@ -34,13 +34,33 @@ from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
 from wirelessdl.run.world import World
 from wirelessdl.scenario.protection import PrivacySection
+from wirelessdl.units import to_s
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
 TRAINS, STRUGGLES = 4.0, 20.0
 _CARRIED = 101  # realisations that frames of a preview draw from
 _FRESH = 200  # realisations, none of them planned for, that a violation rate is counted on
-_FEW, _SMALL = 20, 200  # realisations that receiver noise is averaged over, in networks of so many nodes
+_AVERAGED, _SMALL_NETWORK = 20, 200  # realisations of receiver noise, in networks of so many nodes at most
+PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """Mixing passes and their price. Times in s, energies of all nodes in J; `*_passes_*`: what passes add of it.
+
+    passes: after every payload. closing: further ones in the last round.
+    """
+
+    passes: int
+    closing: int
+    mixing: str
+    round_airtime_s: float
+    round_passes_s: float
+    airtime_s: float
+    airtime_passes_s: float
+    energy_j: float
+    energy_passes_j: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +202,7 @@ def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma:
     access, everyone = world.access, np.ones(world.nodes, dtype=bool)
     turns = access.schedule(1, channel.links)
     channel = access.audible(channel, turns)
-    count = _FEW if world.nodes <= _SMALL else 2
+    count = _AVERAGED if world.nodes <= _SMALL_NETWORK else 2
     drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
     slots = tuple(SlotChannel(gain, gain) for gain in drawn)
     passes = world.frame.in_round(1, world.scenario.scenario.rounds).passes
@@ -306,3 +326,53 @@ def _try(
 
 def _keeps(plan: PowerPlan) -> bool:
     return bool(plan.link_epsilon.max(initial=0.0) <= plan.problem.epsilon_max * (1.0 + TOLERANCE))
+
+
+def pass_cost(world: World, power_w: FloatArray) -> PassCost | None:
+    """Of the whole run with everyone on air; None without passes. power_w: [K] W that nodes radiate at most."""
+    frame, rounds = world.frame, world.scenario.scenario.rounds
+    if not (frame.passes or frame.closing):
+        return None
+    last = frame.in_round(rounds, rounds)
+    bare = replace(frame, passes=0, closing=0)
+    first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in (frame, last, bare))
+    airtime_s = (rounds - 1) * first_s + last_s
+    radiated = {one: _energy_j(world, one, power_w) for one in (frame, last, bare)}
+    energy_j = (rounds - 1) * radiated[frame] + radiated[last]
+    return PassCost(
+        passes=frame.passes,
+        closing=frame.closing,
+        mixing=world.scenario.radio.mixing,
+        round_airtime_s=first_s,
+        round_passes_s=first_s - bare_s,
+        airtime_s=airtime_s,
+        airtime_passes_s=airtime_s - rounds * bare_s,
+        energy_j=energy_j,
+        energy_passes_j=energy_j - rounds * radiated[bare],
+    )
+
+
+def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
+    """Predicted error at every pair ratio, by number of passes: with the best of the exponents that were tried."""
+    exponents = sorted({one.exponent for one in joint.tried})
+    ratios = sorted({*RATIOS, joint.best.ratio})
+    possible, _ = shapes(joint.problem, exponents)
+    found = []
+    for count in sorted({*counts, joint.problem.passes}):
+        problem = replace(joint.problem, passes=count)
+        rows = zip(*(predict(problem, shape, ratios) for shape in possible))
+        found.append((count, tuple(min(row, key=lambda one: one.error) for row in rows)))
+    return tuple(found)
+
+
+def _energy_j(world: World, frame: Frame, power_w: FloatArray) -> float:
+    everyone, nodes = np.ones(world.nodes, dtype=bool), range(world.nodes)
+    spent = world.simulation.energy.spent(
+        frame,
+        power_w=power_w,
+        sends=everyone,
+        hears=everyone,
+        missed=~everyone,
+        compute_s=np.array([to_s(world.simulation.duration_ns(node, 1)) for node in nodes]),
+    )
+    return float(spent.total_j.sum())
