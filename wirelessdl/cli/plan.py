@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -178,6 +177,8 @@ def _forecast(one: "Forecast") -> dict[str, float]:
 
 
 def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str, str]]:
+    import numpy as np
+
     from wirelessdl.preview.describe import cancelling, promise, totals
     from wirelessdl.privacy.terms import AMPLIFIED
 

@@ -8,30 +8,22 @@ the figures themselves.
 import shlex
 import sys
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
-from wirelessdl.analysis.families.learning import curves_asked_for
-from wirelessdl.analysis.families.roles import Request, finished_rows, roles_of
-from wirelessdl.analysis.families.words import labels_of
-from wirelessdl.analysis.paired import require_reference
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.progress import stopper_installed
 from wirelessdl.errors import StudyError, TraceError, shown
-from wirelessdl.trace.schema import TABLES
-from wirelessdl.trace.study import Study, is_study, open_study, with_epsilon
-from wirelessdl.trace.study_index import Row, index_table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from wirelessdl.analysis.families.roles import Request
     from wirelessdl.study.plan import Plan
     from wirelessdl.study.reproduce import Reproduction
     from wirelessdl.study.study_file import FigureTable
+    from wirelessdl.trace.study import Study
 
 # scalars of summary.json; those of a run depend on its scenario
 NUMBERS = (
@@ -89,6 +81,7 @@ def command(
     from wirelessdl.cli.sweep_progress import study_listener
     from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
     from wirelessdl.study.sweep import Options
+    from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)
     folder = out or Path("outputs") / f"reproduce-{scale}"
@@ -123,37 +116,41 @@ def command(
         sys.exit(1)
 
 
-class Rehearsal(Study):
+def _rehearsed(plan: "Plan") -> "Study":
     """A study as it will be."""
+    from wirelessdl.trace.study import Study, with_epsilon
+    from wirelessdl.trace.study_index import Row, index_table
 
-    def __init__(self, plan: "Plan"):
-        super().__init__(Path(plan.name), {"name": plan.name, "varied": list(plan.varied)})
-        self._plan = plan
-
-    @cached_property
-    def index(self) -> "pd.DataFrame":
-        figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
-        one_of_each = {planned.cell: planned for planned in self._plan.planned()}  # seeds and runs are alike
-        rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
-        return with_epsilon(index_table(self._plan.varied, rows).to_pandas(ignore_metadata=True))
+    study = Study(Path(plan.name), {"name": plan.name, "varied": list(plan.varied)})
+    figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
+    one_of_each = {planned.cell: planned for planned in plan.planned()}  # seeds and runs are alike
+    rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
+    study.__dict__["index"] = with_epsilon(index_table(plan.varied, rows).to_pandas(ignore_metadata=True))
+    return study
 
 
 def require_drawable(one: "Reproduction") -> None:
     """Raise one line for the first figure, or reference of differences, that finished runs would not have."""
-    study = Rehearsal(one.plan)
-    for figure in one.figures:
-        try:
+    from wirelessdl.analysis.paired import require_reference
+
+    study, checked = _rehearsed(one.plan), ""
+    try:
+        for figure in one.figures:
+            checked = f"figure {shown(figure.name)}"
             _require_figure(study, figure)
-        except TraceError as error:
-            raise StudyError(f"{shown(one.name)}: figure {shown(figure.name)}: {error}") from None
-    for reference in one.differences:
-        try:
+        checked = "study.differences"
+        for reference in one.differences:
             require_reference(study, reference)
-        except TraceError as error:
-            raise StudyError(f"{shown(one.name)}: study.differences: {error}") from None
+    except TraceError as error:
+        raise StudyError(f"{shown(one.name)}: {checked}: {error}") from None
 
 
-def _require_figure(study: Study, figure: "FigureTable") -> None:
+def _require_figure(study: "Study", figure: "FigureTable") -> None:
+    from wirelessdl.analysis.families.learning import curves_asked_for
+    from wirelessdl.analysis.families.roles import finished_rows, roles_of
+    from wirelessdl.analysis.families.words import labels_of
+    from wirelessdl.trace.schema import TABLES
+
     request = _request(figure)
     labels_of(figure.labels, study, [*map(str, study.index.columns), *TABLES["rounds"].names])
     if figure.curves is not None:
@@ -162,7 +159,9 @@ def _require_figure(study: Study, figure: "FigureTable") -> None:
         roles_of(study, finished_rows(study, request.where), request)
 
 
-def _request(figure: "FigureTable") -> Request:
+def _request(figure: "FigureTable") -> "Request":
+    from wirelessdl.analysis.families.roles import Request
+
     return Request(figure.x, figure.y, figure.series, figure.style, figure.facet, figure.where)
 
 
@@ -171,6 +170,7 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     from wirelessdl.analysis.cell_means import cell_differences, cell_means, csv_text, run_figures, run_table
     from wirelessdl.analysis.figures.study import draw_study
     from wirelessdl.trace.files import write_text
+    from wirelessdl.trace.study import open_study
 
     study = open_study(folder / one.name)
     rows = run_figures(study)

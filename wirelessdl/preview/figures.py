@@ -1,8 +1,8 @@
 """Figures of a plan and of a channel, before a run.
 
 Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole; where pairs of nodes share noise
-also the error that is predicted at every pair ratio and number of passes. Channel: where links are strong, how they change,
-and whether fading is as theory says.
+also the error that is predicted at every pair ratio and number of passes. Channel: where links are strong, how they
+change, and whether fading is as theory says.
 """
 
 from pathlib import Path
