@@ -6,25 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from wirelessdl.cli.options import PATH, one_study, parse_link, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
 _AGAINST = ("round", "time", "energy", "airtime", "epsilon")
-# options of one kind of figure, as click names them, with what they are at rest
-_OF_STUDIES = {
-    "x": None,
-    "y": None,
-    "series": None,
-    "style": None,
-    "facet": None,
-    "where": (),
-    "logx": False,
-    "labels": (),
-    "size": None,
-    "curves": False,
-}
-_OF_RUNS = {"figure": None, "round_": None, "links": ()}
+# options of one kind of figure alone, as click names them
+_OF_STUDIES = ("x", "y", "series", "style", "facet", "where", "logx", "labels", "size", "curves")
+_OF_RUNS = ("figure", "round_", "links")
 
 
 @click.command(
@@ -75,10 +65,10 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
     scenario gets a curve of its own. map, timeline, channel and partition show one run.
     """
     if one_study(runs):
-        _refuse(options, _OF_RUNS, "is for runs; leave it out, or name runs of the study")
+        _refuse(_OF_RUNS, "is for runs; leave it out, or name runs of the study")
         _plot_study(runs[0], kind, out, against, options)
         return
-    _refuse(options, _OF_STUDIES, "is for a study; name one, or leave it out")
+    _refuse(_OF_STUDIES, "is for a study; name one, or leave it out")
     if options["figure"] is None:
         from wirelessdl.trace.run import require_run
 
@@ -123,8 +113,9 @@ def _plot_study(folder: Path, kind: str, out: Path | None, against: str, options
     click.echo(f"figure in {path}, its data in {path.with_suffix('.csv')}, its command in {path.with_suffix('.sh')}")
 
 
-def _refuse(options: dict[str, Any], resting: dict[str, Any], why: str) -> None:
-    for name, rest in resting.items():
-        if options[name] != rest:
-            option = {"round_": "round", "links": "link", "labels": "label"}.get(name, name)
-            raise click.UsageError(f"--{option} {why}")
+def _refuse(names: tuple[str, ...], why: str) -> None:
+    """Refuse the first of these options that was given."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}")

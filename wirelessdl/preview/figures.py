@@ -48,8 +48,7 @@ def _split(axis: Any, preview: PlanPreview) -> None:
     plan, node = preview.plan, np.arange(len(preview.plan.alpha))
     axis.bar(node, plan.alpha, color=BLUE, label="model, alpha")
     axis.bar(node, plan.beta, bottom=plan.alpha, color=ORANGE, label="noise, beta")
-    axis.set_ylabel("share of power")
-    axis.set_title("Power split")
+    axis.set(ylabel="share of power", title="Power split")
     axis.set_ylim(0, 1.22)
     axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
     axis.legend(loc="upper left", ncols=2)
@@ -76,8 +75,7 @@ def _mixing(figure: Any, axis: Any, preview: PlanPreview) -> None:
 
 
 def _by_link(axis: Any) -> None:
-    axis.set_xlabel("sender")
-    axis.set_ylabel("receiver")
+    axis.set(xlabel="sender", ylabel="receiver")
     for locator in (axis.xaxis.get_major_locator(), axis.yaxis.get_major_locator()):
         locator.set_params(integer=True)
 
@@ -87,8 +85,7 @@ def _own(axis: Any, preview: PlanPreview) -> None:
     epsilon = np.where(np.isfinite(plan.epsilon_own), plan.epsilon_own, np.nan)
     node = np.arange(len(epsilon))
     coalition = preview.terms.coalition
-    axis.set_title("One slot behind own noise alone" if not coalition else "One slot, by who colludes")
-    axis.set_ylabel("epsilon")
+    axis.set(title="One slot, by who colludes" if coalition else "One slot behind own noise alone", ylabel="epsilon")
     if np.isnan(epsilon).all():
         axis.text(0.5, 0.5, "no noise: infinite", transform=axis.transAxes, ha="center", color=GREY)
         return
@@ -108,8 +105,7 @@ def _weights(axis: Any, preview: PlanPreview) -> None:
     nodes = len(plan.alpha)
     axis.bar(np.arange(nodes), plan.perron * nodes, color=BLUE)
     axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1)
-    axis.set_ylabel("K pi")
-    axis.set_title(f"Weight in the whole (theta {plan.theta:.3g}, gap {plan.spectral_gap:.2g})")
+    axis.set(ylabel="K pi", title=f"Weight in the whole (theta {plan.theta:.3g}, gap {plan.spectral_gap:.2g})")
 
 
 def _any(coalition: int) -> str:
@@ -118,28 +114,24 @@ def _any(coalition: int) -> str:
 
 def _trade(axis: Any, preview: PlanPreview) -> None:
     """Mean part and disagreement together."""
-    for (passes, row), (colour, line, marker) in zip(preview.trade, _styles(preview)):
-        style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 3, "linewidth": 1}
+    for (passes, row), style in zip(preview.trade, _styles(preview)):
         here = " (scenario)" if passes == _passes(preview) else ""
         axis.plot([one.ratio for one in row], [one.error for one in row], label=f"{passes}{here}", **style)
     _mark_choice(axis, preview, ("error",))
-    axis.set_title("Predicted error of a node's model")
-    axis.set_ylabel("variance per coordinate")
+    axis.set(title="Predicted error of a node's model", ylabel="variance per coordinate")
     axis.legend(loc="upper left", ncols=2, title="mixing passes", fontsize=6, title_fontsize=6)
 
 
 def _parts(axis: Any, preview: PlanPreview) -> None:
     """The same in its parts, in the colours of the numbers of passes."""
-    for (passes, row), (colour, line, marker) in zip(preview.trade, _styles(preview)):
+    for (passes, row), style in zip(preview.trade, _styles(preview)):
         ratios, here = [one.ratio for one in row], passes == _passes(preview)
-        axis.plot(ratios, [one.mean for one in row], color=colour, linewidth=2.2 if here else 0.7)
-        style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 3, "linewidth": 1}
+        axis.plot(ratios, [one.mean for one in row], color=style["color"], linewidth=2.2 if here else 0.7)
         axis.plot(ratios, [one.apart for one in row], **style)
     axis.plot([], [], color=GREY, linewidth=1.5, label="of the consensus")
     axis.plot([], [], color=GREY, linestyle="--", linewidth=1, marker="o", markersize=3, label="of nodes from it")
     _mark_choice(axis, preview, ("mean", "apart"))
-    axis.set_title("Its two parts")
-    axis.set_ylabel("variance per coordinate")
+    axis.set(title="Its two parts", ylabel="variance per coordinate")
     axis.legend(loc="best", fontsize=6)
 
 
@@ -165,8 +157,9 @@ def _passes(preview: PlanPreview) -> int:
     return 0 if preview.joint is None else preview.joint.problem.passes
 
 
-def _styles(preview: PlanPreview) -> list[tuple[str, Any, str]]:
-    return [dashed(number) for number in range(len(preview.trade))]
+def _styles(preview: PlanPreview) -> list[dict[str, Any]]:
+    names = ("color", "linestyle", "marker")
+    return [{**dict(zip(names, dashed(n))), "markersize": 3, "linewidth": 1} for n in range(len(preview.trade))]
 
 
 def draw_channel(
@@ -215,9 +208,7 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
             number.set_path_effects([withStroke(linewidth=1.5, foreground="white")])  # readable on top of links
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.06)
-    axis.set_xlabel("x in m")
-    axis.set_ylabel("y in m")
-    axis.set_title("First frame, fading averaged out")
+    axis.set(xlabel="x in m", ylabel="y in m", title="First frame, fading averaged out")
     figure.colorbar(drawn, ax=axis, label="gain in dB")
 
 
@@ -240,13 +231,21 @@ def _away(node: int, position: FloatArray) -> tuple[float, float]:
 def _over_time(axis: Any, found: ChannelPreview, chosen: list[tuple[int, int]]) -> None:
     for number, (tx, rx) in enumerate(chosen):
         time_s, gain = found.over_time(tx, rx)
-        style = {"linestyle": _LINES[number % 3], "color": _COLOURS[number % 3], "linewidth": 1.0}
-        axis.plot(time_s, to_db(gain**2), label=f"{tx} to {rx}", **style)
-    axis.set_xlabel("simulated time in s")
-    axis.set_ylabel("gain in dB")
-    axis.set_title("Gain as frames open")
+        axis.plot(time_s, to_db(gain**2), **_link_style(number, tx, rx))
+    axis.set(xlabel="simulated time in s", ylabel="gain in dB", title="Gain as frames open")
     axis.margins(y=0.3)
     axis.legend(loc="upper right", ncols=3, fontsize=7)
+
+
+def _link_style(number: int, tx: int, rx: int) -> dict[str, Any]:
+    line, colour = _LINES[number % 3], _COLOURS[number % 3]
+    return {"linestyle": line, "color": colour, "linewidth": 1.0, "label": f"{tx} to {rx}"}
+
+
+def _beside_theory(axis: Any, x: Any, drawn: FloatArray, theory_x: Any, theory: FloatArray | None) -> None:
+    axis.plot(x, drawn, color=BLUE, linewidth=1.8, label="drawn")
+    if theory is not None:
+        axis.plot(theory_x, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
 
 
 def _distribution(axis: Any, probe: FadingPreview | None) -> None:
@@ -258,15 +257,12 @@ def _distribution(axis: Any, probe: FadingPreview | None) -> None:
     # deep fades are what matters, and they are rare: even steps of the logarithm
     shown = np.unique(np.geomspace(1, len(level), 600).astype(int)) - 1
     depth_db = to_db(level**2)
-    axis.plot(depth_db[shown], (shown + 0.5) / len(level), color=BLUE, linewidth=1.8, label="drawn")
-    if probe.theory_cdf is not None:
-        grid_db = np.linspace(depth_db[shown[0]], depth_db[-1], 400)
-        theory = probe.theory_cdf(10 ** (grid_db / 20))
-        axis.plot(grid_db, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
+    grid_db = np.linspace(depth_db[shown[0]], depth_db[-1], 400)
+    theory = None if probe.theory_cdf is None else probe.theory_cdf(10 ** (grid_db / 20))
+    _beside_theory(axis, depth_db[shown], (shown + 0.5) / len(level), grid_db, theory)
     axis.set_yscale("log")
     axis.set_ylim(bottom=0.3 / len(level), top=2.0)
-    axis.set_xlabel("fade in dB against the mean power")
-    axis.set_ylabel("share of links and instants below")
+    axis.set(xlabel="fade in dB against the mean power", ylabel="share of links and instants below")
     axis.legend(loc="lower right")
 
 
@@ -278,13 +274,10 @@ def _correlation(axis: Any, probe: FadingPreview | None) -> None:
     lags = len(probe.time_s) // 4
     lag_s = probe.time_s[:lags] - probe.time_s[0]
     unit, per_s = ("s", 1.0) if lag_s[-1] > 2 else ("ms", 1e3)
-    axis.plot(per_s * lag_s, probe.correlation(lags), color=BLUE, linewidth=1.8, label="drawn")
-    if probe.theory_correlation is not None:
-        theory = probe.theory_correlation(lag_s)
-        axis.plot(per_s * lag_s, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
+    theory = None if probe.theory_correlation is None else probe.theory_correlation(lag_s)
+    _beside_theory(axis, per_s * lag_s, probe.correlation(lags), per_s * lag_s, theory)
     axis.axhline(0.0, color=GREY, linewidth=0.6)
-    axis.set_xlabel(f"lag in {unit}")
-    axis.set_ylabel("correlation of |h|²")
+    axis.set(xlabel=f"lag in {unit}", ylabel="correlation of |h|²")
     axis.set_ylim(top=1.25)
     axis.set_yticks([tick for tick in axis.get_yticks() if tick < 1.0 + 1e-9])
     axis.legend(loc="upper right", ncols=2)
@@ -296,11 +289,8 @@ def _over_frequency(axis: Any, band: FrequencyPreview, links: Links, chosen: lis
         for link in np.flatnonzero((links.tx == tx) & (links.rx == rx)).tolist():
             gain_db, centre_mhz = to_db(band.gain[:, link] ** 2), band.offset_hz / 1e6
             edges = np.append(centre_mhz - half_mhz, centre_mhz[-1] + half_mhz)
-            style = {"linestyle": _LINES[number % 3], "color": _COLOURS[number % 3], "linewidth": 1.0}
-            axis.stairs(gain_db, edges, baseline=None, label=f"{tx} to {rx}", **style)
-    axis.set_xlabel("frequency from the carrier in MHz")
-    axis.set_ylabel("gain in dB")
-    axis.set_title("Gain over frequency, first frame")
+            axis.stairs(gain_db, edges, baseline=None, **_link_style(number, tx, rx))
+    axis.set(xlabel="frequency from the carrier in MHz", ylabel="gain in dB", title="Gain over frequency, first frame")
     axis.margins(y=0.3)
     axis.legend(loc="upper right", ncols=3, fontsize=7)
 
@@ -311,12 +301,10 @@ def _frequency_correlation(axis: Any, band: FrequencyPreview) -> None:
         _nothing(axis, "nothing fades by frequency")
         return
     lag_mhz = band.lag_hz / 1e6
-    axis.plot(lag_mhz, np.abs(band.drawn), color=BLUE, linewidth=1.8, label="drawn")
-    if band.theory is not None:
-        axis.plot(lag_mhz, np.abs(band.theory), color="black", linestyle="--", linewidth=1.0, label="theory")
+    theory = None if band.theory is None else np.abs(band.theory)
+    _beside_theory(axis, lag_mhz, np.abs(band.drawn), lag_mhz, theory)
     axis.axhline(0.5, color=GREY, linewidth=0.6)
-    axis.set_xlabel("lag in MHz")
-    axis.set_ylabel("|R|, correlation of h")
+    axis.set(xlabel="lag in MHz", ylabel="|R|, correlation of h")
     axis.set_ylim(0.0, 1.25)
     axis.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
     axis.legend(loc="upper right", ncols=2)

@@ -26,6 +26,7 @@ from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.terms import Terms
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.participation import Turns
 from wirelessdl.radio.sinr import sinr_db
 from wirelessdl.round.passing import Passing, noise_of_mean
 from wirelessdl.round.pending import PendingGradients
@@ -122,10 +123,14 @@ def preview_plan(world: World) -> PlanPreview:
     if not adaptive and plan.problem.private:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
-    carry = _carry(world, channel, offset=power.samples + _FRESH)
+    schedule = world.access.schedule(1, channel.links)
+    audible = world.access.audible(channel, schedule)
+    carry = None
+    if not world.scenario.silent:
+        pool = world.fading.gains(audible.heard, audible.mean, _CARRIED, offset=power.samples + _FRESH)
+        carry = make_carrier(world).preview(audible, schedule, pool)
     noise_std = gamma * plan.noise_per_step
-    # a decoded message has no receiver noise in it
-    receiver_std, left_out = (0.0, 0.0) if world.access.coded else _receiver_noise(world, channel, plan, gamma)
+    receiver_std, left_out = _receiver_noise(world, audible, schedule, plan, gamma)
     receiver_ratio = 0.0
     if noise_std and receiver_std:  # privacy noise falls with the learning rate, receiver noise stays
         rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
@@ -137,7 +142,7 @@ def preview_plan(world: World) -> PlanPreview:
         plan=plan,
         noise_std=noise_std,
         node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
-        sinr_db=_sinr_db(world, channel, plan),
+        sinr_db=_sinr_db(world, audible, schedule, plan),
         thermal_std=receiver_std,
         receiver_ratio=receiver_ratio,
         left_out=left_out,
@@ -167,41 +172,29 @@ def _alone(nodes: int) -> str:
     return f"nothing is sent, so nothing leaks: {who}"
 
 
-def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:
+def _sinr_db(world: World, channel: FrameChannel, schedule: Turns, plan: PowerPlan) -> FloatArray:
     jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
-    turns = world.access.schedule(1, channel.links)
-    channel = world.access.audible(channel, turns)
     found = sinr_db(
         channel.heard,
         channel.is_neighbour,
         channel.heard_gain,
         power_w=plan.power_w,
         noise_w=world.thermal_w + jammer_w + world.self_interference * plan.power_w,
-        turn=turns.turn,
+        turn=schedule.turn,
     )
     return found[channel.is_neighbour]
 
 
-def _carry(world: World, channel: FrameChannel, offset: int) -> CarryPreview | None:
-    """What the access says of frames like the first. offset: realisations of the fading that were used before."""
-    if world.scenario.silent:
-        return None
-    schedule = world.access.schedule(1, channel.links)
-    channel = world.access.audible(channel, schedule)
-    pool = world.fading.gains(channel.heard, channel.mean, _CARRIED, offset=offset)
-    return make_carrier(world).preview(channel, schedule, pool)
-
-
-def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma: float) -> tuple[float, float]:
+def _receiver_noise(
+    world: World, channel: FrameChannel, schedule: Turns, plan: PowerPlan, gamma: float
+) -> tuple[float, float]:
     """Deviation that receivers add to the network's model in a frame, and the share of receptions that is left out.
 
     Both are means over realisations of the fading, for a receiver that divides by gains suffers from the weakest.
     """
-    if world.thermal_w == 0 or not world.terms.sends:
+    if world.thermal_w == 0 or not world.terms.sends or world.access.coded:  # a decoded message has no noise in it
         return 0.0, 0.0
-    access, everyone = world.access, np.ones(world.nodes, dtype=bool)
-    turns = access.schedule(1, channel.links)
-    channel = access.audible(channel, turns)
+    everyone = np.ones(world.nodes, dtype=bool)
     count = _AVERAGED if world.nodes <= _SMALL_NETWORK else 2
     drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
     slots = tuple(SlotChannel(gain, gain) for gain in drawn)
@@ -210,11 +203,11 @@ def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma:
     sigma = np.full(world.nodes, world.scenario.privacy.rho * gamma)
     releases = make_releases(world, PendingGradients(world.nodes))
     amplitude = np.sqrt(plan.alpha * releases.budget_w(plan, sigma))
-    weights = make_carrier(world).weigh(frame, plan, amplitude, ~everyone, turns.turn)
+    weights = make_carrier(world).weigh(frame, plan, amplitude, ~everyone, schedule.turn)
     passing = Passing(world.scenario.radio.mixing, make_carrier(world))
-    passing.expect(frame, plan, turns.turn)
+    passing.expect(frame, plan, schedule.turn)
     peak = releases.pass_peak(plan, sigma, everyone)
-    mixed = passing.decide(frame, plan, weights, peak, everyone, turns.turn)
+    mixed = passing.decide(frame, plan, weights, peak, everyone, schedule.turn)
     noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
     _, receiver = noise_of_mean(weights, mixed, everyone, np.zeros(world.nodes), noise_w)
     return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in weights.slots]))
