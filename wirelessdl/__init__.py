@@ -37,8 +37,8 @@ _HOMES = {
     "load_scenario": "wirelessdl.scenario.loader",
     "open_run": "wirelessdl.api.run",
     "open_study": "wirelessdl.api.study",
-    "resume": "wirelessdl.api.simulate",
-    "simulate": "wirelessdl.api.simulate",
+    "resume": "wirelessdl.api.run",
+    "simulate": "wirelessdl.api.run",
     "sweep": "wirelessdl.api.study",
 }
 
@@ -47,8 +47,8 @@ __all__ = ["__version__", *_HOMES]
 if _TYPE_CHECKING:
     from wirelessdl.api.run import Run as Run
     from wirelessdl.api.run import open_run as open_run
-    from wirelessdl.api.simulate import resume as resume
-    from wirelessdl.api.simulate import simulate as simulate
+    from wirelessdl.api.run import resume as resume
+    from wirelessdl.api.run import simulate as simulate
     from wirelessdl.api.study import Study as Study
     from wirelessdl.api.study import open_study as open_study
     from wirelessdl.api.study import sweep as sweep

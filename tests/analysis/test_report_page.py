@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from wirelessdl import simulate
 from wirelessdl.analysis.report import write_report
-from wirelessdl.trace.lock import RunLock
+from wirelessdl.trace.files import RunLock
 
 
 @pytest.fixture(scope="module")

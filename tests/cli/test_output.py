@@ -10,9 +10,7 @@ import pytest
 import tomli_w
 from in_process import quick_table
 
-import wirelessdl
 from wirelessdl.cli.output import Output, OutputError
-from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.checkpoint import checkpoint_round
 from wirelessdl.trace.run import state_of
 
@@ -58,38 +56,12 @@ def test_a_list_whose_reader_has_left_ends_without_a_word(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def _in_a_folder_that_is_gone(tmp_path, *words):
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    return _wirelessdl(*words, stdout=subprocess.PIPE, cwd=gone, preexec_fn=gone.rmdir)
-
-
-@pytest.mark.parametrize("words", [["check", "quickstart"], ["schema"], ["run", "quickstart", "--out", "/tmp"]])
-def test_a_working_folder_that_is_gone_is_one_line(words, tmp_path):
-    done = _in_a_folder_that_is_gone(tmp_path, *words)
+    done = _wirelessdl("check", "quickstart", stdout=subprocess.PIPE, cwd=gone, preexec_fn=gone.rmdir)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "ScenarioError: the working folder is not there any more; change to one that is\n"
-
-
-def test_a_path_that_a_working_folder_that_is_gone_does_not_lead_to_is_one_line(tmp_path):
-    done = _in_a_folder_that_is_gone(tmp_path, "verify", "outputs/mine")
-    said = "outputs/mine: no such folder; name a folder that `wirelessdl run` made; the working folder is not there any"
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"], ["list"]], ids=" ".join)
-def test_what_needs_no_working_folder_does_without(words, tmp_path):
-    done = _in_a_folder_that_is_gone(tmp_path, *words)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
-
-
-def test_a_run_by_its_absolute_name_is_read_without_a_working_folder(tmp_path):
-    run = wirelessdl.simulate(parse_scenario(quick_table(scenario={"rounds": 2})), out=tmp_path).path
-    for words in (["verify", str(run)], ["report", str(run)]):
-        done = _in_a_folder_that_is_gone(tmp_path, *words)
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_an_encoding_lacks_is_escaped():

@@ -1,14 +1,26 @@
-"""What a run shows on the way: a bar for people, plain lines for files, objects for machines."""
+"""What a run shows on the way: a bar, plain lines or JSON; and a terminal that goes away."""
 
+import contextlib
 import io
 import json
+import os
+import pty
 import re
+import signal
+import subprocess
+import sys
 import time
 
+import pytest
+from conftest import ROOT, mostly_slow
 from rich.console import Console
 
-from wirelessdl.cli.progress import listener
+from wirelessdl.cli.progress import run_listener
 from wirelessdl.run.recorder import Progress
+from wirelessdl.trace.catalog import state_of
+from wirelessdl.trace.checkpoint import checkpoint_round
+
+PATIENCE_S = 300.0
 
 
 def evaluation(round: int, coalition: int | None = None) -> Progress:
@@ -30,7 +42,7 @@ def evaluation(round: int, coalition: int | None = None) -> Progress:
 
 def shown(*, terminal: bool, as_json: bool = False, width: int = 120, coalition: int | None = None) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=width, highlight=False)
-    with listener(console, done=0, rounds=40, as_json=as_json) as listen:
+    with run_listener(console, done=0, rounds=40, as_json=as_json) as listen:
         for round in range(1, 21):
             listen.on_round(round)
             time.sleep(0.01)
@@ -72,3 +84,51 @@ def test_json_is_one_object_for_each_evaluation(capsys):
     assert [line["round"] for line in lines] == [10, 20]
     assert lines[0]["event"] == "evaluation"
     assert (lines[0]["epsilon_total"], lines[0]["coalition"], lines[0]["epsilon_own_total"]) == (2.34, None, 3.45)
+
+
+@pytest.mark.parametrize("ignored", mostly_slow([False, True], False))
+def test_a_terminal_that_goes_away_stops_the_run_after_its_round(ignored, tmp_path, request):
+    """Under nohup, which ignores SIGHUP and writes to a file, the run goes on instead."""
+    ours, theirs = pty.openpty()
+    words = (tmp_path / "nohup.out").open("w") if ignored else theirs
+    rounds = "60" if ignored else "100000"
+    run = subprocess.Popen(
+        [sys.executable, "-m", "wirelessdl", "run", "quickstart", "--rounds", rounds, "--out", str(tmp_path / "runs")],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=words,
+        stderr=words,
+        start_new_session=True,
+        # a test runner under nohup hands down that hang-ups are ignored
+        preexec_fn=lambda: (_own_terminal(), signal.signal(signal.SIGHUP, [signal.SIG_DFL, signal.SIG_IGN][ignored])),
+    )
+    request.addfinalizer(run.kill)  # no child outlives a test that fails
+    os.close(theirs)
+    folder = tmp_path / "runs" / "quickstart-s7-r1"
+    deadline = time.monotonic() + PATIENCE_S
+    while not (folder / "rounds").is_dir():
+        assert time.monotonic() < deadline
+        assert run.poll() is None
+        _drain(ours)
+        time.sleep(0.05)
+    os.close(ours)  # the terminal hangs up
+    code = run.wait(timeout=PATIENCE_S)
+    if ignored:
+        assert (code, state_of(folder)) == (0, "done")
+    else:
+        assert code == 128 + signal.SIGHUP
+        assert state_of(folder) == "interrupted"
+        assert checkpoint_round(folder) > 0
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _drain(terminal: int) -> None:
+    os.set_blocking(terminal, False)
+    with contextlib.suppress(BlockingIOError):
+        os.read(terminal, 65536)

@@ -7,7 +7,8 @@ import pytest
 import tomli_w
 from conftest import command_line, tiny_table
 
-from wirelessdl.cli.run import summary_table
+import wirelessdl
+from wirelessdl.cli.run import summary_rows
 from wirelessdl.gaussian import analytic_epsilon, classic_factor
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.units import prefixed
@@ -45,8 +46,6 @@ def test_a_narrow_terminal_folds_a_name(folder, monkeypatch):
 
 
 def test_the_epsilon_of_an_unfinished_run_is_called_a_bound(tmp_path):
-    import wirelessdl
-
     rounds = iter(range(10))
     given = parse_scenario(tiny_table(scenario={"rounds": 9}, learning={"eval_every": 9}))
     stopped = wirelessdl.simulate(given, out=tmp_path, should_stop=lambda: next(rounds) == 3)
@@ -71,36 +70,23 @@ def test_energy_has_a_prefix(value, text):
 
 
 def test_the_summary_says_which_energy_and_which_time(folder):
-    import wirelessdl
-
     summary = wirelessdl.open_run(folder / LONG).summary
 
-    def rows(**options):
-        columns = [[str(cell) for cell in column.cells] for column in summary_table(summary, **options).columns]
-        return dict(zip(*columns, strict=True))
-
-    bare = rows()
+    bare = dict(summary_rows(summary))
     assert "energy used" in bare
     assert bare["wall clock"].endswith("start-up not counted")
-    known = rows(start_s=1.25, transmits_only=True)
+    known = dict(summary_rows(summary, start_s=1.25, transmits_only=True))
     assert known["transmit energy"].endswith("J by 4 nodes")
     assert known["wall clock"].endswith("after 1.2 s of start-up")
 
 
-def rows_of(summary):
-    columns = [[str(cell) for cell in column.cells] for column in summary_table(summary).columns]
-    return list(zip(*columns, strict=True))
-
-
 def test_every_screen_with_an_epsilon_names_its_adjacency(folder, tmp_path):
     """Which data sets are neighbours is a factor of two: replaced, or added and removed."""
-    import wirelessdl
-
     run, scenario = str(folder / LONG), tmp_path / "tiny.toml"
     scenario.write_text(tomli_w.dumps(tiny_table()))
     again = command_line("run", str(scenario), "--out", str(tmp_path)).out
     assert "epsilon_max 1 (replace-one) per slot" in again
-    texts = [text for _, text in rows_of(wirelessdl.open_run(run).summary) if re.search("epsilon [0-9]", text)]
+    texts = [text for _, text in summary_rows(wirelessdl.open_run(run).summary) if re.search("epsilon [0-9]", text)]
     assert len(texts) == 3  # the total, one slot, the paper's sum
     assert all("(replace-one)" in text for text in texts)
     (other,) = tmp_path.glob("tiny-*")
@@ -119,29 +105,26 @@ def test_every_screen_with_an_epsilon_names_its_adjacency(folder, tmp_path):
 
 def test_the_first_screen_says_why_a_whole_run_may_leak_less_than_one_slot(folder):
     """Both figures by the exact formula, and what only the total counts; without sampling, nothing of it is said."""
-    import wirelessdl
-
     summary = wirelessdl.open_run(folder / LONG).summary
     assert summary["amplified"] is True
     summary.update(epsilon_link_max=0.779, delta=1e-4)  # as in quickstart
-    words = dict(rows_of(summary))["one slot, one receiver"]
+    words = dict(summary_rows(summary))["one slot, one receiver"]
     assert words.startswith(f"epsilon {analytic_epsilon(0.779 / classic_factor(1e-4), 1e-4):.3g} (replace-one)")
     assert words.endswith("; 0.779 by Theorem 1")
-    assert "Theorem 1" not in dict(rows_of({**summary, "epsilon_link_max": 1.3}))["one slot, one receiver"]
-    said = [text for _, text in rows_of(summary)]
+    assert "Theorem 1" not in dict(summary_rows({**summary, "epsilon_link_max": 1.3}))["one slot, one receiver"]
+    said = [text for _, text in summary_rows(summary)]
     assert said[said.index(words) + 1].endswith("(amplification by sampling), one slot does not")
-    assert "amplification" not in " ".join(text for _, text in rows_of({**summary, "amplified": False}))
+    assert "amplification" not in " ".join(text for _, text in summary_rows({**summary, "amplified": False}))
 
 
 def test_what_epsilon_does_not_cover_stands_below_it(folder):
-    import wirelessdl
     from wirelessdl.analysis.report import render
 
     run = wirelessdl.open_run(folder / LONG)
     words = "tuning, choice of features and repeated runs on the same data are outside epsilon; published runs compose"
-    names, texts = zip(*rows_of(run.summary))
+    names, texts = zip(*summary_rows(run.summary))
     assert texts[names.index("whole run") + 1] == words
     assert words in render([run])
     assert any(words in condition for condition in run.summary["epsilon_own_conditions"])
     endless = {**run.summary, "epsilon_total": "inf"}
-    assert words not in [text for _, text in rows_of(endless)]  # nothing is promised
+    assert words not in [text for _, text in summary_rows(endless)]  # nothing is promised

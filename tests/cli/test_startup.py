@@ -9,7 +9,7 @@ import pytest
 from conftest import tiny
 
 import wirelessdl
-from wirelessdl.cli.outline import _of_class, _of_source, outlines
+from wirelessdl.cli.list import _described, _of_class, _of_source
 from wirelessdl.learning.models import MODELS
 
 HARNESS = """
@@ -64,6 +64,7 @@ def modules_of(folder, *arguments):
         ["report", "RUN", "--out", "report.html"],
         ["verify", "RUN"],
         ["sweep", "--help"],
+        ["reproduce", "--help"],
         ["sweep", "--status", "STUDY"],
     ],
     ids=" ".join,
@@ -92,6 +93,7 @@ def test_a_run_loads_neither_pandas_nor_figures_nor_statistics(tmp_path):
 def test_models_are_listed_from_their_source_as_from_their_classes():
     assert list(MODELS) == ["softmax", "logistic", "ridge", "mlp", "cnn", "resnet20"]
     for name, home in MODELS.homes.items():
-        assert _of_source(*home) == _of_class(MODELS[name])
-    listed = dict(outlines(MODELS))
-    assert listed["ridge"] == ("Linear regression with an L2 penalty.", {"features": "", "penalty": "0.01"})
+        (summary, parameters), (same, others) = _of_source(*home), _of_class(MODELS[name])
+        assert summary == same
+        assert [(one.name, one.default) for one in parameters] == [(one.name, one.default) for one in others]
+    assert _described(MODELS, "ridge", ()) == "Linear regression with an L2 penalty. [dim]features, penalty = 0.01[/]"

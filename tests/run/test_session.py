@@ -11,7 +11,7 @@ import tomli_w
 from conftest import tiny, tiny_table
 
 import wirelessdl
-from wirelessdl.analysis.report.page import render
+from wirelessdl.analysis.report import render
 from wirelessdl.analysis.runs import open_runs
 from wirelessdl.errors import TraceError, TrainingError
 from wirelessdl.gaussian import slot_epsilon

@@ -8,6 +8,8 @@ import pytest
 from conftest import tiny, tiny_table
 
 from wirelessdl.errors import ContractError, WirelessdlError
+from wirelessdl.links import Geometry, Links
+from wirelessdl.network.topology import require_links
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.trace.run import Run

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, command_line, mostly_slow
 from in_process import in_process, write_quick
 
-from wirelessdl.cli.reproduce_output import NUMBERS, TEXTS
+from wirelessdl.cli.reproduce import NUMBERS, TEXTS
 from wirelessdl.errors import StudyError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import sweep

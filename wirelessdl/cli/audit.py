@@ -6,26 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from wirelessdl.cli.options import all_overrides, say_user_code
+from wirelessdl.cli.options import ScenarioChoice, echo_json, plain_table, seed_option, set_option
 from wirelessdl.cli.output import json_alone
 
 if TYPE_CHECKING:
-    from wirelessdl.audit.audit import AuditReport, ViewAudit
+    from wirelessdl.audit.audit import AuditReport
 
 
 @click.command(epilog="Example: wirelessdl audit quickstart --set learning.sampling=full --trials 4000")
 @click.argument("scenario")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Override a key of the scenario; repeatable.",
-)
-@click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights.")
-@click.option("--run", "run_number", type=int, help="Run number: seed of fading, and of all trials.")
+@set_option
+@seed_option
+@click.option("--run", type=int, help="Run number: seed of fading, and of all trials.")
 @click.option("--nodes", type=int, help="Number of nodes, instead of the scenario's.")
 @click.option("--trials", type=int, default=4000, show_default=True, help="Runs of the engine, on either data set.")
 @click.option("--rounds", type=int, default=20, show_default=True, help="First rounds of the scenario to attack.")
@@ -44,7 +37,7 @@ def command(
     scenario: str,
     overrides: tuple[str, ...],
     seed: int | None,
-    run_number: int | None,
+    run: int | None,
     nodes: int | None,
     trials: int,
     rounds: int,
@@ -65,26 +58,19 @@ def command(
     """
     from wirelessdl.audit.audit import AuditOptions, audit_scenario
     from wirelessdl.cli.progress import frames_bar
-    from wirelessdl.scenario.loader import load_scenario
 
-    given = [*overrides, *([] if nodes is None else [f"network.nodes={nodes}"])]
-    loaded = load_scenario(scenario, overrides=all_overrides(tuple(given), seed, run_number, None))
-    say_user_code(loaded)
-    options = AuditOptions(trials, rounds, _cores() if workers is None else workers, node, samples, coalition)
+    given = overrides if nodes is None else (*overrides, f"network.nodes={nodes}")
+    loaded = ScenarioChoice(scenario, None, given, seed, run, None).load()
+    cores = os.cpu_count() or 1
+    options = AuditOptions(trials, rounds, cores if workers is None else workers, node, samples, coalition)
     with json_alone(as_json), frames_bar(trials, quiet=as_json) as advance:
         report = audit_scenario(loaded, options, advance)
     if as_json:
-        from wirelessdl.trace.files import figures_text
-
-        click.echo(figures_text(facts(report), indent=2))
+        echo_json(facts(report))
     else:
         _print(loaded.scenario.name, report)
     if not report.sound:
         raise click.exceptions.Exit(1)
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
 
 
 def facts(report: "AuditReport") -> dict[str, Any]:
@@ -108,34 +94,29 @@ def _print(name: str, report: "AuditReport") -> None:
         verdict = "passed" if check.sound else "[red]refuted[/]"
         numbers = f"{check.measured:.3g}, allowed {check.allowed:.3g}"
         console.print(f"{verdict}: {check.name}: {numbers} ({check.words})", soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
     word = "stated" if "not proven" in report.views[0].adversary else "proven"
-    for column in ("view", "attack >=", f"{word} <=", "TPR", "FPR", ""):
-        table.add_column(column, justify="left" if column in ("view", "") else "right", no_wrap=True)
+    columns = ("view", "attack >=", f"{word} <=", "TPR", "FPR", "")
+    table = plain_table(columns, left=("view", ""), no_wrap=True)
     for view in report.views:
         share = f"{view.attack / view.proven:.0%} of the proof" if view.sound else "[red]exceeds the proof[/]"
         rates = (f"{view.evidence.tpr:.3f}", f"{view.evidence.fpr:.3f}")
-        table.add_row(_name(view), f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
+        link = f"link to {view.receiver}, round {view.round}"
+        name = link if view.view == "link" else f"{view.view}, all rounds"
+        table.add_row(name, f"{view.attack:.3g}", f"{view.proven:.3g}", *rates, share)
     console.print(table)
     for view in report.views:
         if view.coalition is not None:
             members = ", ".join(map(str, view.coalition))
             console.print(f"coalition: {view.adversary}; in the attack: {members}", soft_wrap=True)
-    bound = (
-        f"epsilon (replace-one) at delta {report.views[0].delta:g}; attacks are lower bounds at "
-        f"{report.confidence:.0%} confidence"
-    )
     refuted = sum(not check.sound for check in report.checks)
     if report.sound:
-        console.print(f"{bound}; none exceeds what is {word}", soft_wrap=True)
+        verdict = f"none exceeds what is {word}"
     elif all(view.sound for view in report.views):
-        console.print(
-            f"{bound}; [red]{refuted} of {len(report.checks)} checks refuted: the proof does not hold[/]",
-            soft_wrap=True,
-        )
+        verdict = f"[red]{refuted} of {len(report.checks)} checks refuted: the proof does not hold[/]"
     else:
-        console.print(f"{bound}; [red]the engine leaks more than is charged[/]", soft_wrap=True)
-
-
-def _name(view: "ViewAudit") -> str:
-    return f"link to {view.receiver}, round {view.round}" if view.view == "link" else f"{view.view}, all rounds"
+        verdict = "[red]the engine leaks more than is charged[/]"
+    console.print(
+        f"epsilon (replace-one) at delta {report.views[0].delta:g}; attacks are lower bounds at "
+        f"{report.confidence:.0%} confidence; {verdict}",
+        soft_wrap=True,
+    )

@@ -1,5 +1,6 @@
 """`wirelessdl channel`."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,23 @@ from rich.console import Console
 from rich.table import Table
 
 from wirelessdl.channel.los import LOS, NLOSV
-from wirelessdl.cli.options import PATH, OutputFile, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import (
+    PATH,
+    OutputFile,
+    ScenarioChoice,
+    counted,
+    echo_json,
+    facts_table,
+    parse_link,
+    plain_table,
+    scenario_options,
+)
 from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
-from wirelessdl.errors import ScenarioError, shown
+from wirelessdl.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from wirelessdl.preview.channel import ChannelPreview, LinkFacts
-    from wirelessdl.preview.frequency import FrequencyPreview
+    from wirelessdl.preview.channel import ChannelPreview, FrequencyPreview, LinkFacts
     from wirelessdl.run.build import World
 
 _SHOWN = 3  # links of either end of the list
@@ -27,7 +37,7 @@ _SHOWN = 3  # links of either end of the list
     epilog="Example: wirelessdl channel scenarios/urban_er_k20.toml --figure gains.pdf --export gains.parquet"
 )
 @scenario_options()
-@click.option("--links", "chosen", metavar="TX-RX,...", help="Links in the figure (default: best, median, worst).")
+@click.option("--links", metavar="TX-RX,...", help="Links in the figure (default: best, median, worst).")
 @click.option(
     "--figure",
     type=PATH,
@@ -35,58 +45,40 @@ _SHOWN = 3  # links of either end of the list
 )
 @click.option("--export", type=PATH, help="Write |h| of every slot for the model `replay` (.parquet, .npz).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-def command(
-    scenario: str,
-    baseline: str | None,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    run_number: int | None,
-    rounds: int | None,
-    chosen: str | None,
-    figure: Path | None,
-    export: Path | None,
-    as_json: bool,
-) -> None:
+def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, export: Path | None, as_json: bool) -> None:
     """Print link statistics of SCENARIO over all frames, from the same gains as the run will have. Trains nothing."""
-    from wirelessdl.preview.channel import link_facts, preview_channel
-    from wirelessdl.preview.frequency import preview_frequency
+    from wirelessdl.preview.channel import link_facts, preview_channel, preview_frequency
     from wirelessdl.run.build import build
-    from wirelessdl.scenario.loader import load_scenario
 
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
-    drawn, exported = (None if path is None else OutputFile(path) for path in (figure, export))
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
+    loaded = chosen.load()
     if loaded.silent:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
-    say_user_code(loaded)
-    written = [file for file in (drawn, exported) if file is not None]
-    for file in written:
-        file.require_unread(loaded)
+    drawn, exported = (None if path is None else OutputFile(path, loaded) for path in (figure, export))
     with json_alone(as_json):
         world = build(loaded, device="cpu")
-        for file in written:
-            file.require_unread(loaded, world.user_files)
         with frames_bar(loaded.scenario.rounds, quiet=as_json) as advance:
             found = preview_channel(world, advance)
-        facts = link_facts(world, found)
-        wanted, band = _chosen(chosen, facts), preview_frequency(world, found)
+        facts, band = link_facts(world, found), preview_frequency(world, found)
+        picked = _picked(links, facts)
         if drawn is not None:
             from wirelessdl.preview.channel import preview_fading
-            from wirelessdl.preview.channel_figure import draw_channel
+            from wirelessdl.preview.figures import draw_channel
 
-            fading = preview_fading(world, found)
-            draw_channel(found, facts, fading, wanted, loaded.scenario.name, drawn.path, band)
+            draw_channel(found, facts, preview_fading(world, found), picked, loaded.scenario.name, drawn.path, band)
     if exported is not None:
-        _export(found, exported.path)
-    if as_json:
-        from wirelessdl.trace.files import figures_text
+        from wirelessdl.channel.replay import write
+        from wirelessdl.trace.files import write_whole
 
-        click.echo(figures_text(_facts(world, found, facts, band), indent=2))
+        path = exported.path
+        write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
+    if as_json:
+        echo_json(_facts(world, found, facts, band))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")
-    console.print(_summary(world, found, facts, band))
+    console.print(facts_table(_summary(world, found, facts, band)))
     console.print()
     console.print(_table(facts))
     if figure is not None:
@@ -95,31 +87,19 @@ def command(
         console.print(f'gains in {export}: {{ model = "replay", file = "{export}" }}', soft_wrap=True)
 
 
-def _chosen(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
+def _picked(text: str | None, facts: "LinkFacts") -> list[tuple[int, int]]:
     """Links to draw, as (tx, rx)."""
-    there = set(zip(facts.tx.tolist(), facts.rx.tolist()))
+    there = list(zip(facts.tx.tolist(), facts.rx.tolist()))
     if not there:
         return []
     if text is None:
-        order = np.argsort(-facts.gain_db)
-        picked = dict.fromkeys(int(order[n]) for n in (0, len(order) // 2, len(order) - 1))
-        return [(int(facts.tx[n]), int(facts.rx[n])) for n in picked]
-    links = []
-    for word in text.split(","):
-        tx, _, rx = word.strip().partition("-")
-        if not (tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
-            raise click.UsageError(f"--links has {shown(word)!r}; must be like 0-1,4-2 (sender-receiver)")
-        if (int(tx), int(rx)) not in there:
-            raise click.UsageError(f"--links has {word!r}; there is no such link in this network")
-        links.append((int(tx), int(rx)))
+        order = np.argsort(-facts.gain_db).tolist()
+        return [there[n] for n in dict.fromkeys((order[0], order[len(order) // 2], order[-1]))]
+    links = [parse_link(word, "--links") for word in text.split(",")]
+    for tx, rx in links:
+        if (tx, rx) not in there:
+            raise click.UsageError(f"--links has {tx}-{rx}; there is no such link in this network")
     return links
-
-
-def _export(found: "ChannelPreview", path: Path) -> None:
-    from wirelessdl.channel.replay import write
-    from wirelessdl.trace.files import write_whole
-
-    write_whole(path, lambda handle: write(handle, path.suffix, *found.heard()))
 
 
 def _facts(
@@ -139,28 +119,25 @@ def _facts(
         "coherence_s": world.coherence_s,
         "payload_s": to_s(world.frame.slots * world.frame.payload_ns),
         "payload_slots": world.frame.slots,
-        "frequency": None if band is None else _band_facts(band),
+        "frequency": None
+        if band is None
+        else {
+            "subbands": len(band.offset_hz),
+            "subband_hz": band.subband_hz,
+            "delay_spread_s": band.delay_spread_s,
+            "coherence_bandwidth_hz": band.coherence_hz,
+            "coherence_bandwidth_theory_hz": band.coherence_theory_hz,
+            "weakest_subband_db": band.weakest_db.tolist(),
+        },
         "connectivity": None if found.connectivity is None else asdict(found.connectivity),
         "warnings": world.channel.warnings,
         "links": [dict(zip(columns, row)) for row in rows],
     }
 
 
-def _band_facts(band: "FrequencyPreview") -> dict[str, Any]:
-    return {
-        "subbands": len(band.offset_hz),
-        "subband_hz": band.subband_hz,
-        "delay_spread_s": band.delay_spread_s,
-        "coherence_bandwidth_hz": band.coherence_hz,
-        "coherence_bandwidth_theory_hz": band.coherence_theory_hz,
-        "weakest_subband_db": band.weakest_db.tolist(),
-    }
-
-
 def _band(band: "FrequencyPreview") -> str:
     """Subbands against coherence bandwidth, in words."""
-    count = len(band.offset_hz)
-    words = [f"{count} subband{'s' * (count > 1)} of {band.subband_hz / 1e6:.4g} MHz"]
+    words = [f"{counted(len(band.offset_hz), 'subband')} of {band.subband_hz / 1e6:.4g} MHz"]
     if band.delay_spread_s is not None:
         words.append(f"delay spread {band.delay_spread_s * 1e9:.4g} ns")
     if band.coherence_hz is not None:
@@ -170,31 +147,29 @@ def _band(band: "FrequencyPreview") -> str:
     return "; ".join(words)
 
 
-def _summary(world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None") -> Table:
+def _summary(
+    world: "World", found: "ChannelPreview", facts: "LinkFacts", band: "FrequencyPreview | None"
+) -> Iterator[tuple[str, str]]:
     from wirelessdl.preview.describe import coherence
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
     chain = " + ".join(part.name for part in world.scenario.channel.models)
-    table.add_row("channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz")
-    table.add_row("frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s")
-    table.add_row("links", f"{len(facts.tx)}{_sight(world, found)}")
-    table.add_row("distance", _spread(facts.distance_m, "m"))
-    table.add_row("mean gain", _spread(facts.gain_db, "dB"))
-    table.add_row("SNR at full power", _spread(facts.snr_db, "dB"))
-    table.add_row("SINR at full power", _spread(facts.sinr_db, "dB"))
-    table.add_row("deepest fade", _spread(facts.deepest_db, "dB against the mean"))
-    table.add_row("in time", coherence(world))
+    yield "channel", f"{chain} at {world.scenario.channel.frequency_hz / 1e9:g} GHz"
+    yield "frames", f"{len(found.time_s)}, from {found.time_s[0]:.4g} to {found.time_s[-1]:.4g} s"
+    yield "links", f"{len(facts.tx)}{_sight(world, found)}"
+    yield "distance", _spread(facts.distance_m, "m")
+    yield "mean gain", _spread(facts.gain_db, "dB")
+    yield "SNR at full power", _spread(facts.snr_db, "dB")
+    yield "SINR at full power", _spread(facts.sinr_db, "dB")
+    yield "deepest fade", _spread(facts.deepest_db, "dB against the mean")
+    yield "in time", coherence(world)
     if band is not None:
-        table.add_row("in frequency", _band(band))
+        yield "in frequency", _band(band)
         if len(band.offset_hz) > 1:
-            table.add_row("weakest subband", _spread(band.weakest_db, "dB against the mean, first frame"))
+            yield "weakest subband", _spread(band.weakest_db, "dB against the mean, first frame")
     if found.connectivity is not None:
-        table.add_row("graph", str(found.connectivity))
+        yield "graph", str(found.connectivity)
     for warning in world.channel.warnings:
-        table.add_row("warning", warning)
-    return table
+        yield "warning", warning
 
 
 def _sight(world: "World", found: "ChannelPreview") -> str:
@@ -215,12 +190,10 @@ def _spread(values: Any, unit: str) -> str:
 
 
 def _table(facts: "LinkFacts") -> Table:
-    order = np.argsort(-facts.gain_db)
-    shown = [*order[:_SHOWN], None, *order[-_SHOWN:]] if len(order) > 2 * _SHOWN + 1 else list(order)
-    table = Table(box=None, pad_edge=False)
-    for name in ("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "SINR dB", "frames"):
-        table.add_column(name, justify="right")
-    for n in shown:
+    order = np.argsort(-facts.gain_db).tolist()
+    listed = [*order[:_SHOWN], None, *order[-_SHOWN:]] if len(order) > 2 * _SHOWN + 1 else order
+    table = plain_table(("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "SINR dB", "frames"))
+    for n in listed:
         if n is None:
             table.add_row("...")
             continue

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH, one_study, reads_runs
+from wirelessdl.cli.options import PATH, echo_json, one_study, plain_table, reads_runs, wide_console
 from wirelessdl.errors import shown as printable
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
     if not any(found.values()):
         raise TraceError(f"{printable(folder)}: no other finished cell has the same seeds as the reference")
     if as_json:
-        content = {"study": study.manifest["name"], "differences": [_facts(one) for n in found.values() for one in n]}
-        click.echo(_json(content))
+        content = {"study": study.manifest["name"], "differences": [asdict(one) for n in found.values() for one in n]}
+        echo_json(content)
         return
-    _print_differences(_console(160), [one for differences in found.values() for one in differences])
+    _print_differences(wide_console(160), [one for differences in found.values() for one in differences])
 
 
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
@@ -93,7 +93,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
             }
             for n, run in enumerate(opened)
         ]
-        click.echo(_json({"differing": list(keys), "runs": entries, "paired": [_facts(one) for one in pairs]}))
+        echo_json({"differing": list(keys), "runs": entries, "paired": [asdict(one) for one in pairs]})
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -109,7 +109,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     table.add_row("the promised epsilon holds against", *(terms_of(run).adversary for run in opened))
     for name, (words, _) in FIGURES.items():
         table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
-    console = _console(60 + 60 * len(opened))
+    console = wide_console(60 + 60 * len(opened))
     if not keys:
         console.print("no key differs")
     console.print(table)
@@ -139,12 +139,8 @@ def _print_differences(console: Console, differences: "list[Difference]") -> Non
     to = f" to {first.reference}" if one_reference else ""
     what = f"{words_of(first.of)}: " if one_figure else ""
     console.print(f"[bold]{escape(what)}paired differences by seed and run{escape(to)}[/]")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", overflow="fold")
-    if not one_reference:
-        table.add_column("reference", overflow="fold")
-    if not one_figure:
-        table.add_column("figure")
+    names = ["", *(["reference"] if not one_reference else []), *(["figure"] if not one_figure else [])]
+    table = plain_table(names, left=names, overflow="fold")
     for name in ("mean", "reference mean", "difference", "95% interval", "pairs"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in differences:
@@ -160,20 +156,3 @@ def _print_differences(console: Console, differences: "list[Difference]") -> Non
             str(one.n),
         )
     console.print(table)
-
-
-def _facts(one: "Difference") -> dict[str, object]:
-    return asdict(one)
-
-
-def _console(width: int) -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:  # in a file or pipe, names are not folded
-        console.width = max(console.width, width)
-    return console
-
-
-def _json(content: object) -> str:
-    from wirelessdl.trace.files import figures_text
-
-    return figures_text(content, indent=2)

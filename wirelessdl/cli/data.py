@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wirelessdl.cli.options import wide_console
+
 if TYPE_CHECKING:
     from wirelessdl.learning.data.packages import Report
 
 _SHIPPED = "fashion-mnist-subset"
-_FEW = 1000  # steps of a conversion; more are bytes
+_MAX_STEPS = 1000  # of a conversion; more are bytes
 
 
 @click.group(epilog="Example: wirelessdl data fetch cifar10")
@@ -82,10 +84,7 @@ def list_data(as_json: bool) -> None:
             click.echo(json.dumps({"name": name, "about": about, "state": state, "path": where}))
         table.add_row(name, escape(about), f"[{'green' if state == 'ready' else 'yellow'}]{escape(stands)}[/]")
     if not as_json:
-        console = Console(highlight=False)
-        if not console.is_terminal:  # whoever reads it there does not want lines folded
-            console.width = 200
-        console.print(table)
+        wide_console(200).print(table)
 
 
 @contextmanager
@@ -113,7 +112,7 @@ def _reporter(console: Console) -> Iterator["Report"]:
         task = bar.add_task("looking", total=None, figures="")
 
         def show(step: str, done: int, total: int | None) -> None:
-            unit = _megabytes if total is not None and total > _FEW else str
+            unit = _megabytes if total is not None and total > _MAX_STEPS else str
             figures = f"{unit(done)} of {unit(total)}" if total is not None else ""
             bar.update(task, description=escape(step), completed=done, total=total, figures=figures)
 

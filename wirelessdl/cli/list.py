@@ -1,23 +1,27 @@
-"""`wirelessdl list`."""
+"""`wirelessdl list` and `wirelessdl schema`: what scenarios can name; and the runs of a folder."""
 
+import ast
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH
-from wirelessdl.cli.outline import outlines
+from wirelessdl.cli.options import PATH, echo_json, plain_table, wide_console
 from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
     from wirelessdl.trace.catalog import RunStatus
+
+_WIDEST = 10_000  # a pipe gets all of a name
+_COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
 
 
 @click.command(epilog="Example: wirelessdl list outputs/")
@@ -32,39 +36,29 @@ def command(folder: Path | None, as_json: bool) -> None:
     """List the runs and studies in FOLDER (or the runs of a study) with their states; or, without it, all that
     scenarios can name."""
     if folder is None:
-        _list_names_as_json() if as_json else _list_names()
+        _list_names(as_json)
     else:
         _list_runs(folder, as_json)
 
 
 def _list_runs(folder: Path, as_json: bool) -> None:
     from wirelessdl.trace.catalog import runs_in, studies_in
-    from wirelessdl.trace.files import figures_text
 
     folder = folder / "runs" if (folder / "study.json").is_file() else folder
     runs, studies = runs_in(folder), studies_in(folder)
     if as_json:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
-            click.echo(figures_text(facts))
+            echo_json(facts, indent=None)
         return
-    console = _console()
+    console = wide_console(_WIDEST)
     if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
-    most = 60 if console.is_terminal else _WIDEST  # of a scenario's name; a pipe gets all of it
-    table = Table(box=None, pad_edge=False)
-    for name, justify in [
-        ("run", "left"),
-        ("scenario", "left"),
-        ("state", "left"),
-        ("round", "right"),
-        ("accuracy", "right"),
-    ]:
-        # on a narrow terminal a name goes on in the next line: it is typed in other commands
-        table.add_column(name, justify=justify, no_wrap=name != "run", overflow="fold")  # type: ignore[arg-type]
-    table.add_column("epsilon", justify="right", no_wrap=True)
-    table.add_column("against", no_wrap=True)
-    table.add_column("age", justify="right", no_wrap=True)
+    most = 60 if console.is_terminal else _WIDEST  # of a scenario's name
+    # on a narrow terminal a run's name goes on in the next line: it is typed in other commands
+    table = plain_table(("run",), left=("run",), overflow="fold")
+    for name in ("scenario", "state", "round", "accuracy", "epsilon", "against", "age"):
+        table.add_column(name, justify="left" if name in ("scenario", "state", "against") else "right", no_wrap=True)
     for study in studies:
         table.add_row(
             escape(shown(study.study, max(most, 200))),
@@ -81,8 +75,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             f"[{_COLOURS[run.state]}]{run.state}[/]",
             f"{run.round}/{run.rounds}",
             "" if run.accuracy is None else f"{run.accuracy:.1%}",
-            _epsilon(run),
-            "" if run.epsilon is None else _against(run),
+            *_epsilon(run),
             _age(run.started),
         )
     console.print(table)
@@ -100,26 +93,14 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
 
 
-def _against(run: "RunStatus") -> str:
+def _epsilon(run: "RunStatus") -> tuple[str, str]:
+    """Epsilon, and against whom."""
     from wirelessdl.privacy.terms import adversary_in_short
 
-    return "not proven" if run.declared else adversary_in_short(run.coalition).removesuffix(" nodes")
-
-
-def _epsilon(run: "RunStatus") -> str:
     if run.epsilon is None:
-        return ""
-    return f"{'<= ' if run.bound else ''}{run.epsilon:.3g}{' (node)' if run.unit == 'node' else ''}"
-
-
-def _console() -> Console:
-    """A terminal has a width; what a pipe or a file gets is as wide as it needs to be, and nothing is cut."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDEST)
-
-
-_WIDEST = 10_000
-_COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
+        return "", ""
+    against = "not proven" if run.declared else adversary_in_short(run.coalition).removesuffix(" nodes")
+    return f"{'<= ' * run.bound}{run.epsilon:.3g}{' (node)' * (run.unit == 'node')}", against
 
 
 def _age(started: str) -> str:
@@ -137,58 +118,143 @@ def _age(started: str) -> str:
     return f"{seconds:.0f} s"
 
 
-def _list_names_as_json() -> None:
-    from wirelessdl.run.registry import PARTS
-    from wirelessdl.scenario.loader import bundled_scenarios
-    from wirelessdl.scenario.overrides import BASELINES
-
-    names = {
-        "scenarios": list(bundled_scenarios()),
-        "baselines": list(BASELINES),
-        **{key: list(kind.classes) for key, kind in PARTS.items()},
-    }
-    click.echo(json.dumps(names, indent=2))
-
-
-def _list_names() -> None:
+def _list_names(as_json: bool) -> None:
     from wirelessdl.run.registry import PARTS
     from wirelessdl.scenario.loader import bundled_scenarios, share_folder
     from wirelessdl.scenario.overrides import BASELINES
 
-    console = _console()
-    console.print("[bold]scenarios[/]")
-    console.print(
-        _table((name, _headline(path.read_text(encoding="utf-8"))) for name, path in bundled_scenarios().items())
-    )
-    console.print("\n[bold]baselines[/]")
-    console.print(_table((one.name, escape(one.summary)) for one in BASELINES.values()))
-    for key, kind in PARTS.items():
-        console.print(f"\n[bold]{key}[/]")
-        rows = [(name, _described(*outline, kind.supplied)) for name, outline in outlines(kind.classes)]
-        console.print(_table(rows))
-    files = sorted((share_folder() / "channel_models").glob("*.py"))
-    if files:
-        console.print("\n[bold]channel model files[/]")
-        console.print(_table((f"channel_models/{file.name}", _headline(file.read_text("utf-8"))) for file in files))
+    if as_json:
+        parts = {key: list(kind.classes) for key, kind in PARTS.items()}
+        names = {"scenarios": list(bundled_scenarios()), "baselines": list(BASELINES), **parts}
+        click.echo(json.dumps(names, indent=2))
+        return
+    models = sorted((share_folder() / "channel_models").glob("*.py"))
+    sections: dict[str, list[tuple[str, str]]] = {
+        "scenarios": [(name, _headline(path)) for name, path in bundled_scenarios().items()],
+        "baselines": [(one.name, escape(one.summary)) for one in BASELINES.values()],
+        **{
+            key: [(name, _described(kind.classes, name, kind.supplied)) for name in kind.classes]
+            for key, kind in PARTS.items()
+        },
+        "channel model files": [(f"channel_models/{file.name}", _headline(file)) for file in models],
+    }
+    console = wide_console(_WIDEST)
+    for number, (title, rows) in enumerate(sections.items()):
+        console.print(f"{chr(10) * (number > 0)}[bold]{title}[/]")
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="cyan", no_wrap=True)
+        table.add_column()
+        for name, text in rows:
+            table.add_row(f"  {name}", text)
+        console.print(table)
 
 
-def _table(rows: Any) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for name, text in rows:
-        table.add_row(f"  {name}", text)
-    return table
-
-
-def _headline(text: str) -> str:
+def _headline(path: Path) -> str:
     """First line of a file's header comment or docstring."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()), "")
     return escape(first.strip().strip('#"').strip())
 
 
-def _described(summary: str, parameters: Mapping[str, str], supplied: tuple[str, ...]) -> str:
-    listed = [
-        f"{name} = {default}" if default else name for name, default in parameters.items() if name not in supplied
+def _described(classes: Mapping[str, Any], name: str, supplied: tuple[str, ...]) -> str:
+    """What a part is and takes, in a line.
+
+    Classes that would be imported first (`homes` of the mapping) are read from their source: torch takes seconds.
+    """
+    homes = getattr(classes, "homes", None)
+    summary, parameters = _of_class(classes[name]) if homes is None else _of_source(*homes[name])
+    taken = [
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name} = {_toml(parameter.default)}"
+        for parameter in parameters
+        if parameter.name not in (*supplied, "args", "kwargs")
     ]
-    return f"{escape(summary)} [dim]{escape(', '.join(listed))}[/]" if listed else escape(summary)
+    return f"{escape(summary)} [dim]{escape(', '.join(taken))}[/]" if taken else escape(summary)
+
+
+def _of_class(target: Any) -> tuple[str, list[inspect.Parameter]]:
+    """First line of its docstring, and what its constructor takes."""
+    return (inspect.getdoc(target) or "").partition("\n")[0], list(inspect.signature(target).parameters.values())
+
+
+def _of_source(module: str, title: str) -> tuple[str, list[inspect.Parameter]]:
+    """The same of a class that is not loaded, whose constructor is its own, with literals as defaults."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == title)
+    given = next(node for node in body.body if isinstance(node, ast.FunctionDef) and node.name == "__init__").args
+    required = [None] * (len(given.args) - len(given.defaults))
+    pairs = [*zip(given.args, (*required, *given.defaults)), *zip(given.kwonlyargs, given.kw_defaults)]
+    parameters = [
+        inspect.Parameter(
+            argument.arg,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if node is None else ast.literal_eval(node),
+        )
+        for argument, node in pairs[1:]  # without self
+    ]
+    return (ast.get_docstring(body) or "").partition("\n")[0], parameters
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return str(list(value))
+    return "none" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"
+
+
+@click.command(epilog="Example: wirelessdl schema > scenario.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of scenario files. Editors with a TOML schema plug-in use it to complete and check keys."""
+    from wirelessdl.run.registry import PARTS
+    from wirelessdl.scenario.schema import Scenario
+
+    content = Scenario.model_json_schema()
+    content["title"] = "wirelessdl scenario"
+    for where, kind in PARTS.items():
+        section, _, key = where.partition(".")
+        reference = content["properties"][section].get("$ref", f"{section.capitalize()}Section")
+        place = content["$defs"][reference.rpartition("/")[2]]["properties"][key]
+        written = "model" if where in ("channel.models", "learning.model") else "kind"
+        part = _part_schema(kind.classes, written, kind.supplied)
+        if place.get("type") == "array":
+            place["items"] = part
+        else:
+            place.pop("$ref", None)
+            place.pop("allOf", None)
+            place.update(part)
+    click.echo(json.dumps(content, indent=2))
+
+
+def _part_schema(known: Mapping[str, Any], key: str, supplied: tuple[str, ...]) -> dict[str, Any]:
+    """A part: the bare name, a table of a built-in with its parameters, or a user's `file.py:Class`."""
+    tables = [_class_schema(name, target, key, supplied) for name, target in known.items()]
+    own = {"type": "object", "properties": {key: {"type": "string", "pattern": r"\.py:"}}, "required": [key]}
+    return {"anyOf": [{"enum": sorted(known)}, {"type": "string", "pattern": r"\.py:"}, *tables, own]}
+
+
+def _class_schema(name: str, target: Any, key: str, supplied: tuple[str, ...]) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    from wirelessdl.scenario.part import type_hints
+
+    properties: dict[str, Any] = {key: {"const": name}}
+    required = [key]
+    summary, parameters = _of_class(target)
+    hints = type_hints(target)
+    for parameter in parameters if target.__init__ is not object.__init__ else []:
+        if parameter.name in supplied:
+            continue
+        properties[parameter.name] = TypeAdapter(hints.get(parameter.name, Any)).json_schema()
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        elif parameter.default is not None:
+            properties[parameter.name]["default"] = parameter.default
+    return {
+        "type": "object",
+        "description": summary,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }

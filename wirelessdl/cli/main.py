@@ -9,8 +9,8 @@ from importlib import import_module
 import click
 
 import wirelessdl
-from wirelessdl.cli.output import BROKEN_PIPE, OutputError, finish, guarded, is_broken_pipe
-from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, shown
+from wirelessdl.cli.output import BROKEN_PIPE, OutputError, finish, guarded
+from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, nearest, shown
 
 _COMMANDS = {
     "run": "Run a scenario and write its tables as Parquet.",
@@ -29,9 +29,7 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }
 
-# all others load torch or user files, or note where they were called: torch ends a process without a working folder
-_WITHOUT_FOLDER = ("report", "plot", "compare", "verify", "list")
-_GONE = "the working folder is not there any more; change to one that is"
+_MODULES = {"check": "plan", "schema": "list", "verify": "report"}  # of commands that have none of their own
 
 
 class LazyGroup(click.Group):
@@ -43,7 +41,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"wirelessdl.cli.{cmd_name}").command
+        module = import_module(f"wirelessdl.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in _MODULES else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -54,25 +53,19 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS:
-            from wirelessdl.errors import nearest
-
             ctx.fail(f"no command {args[0]!r}{nearest(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(wirelessdl.__version__, prog_name="wirelessdl")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Wireless co-simulation of private, over-the-air decentralized learning.
 
     \b
     Example:
       wirelessdl run scenarios/urban_er_k20.toml
     """
-    asks_for_help = {"-h", "--help"} & set(sys.argv)
-    if ctx.invoked_subcommand not in _WITHOUT_FOLDER and not asks_for_help and not _has_folder():
-        raise ScenarioError(_GONE)
 
 
 def main() -> None:
@@ -85,6 +78,7 @@ def main() -> None:
 def _answered() -> int:
     """Do as the command line says; exit code."""
     try:
+        _require_folder()
         for word in sys.argv[1:]:
             if not is_utf8(word):
                 raise ScenarioError(f"{shown(word)}: {NOT_UTF8}")
@@ -94,32 +88,25 @@ def _answered() -> int:
             if stop.code:
                 raise
         finish()
+        return 0
     except WirelessdlError as error:
-        if isinstance(error, OutputError) and is_broken_pipe(error):
+        if isinstance(error, OutputError) and isinstance(error.__cause__, BrokenPipeError):
             return BROKEN_PIPE
-        # without a working folder no relative path leads anywhere: that may be why
-        hint = "" if _has_folder() or str(error) == _GONE else f"; {_GONE}"
-        click.echo(f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}{hint}", err=True)
-        return 2
+        line = f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}"
     except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
         words = "permission denied; it belongs to another user, or its mode forbids it"
-        click.echo(f"PermissionError: {shown(error.filename, 4000)}: {words}", err=True)
-        return 2
+        line = f"PermissionError: {shown(error.filename, 4000)}: {words}"
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not _has_folder():
-            click.echo(f"{ScenarioError.__name__}: {_GONE}", err=True)
-            return 2
         if error.errno != errno.ENAMETOOLONG:
             raise
-        click.echo(f"OSError: {shown(error.filename)}: the name is too long for a file; name another", err=True)
-        return 2
-    return 0
+        line = f"OSError: {shown(error.filename)}: the name is too long for a file; name another"
+    click.echo(line, err=True)
+    return 2
 
 
-def _has_folder() -> bool:
-    """Whether the working folder is still there."""
+def _require_folder() -> None:
+    """Raise where the working folder is gone: no relative path leads anywhere, and torch ends the process."""
     try:
         os.getcwd()
     except OSError:
-        return False
-    return True
+        raise ScenarioError("the working folder is not there any more; change to one that is") from None

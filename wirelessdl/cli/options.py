@@ -1,64 +1,89 @@
-"""What several commands share: options of a scenario, runs that are named, files that are written."""
+"""What several commands share: options of a scenario, runs that are named, files that are written, tables."""
 
 import functools
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from wirelessdl.errors import ScenarioError, TraceError, WirelessdlError, shown
 from wirelessdl.trace.files import StablePath, leaves, require_outside
 
 if TYPE_CHECKING:
-    from wirelessdl.scenario.part import UserFile
     from wirelessdl.scenario.schema import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path, readable=False)  # whoever reads it says in one line that it cannot be read
 
 
+@dataclass(frozen=True)
+class ScenarioChoice:
+    """SCENARIO with --baseline, --set, --seed, --run, --rounds, as given."""
+
+    scenario: str | None
+    baseline: str | None
+    overrides: tuple[str, ...]
+    seed: int | None
+    run: int | None
+    rounds: int | None
+
+    @property
+    def changes(self) -> list[str]:
+        """--set and the short options as one list; the short ones win."""
+        short = {key: getattr(self, key) for key in ("seed", "run", "rounds")}
+        return [*self.overrides, *(f"scenario.{key}={value}" for key, value in short.items() if value is not None)]
+
+    def load(self) -> "Scenario":
+        """The scenario; says on stderr if it executes code from elsewhere."""
+        from wirelessdl.scenario.loader import load_scenario
+
+        assert self.scenario is not None
+        loaded = load_scenario(self.scenario, overrides=self.changes, baseline=self.baseline)
+        say_user_code(loaded)
+        return loaded
+
+
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Override a key of the scenario; repeatable.",
+)
+seed_option = click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights.")
+_SCENARIO_OPTIONS = (
+    click.option(
+        "--baseline",
+        metavar="NAME",
+        help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma "
+        "or digital; --set comes after it.",
+    ),
+    set_option,
+    seed_option,
+    click.option("--run", type=int, help="Run number: seed of fading, batches, noise and faults."),
+    click.option("--rounds", type=int, help="Number of rounds."),
+)
+
+
 def scenario_options(*, required: bool = True) -> Callable[[F], F]:
-    """SCENARIO with --baseline, --set, --seed, --run, --rounds."""
-    return functools.partial(_decorate, required=required)
+    """SCENARIO and its options, handed to the command as one `chosen`."""
 
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(**options: Any) -> Any:
+            given = {field.name: options.pop(field.name) for field in fields(ScenarioChoice)}
+            return function(chosen=ScenarioChoice(**given), **options)
 
-def _decorate(function: F, *, required: bool) -> F:
-    for decorate in reversed(
-        [
-            click.argument("scenario", required=required),
-            click.option(
-                "--baseline",
-                metavar="NAME",
-                help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma "
-                "or digital; --set comes after it.",
-            ),
-            click.option(
-                "--set",
-                "overrides",
-                multiple=True,
-                metavar="SECTION.KEY=VALUE",
-                help="Override a key of the scenario; repeatable.",
-            ),
-            click.option("--seed", type=int, help="Seed of placement, topology, partition and initial weights."),
-            click.option(
-                "--run", "run_number", type=int, help="Run number: seed of fading, batches, noise and faults."
-            ),
-            click.option("--rounds", type=int, help="Number of rounds."),
-        ]
-    ):
-        function = decorate(function)
-    return function
+        for option in reversed((click.argument("scenario", required=required), *_SCENARIO_OPTIONS)):
+            command = option(command)
+        return command  # type: ignore[return-value]
 
-
-def all_overrides(
-    overrides: tuple[str, ...], seed: int | None, run_number: int | None, rounds: int | None
-) -> list[str]:
-    """--set and the short options as one list; the short ones win."""
-    short = {"scenario.seed": seed, "scenario.run": run_number, "scenario.rounds": rounds}
-    return [*overrides, *(f"{key}={value}" for key, value in short.items() if value is not None)]
+    return decorate
 
 
 def say_user_code(scenario: "Scenario", run: Path | None = None) -> None:
@@ -68,7 +93,8 @@ def say_user_code(scenario: "Scenario", run: Path | None = None) -> None:
     home = (run or Path(scenario.folder or ".")).resolve()
     if home.is_relative_to(Path.cwd().resolve()) or home.is_relative_to(share_folder().resolve()):
         return
-    files = sorted({name.rpartition(":")[0] for name in user_classes(scenario)})
+    named = [text for text in _texts(scenario) if re.fullmatch(r".+\.\w+:\w+", text)]  # file.py:Class
+    files = sorted({name.rpartition(":")[0] for name in named})
     if files:
         click.echo(
             f"{shown(home)} is outside of the working folder, and its scenario executes Python code: "
@@ -77,14 +103,10 @@ def say_user_code(scenario: "Scenario", run: Path | None = None) -> None:
         )
 
 
-def user_classes(scenario: "Scenario") -> list[str]:
-    """Every `file.py:Class` that a scenario names."""
-    return [
-        str(value)
-        for _, value in leaves(scenario.to_table())
-        for value in (value if isinstance(value, list) else [value])
-        if isinstance(value, str) and re.fullmatch(r".+\.\w+:\w+", value)
-    ]
+def _texts(scenario: "Scenario") -> list[str]:
+    """Every text among the values of a scenario."""
+    values = [value if isinstance(value, list) else [value] for _, value in leaves(scenario.to_table())]
+    return [text for value in values for text in value if isinstance(text, str)]
 
 
 def reads_runs(function: F) -> F:
@@ -139,44 +161,60 @@ def one_study(paths: Sequence[Path]) -> bool:
     return bool(found)
 
 
-class OutputFile:
-    """A file that a command writes after the user's code ran: in no run, none of a study's own, nothing that is read.
+class OutputFile(StablePath):
+    """A file that a command writes after the user's code ran, which may change the working folder: in no run, and no
+    file that the scenario reads."""
 
-    The user's code may have changed the working folder: `path` leads to the file all the same.
-    """
+    def __init__(self, named: Path, scenario: "Scenario"):
+        from wirelessdl.scenario.loader import catalog_for
 
-    def __init__(self, named: Path):
         require_outside(named)
-        self._named, self._stable = named, StablePath(named)
-
-    @property
-    def path(self) -> Path:
-        return self._stable.path
-
-    def require_unread(self, scenario: "Scenario", loaded: "Iterable[UserFile] | None" = None) -> None:
-        """Raise where a scenario names it among its data, or a folder that it lies in; or among code that was loaded.
-
-        The first is asked before any code of the user's runs, the second after it.
-        """
-        whole, here = self.path.resolve(), Path.cwd().resolve()
-        for read in _data(scenario) if loaded is None else (file.path.resolve() for file in loaded):
-            # a folder that holds the working folder, such as "/", is no data set
-            within = whole.is_relative_to(read) and os.path.isdir(read) and not here.is_relative_to(read)
-            if whole == read or within:
-                where = "is" if whole == read else f"lies in {shown(read)}, which is"
-                raise ScenarioError(
-                    f"{shown(self._named)}: {where} read by {shown(scenario.origin)}; choose another file to write"
-                )
+        super().__init__(named)
+        texts = [text for text in _texts(scenario) if "\0" not in text]
+        if named.resolve() in ((folder / text).resolve() for folder in catalog_for(scenario).folders for text in texts):
+            raise ScenarioError(f"{shown(named)}: is read by {shown(scenario.origin)}; choose another file to write")
 
 
-def _data(scenario: "Scenario") -> Iterator[Path]:
-    """Every place that a text among the parameters of parts may stand for."""
-    from wirelessdl.scenario.loader import catalog_for
+def facts_table(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names, and a fact beside each."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
 
-    folders = catalog_for(scenario).folders
-    for key, value in leaves(scenario.to_table()):
-        if key.count(".") < 2 or key.endswith((".kind", ".model")):  # names of parts, no files
-            continue
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and text and "\0" not in text:
-                yield from ((folder / text).resolve() for folder in folders)
+
+def plain_table(names: Iterable[str], left: Container[str] = ("",), **column: Any) -> Table:
+    """A table without lines, its columns to the right but those named in left."""
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in left else "right", **column)
+    return table
+
+
+def wide_console(width: int) -> Console:
+    """A terminal has a width; what a pipe or a file gets is at least this wide, so that nothing is cut or folded."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    return console
+
+
+def echo_json(content: Any, indent: int | None = 2) -> None:
+    from wirelessdl.trace.files import figures_text
+
+    click.echo(figures_text(content, indent=indent))
+
+
+def counted(count: int, word: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def parse_link(text: str, option: str) -> tuple[int, int]:
+    """Sender and receiver of TX-RX."""
+    tx, _, rx = text.strip().partition("-")
+    if not (tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
+        raise click.UsageError(f"{option} has {shown(text)!r}; must be sender and receiver, such as 0-3")
+    return int(tx), int(rx)

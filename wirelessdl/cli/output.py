@@ -10,13 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from wirelessdl.errors import WirelessdlError
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
-_guards: "list[Output | None]" = []  # standard output of the command that runs, whatever sys.stdout is meanwhile
+_current: "list[Output | None]" = []  # standard output of the command that runs, whatever sys.stdout is meanwhile
 
 
 class OutputError(WirelessdlError):
@@ -75,47 +75,40 @@ def output_error(error: OSError, then: str = "") -> OutputError:
     return raised
 
 
-def is_broken_pipe(error: OutputError) -> bool:
-    return isinstance(error.__cause__, BrokenPipeError)
-
-
 @contextmanager
 def guarded() -> Iterator[None]:
     """Standard output and standard error as `Output`, those of the two that are open."""
     before = sys.stdout, sys.stderr
-    with ExitStack() as stack:
-        stack.callback(_set_streams, *before)
-        out, err = (None if stream is None else Output(stream) for stream in before)
-        _set_streams(out, err)
-        _guards.append(out)
-        stack.callback(_guards.pop)
-        if err is not None:
-            stack.enter_context(err.is_kept())  # nobody is left who could be told
-        yield
-
-
-def _set_streams(out: Any, err: Any) -> None:
+    out, err = (None if stream is None else Output(stream) for stream in before)
     sys.stdout, sys.stderr = out, err
+    _current.append(out)
+    try:
+        with nullcontext() if err is None else err.is_kept():  # nobody is left who could be told
+            yield
+    finally:
+        _current.pop()
+        sys.stdout, sys.stderr = before
+
+
+def standard_output() -> "Output | None":
+    """Where results go, also while what others print is sent elsewhere; None where it is closed."""
+    return _current[-1] if _current else None if sys.stdout is None else Output(sys.stdout)
 
 
 def finish() -> None:
     """Write what is buffered. Raises what could not be written, now or before."""
-    out = _guard()
+    out = standard_output()
     if out is not None:
         out.flush()
-        if out.lost is not None:
-            raise output_error(out.lost)
+    lost = lost_output()
+    if lost is not None:
+        raise output_error(lost)
 
 
 def lost_output() -> OSError | None:
     """Why standard output takes nothing any more; None while it does."""
-    out = _guard()
+    out = standard_output()
     return None if out is None else out.lost
-
-
-def standard_output() -> "TextIO | Output | None":
-    """Where results go, also while what others print is sent elsewhere; None where it is closed."""
-    return _guards[-1] if _guards else sys.stdout
 
 
 @contextmanager
@@ -125,13 +118,9 @@ def json_alone(as_json: bool) -> Iterator[None]:
         yield
 
 
-def _guard() -> Output | None:
-    return _guards[-1] if _guards else None
-
-
 @contextmanager
 def going_on() -> Iterator[None]:
     """Standard output that fails ends nothing by itself: the caller looks at `lost_output`."""
-    out = _guard()
+    out = standard_output()
     with nullcontext() if out is None else out.is_kept():
         yield

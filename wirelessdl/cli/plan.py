@@ -1,15 +1,25 @@
-"""`wirelessdl plan`."""
+"""`wirelessdl plan` and `wirelessdl check`: what a scenario would do, without training."""
 
+import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wirelessdl.cli.options import PATH, OutputFile, all_overrides, reads_runs, say_user_code, scenario_options
+from wirelessdl.cli.options import (
+    PATH,
+    OutputFile,
+    ScenarioChoice,
+    echo_json,
+    facts_table,
+    plain_table,
+    reads_runs,
+    scenario_options,
+)
 from wirelessdl.cli.output import json_alone
 
 if TYPE_CHECKING:
@@ -18,7 +28,34 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.protection import PowerSection
 
 _SHADES = " .:-=+*#@"
-_MOST = 40  # nodes shown one by one
+_MAX_LISTED_NODES = 40
+
+
+@click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
+@scenario_options()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def check(chosen: ScenarioChoice, as_json: bool) -> None:
+    """Check SCENARIO, with its parts, data, gains and power plan, and print what would run. Writes nothing."""
+    from wirelessdl.preview.describe import cancelling, describe
+    from wirelessdl.preview.plan import preview_plan
+    from wirelessdl.run.build import build
+    from wirelessdl.run.warnings import scenario_warnings
+
+    loaded = chosen.load()
+    with json_alone(as_json):
+        world = build(loaded, device="cpu")
+        facts = describe(world)
+        found = preview_plan(world)
+        facts |= cancelling(found, loaded.power)
+        facts["verdict"] = "; ".join(found.verdict)
+        for number, warning in enumerate([*scenario_warnings(world), *world.channel.warnings]):
+            facts["warning" if not number else f"warning {number + 1}"] = warning
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{loaded.scenario.name}[/] is fine")
+    console.print(facts_table(facts.items()))
 
 
 @click.command(epilog="Example: wirelessdl plan scenarios/urban_er_k20.toml --figure plan.pdf")
@@ -29,16 +66,7 @@ _MOST = 40  # nodes shown one by one
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @reads_runs
 def command(
-    scenario: str | None,
-    baseline: str | None,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    run_number: int | None,
-    rounds: int | None,
-    audit: Path | None,
-    receiver: int | None,
-    figure: Path | None,
-    as_json: bool,
+    chosen: ScenarioChoice, audit: Path | None, receiver: int | None, figure: Path | None, as_json: bool
 ) -> None:
     """Print the power split of SCENARIO, its one-slot epsilons and a forecast of training. Trains nothing.
 
@@ -47,47 +75,38 @@ def command(
     bound.
     """
     if audit is not None:
-        if scenario is not None or figure is not None:
+        if chosen.scenario is not None or figure is not None:
             raise click.UsageError("--audit looks at a run alone; leave SCENARIO and --figure out")
         _audit(audit, receiver, as_json)
         return
     if receiver is not None:
         raise click.UsageError("--receiver goes with --audit")
-    if scenario is None:
+    if chosen.scenario is None:
         raise click.UsageError("name a SCENARIO, or a run to --audit")
     from wirelessdl.preview.plan import preview_plan
     from wirelessdl.run.build import build
-    from wirelessdl.scenario.loader import load_scenario
 
-    drawn = None if figure is None else OutputFile(figure)
-    loaded = load_scenario(scenario, overrides=all_overrides(overrides, seed, run_number, rounds), baseline=baseline)
-    say_user_code(loaded)
-    if drawn is not None:
-        drawn.require_unread(loaded)
+    loaded = chosen.load()
+    drawn = None if figure is None else OutputFile(figure, loaded)
     with json_alone(as_json):
-        world = build(loaded, device="cpu")
-        if drawn is not None:
-            drawn.require_unread(loaded, world.user_files)
-        found = preview_plan(world)
+        found = preview_plan(build(loaded, device="cpu"))
     if drawn is not None:
-        from wirelessdl.preview.plan_figure import draw_plan
+        from wirelessdl.preview.figures import draw_plan
 
         draw_plan(found, loaded.scenario.name, drawn.path)
     if as_json:
-        from wirelessdl.trace.files import figures_text
-
-        click.echo(figures_text(facts(found), indent=2))
+        echo_json(facts(found))
         return
     console = Console(highlight=False)
     console.print(f"[bold]{loaded.scenario.name}[/]")
     for line in found.verdict:
         console.print(f"  {line}", soft_wrap=True)
     console.print()
-    console.print(_figures(found, loaded.power))
+    console.print(facts_table(_figures(found, loaded.power)))
     console.print()
     if found.terms.sends:
         console.print(_nodes(found))
-    if len(found.plan.alpha) <= _MOST and found.plan.problem.private and found.terms.counts_links:
+    if len(found.plan.alpha) <= _MAX_LISTED_NODES and found.plan.problem.private and found.terms.counts_links:
         console.print(_heat(found))
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
@@ -95,16 +114,13 @@ def command(
 
 def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
     from wirelessdl.analysis.audit import audit_run
-    from wirelessdl.trace.files import figures_text
     from wirelessdl.trace.run import open_run
 
     found = audit_run(open_run(path), receiver)
     if as_json:
-        click.echo(figures_text([asdict(audit) for audit in found], indent=2))
+        echo_json([asdict(audit) for audit in found])
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("receiver", "sender", "audit >=", "proven <=", "sum over rounds", ""):
-        table.add_column(name, justify="left" if not name else "right")
+    table = plain_table(("receiver", "sender", "audit >=", "proven <=", "sum over rounds", ""))
     for one in found:
         beyond = "masking does not add up" if one.attained > one.link_sum * (1 + 1e-9) else ""
         figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.link_sum))
@@ -156,81 +172,61 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
 
 def _forecast(one: "Forecast") -> dict[str, float]:
     """Predicted variance per coordinate of a node's model, and the choice that it belongs to."""
-    return {
-        "pair_ratio": one.ratio,
-        "exponent": one.exponent,
-        "mean": one.mean,
-        "apart": one.apart,
-        "error": one.error,
-        "alpha": one.alpha,
-    }
+    values = asdict(one)
+    return {"pair_ratio": values.pop("ratio"), **values, "error": one.error}
 
 
-def _figures(found: "PlanPreview", power: "PowerSection") -> Table:
-    from wirelessdl.preview.words import cancelling, promise, totals
+def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str, str]]:
+    import numpy as np
+
+    from wirelessdl.preview.describe import cancelling, promise, totals
     from wirelessdl.privacy.terms import AMPLIFIED
 
-    plan = found.plan
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    pi = plan.perron
-    promised = plan.problem.epsilon_max
-    backoff = plan.backoff_db
+    plan, pi, backoff = found.plan, found.plan.perron, found.plan.backoff_db
     rows = cancelling(found, power)
     if "one slot" in rows:
-        table.add_row("promised", promise(found.terms, found.privacy))
-    for name, words in rows.items():
-        table.add_row(name, words)
+        yield "promised", promise(found.terms, found.privacy)
+    yield from rows.items()
     if not found.terms.sends:
-        table.add_row("gradient multiplier", f"{plan.theta:.4g}")
-        return table
+        yield "gradient multiplier", f"{plan.theta:.4g}"
+        return
     why = f"least possible: {len(pi)}" if plan.fixed is None else "as power.multiplier says"
-    table.add_row("theta", f"{plan.theta:.4g} ({why})")
-    table.add_row("weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}")
-    table.add_row("spectral gap", f"{plan.spectral_gap:.3g}")
+    yield "theta", f"{plan.theta:.4g} ({why})"
+    yield "weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}"
+    yield "spectral gap", f"{plan.spectral_gap:.3g}"
     ratio = f"{found.noise_to_update:.3g}x the update"
-    table.add_row("noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}")
+    yield "noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}"
     if len(found.sinr_db) and np.isfinite(found.sinr_db).all():
         low, middle, high = np.min(found.sinr_db), np.median(found.sinr_db), np.max(found.sinr_db)
-        table.add_row("SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power")
+        yield "SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power"
     if found.thermal_std:
         over = found.receiver_ratio
         share = f"; in the whole run {over:.3g}x the variance of privacy noise" if over else ""
-        table.add_row("receiver noise on it", f"{found.thermal_std:.3g} per coordinate in round 1{share}")
+        yield "receiver noise on it", f"{found.thermal_std:.3g} per coordinate in round 1{share}"
     if found.left_out:
-        table.add_row("links left out", f"{found.left_out:.1%} of receptions, below radio.truncate_snr_db")
+        yield "links left out", f"{found.left_out:.1%} of receptions, below radio.truncate_snr_db"
     if plan.problem.private and len(plan.link_epsilon) and found.terms.counts_links:
-        table.add_row(
-            "one slot, one receiver",
-            f"epsilon {plan.link_epsilon.max():.4g} at most by Theorem 1, epsilon_max {promised:g} (one antenna, in "
-            "phase)",
-        )
-        table.add_row(
-            "one slot, own noise",
-            f"epsilon {plan.epsilon_own.min():.3g} to {plan.epsilon_own.max():.3g} by Theorem 1 (whoever listens)",
-        )
+        least, most = plan.epsilon_own.min(), plan.epsilon_own.max()
+        limit = f"epsilon_max {plan.problem.epsilon_max:g} (one antenna, in phase)"
+        yield "one slot, one receiver", f"epsilon {plan.link_epsilon.max():.4g} at most by Theorem 1, {limit}"
+        yield "one slot, own noise", f"epsilon {least:.3g} to {most:.3g} by Theorem 1 (whoever listens)"
     if plan.problem.private and "whole run" not in rows:
         first = "; by the first frame's plan" if found.first_frame_only else ""
         first += f"; {AMPLIFIED}" if found.terms.amplified else ""
-        table.add_row("whole run, own noise", f"epsilon {totals(found.forecast)} for {found.terms.protects}{first}")
+        yield "whole run, own noise", f"epsilon {totals(found.forecast)} for {found.terms.protects}{first}"
     if found.violation_rate is not None:
-        table.add_row(
-            "under fading", f"{found.violation_rate:.1%} of links above epsilon_max in frames not planned for"
-        )
+        yield "under fading", f"{found.violation_rate:.1%} of links above epsilon_max in frames not planned for"
     if backoff.max() > 0.005:
-        table.add_row("back-off", f"{backoff.min():.1f} to {backoff.max():.1f} dB below the power budget")
-    return table
+        yield "back-off", f"{backoff.min():.1f} to {backoff.max():.1f} dB below the power budget"
 
 
 def _nodes(found: "PlanPreview") -> Table:
     plan = found.plan
-    table = Table(box=None, pad_edge=False)
     coalition = ("coalition",) if found.terms.coalition else ()
     width = 12 if coalition else 24
-    for name in ("node", "alpha", "", "noise", "own epsilon", *coalition, "pi", "back-off"):
-        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    for node in range(min(len(plan.alpha), _MOST)):
+    names = ("node", "alpha", "", "noise", "own epsilon", *coalition, "pi", "back-off")
+    table = plain_table(names, no_wrap=True)
+    for node in range(min(len(plan.alpha), _MAX_LISTED_NODES)):
         filled = round(width * plan.alpha[node])
         table.add_row(
             f"{node}",
@@ -242,8 +238,8 @@ def _nodes(found: "PlanPreview") -> Table:
             f"{plan.perron[node]:.3f}",
             f"{plan.backoff_db[node]:.1f} dB",
         )
-    if len(plan.alpha) > _MOST:
-        table.add_row("...", f"{len(plan.alpha) - _MOST} more; --json has all")
+    if len(plan.alpha) > _MAX_LISTED_NODES:
+        table.add_row("...", f"{len(plan.alpha) - _MAX_LISTED_NODES} more; --json has all")
     return table
 
 

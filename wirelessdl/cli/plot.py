@@ -3,29 +3,18 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from wirelessdl.cli.options import PATH, one_study, reads_runs
-from wirelessdl.errors import shown
+from wirelessdl.cli.options import PATH, one_study, parse_link, reads_runs
 
 _FIGURES = ("accuracy", "privacy", "tradeoff", "power", "map", "timeline", "channel", "partition")
 _AGAINST = ("round", "time", "energy", "airtime", "epsilon")
-# options of one kind of figure, as click names them, with what they are at rest
-_OF_STUDIES = {
-    "x": None,
-    "y": None,
-    "series": None,
-    "style": None,
-    "facet": None,
-    "where": (),
-    "logx": False,
-    "labels": (),
-    "size": None,
-    "curves": False,
-}
-_OF_RUNS = {"figure": None, "round_": None, "links": ()}
+# options of one kind of figure alone, as click names them
+_OF_STUDIES = ("x", "y", "series", "style", "facet", "where", "logx", "labels", "size", "curves")
+_OF_RUNS = ("figure", "round_", "links")
 
 
 @click.command(
@@ -76,10 +65,10 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
     scenario gets a curve of its own. map, timeline, channel and partition show one run.
     """
     if one_study(runs):
-        _refuse(options, _OF_RUNS, "is for runs; leave it out, or name runs of the study")
+        _refuse(_OF_RUNS, "is for runs; leave it out, or name runs of the study")
         _plot_study(runs[0], kind, out, against, options)
         return
-    _refuse(options, _OF_STUDIES, "is for a study; name one, or leave it out")
+    _refuse(_OF_STUDIES, "is for a study; name one, or leave it out")
     if options["figure"] is None:
         from wirelessdl.trace.run import require_run
 
@@ -88,24 +77,13 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
         raise click.UsageError(f"--figure is missing; it must be one of {', '.join(_FIGURES)}")
     if against in ("airtime", "epsilon"):
         raise click.UsageError(f"--against {against} is for --curves of a study; take round, time or energy")
-    _plot_runs(runs, kind, out, against, rounds, options)
-
-
-def _plot_runs(
-    runs: tuple[Path, ...],
-    kind: str,
-    out: Path | None,
-    against: Literal["round", "time", "energy"],
-    rounds: int,
-    options: dict[str, Any],
-) -> None:
     from wirelessdl.analysis.figures import Choice, draw
     from wirelessdl.analysis.runs import open_runs
 
     figure = options["figure"]
     path = out if out is not None else Path(f"{figure}.{kind}")
     opened = open_runs(runs, same_nodes=figure == "power")
-    links = [_link(text) for text in options["links"]]
+    links = [parse_link(text, "--link") for text in options["links"]]
     draw(figure, opened, Choice(against, options["round_"], rounds, links), path)
     click.echo(f"figure in {path}")
 
@@ -135,15 +113,9 @@ def _plot_study(folder: Path, kind: str, out: Path | None, against: str, options
     click.echo(f"figure in {path}, its data in {path.with_suffix('.csv')}, its command in {path.with_suffix('.sh')}")
 
 
-def _refuse(options: dict[str, Any], resting: dict[str, Any], why: str) -> None:
-    for name, rest in resting.items():
-        if options[name] != rest:
-            option = {"round_": "round", "links": "link", "labels": "label"}.get(name, name)
-            raise click.UsageError(f"--{option} {why}")
-
-
-def _link(text: str) -> tuple[int, int]:
-    tx, dash, rx = text.partition("-")
-    if not (dash and tx.isdecimal() and rx.isdecimal() and max(len(tx), len(rx)) < 10):
-        raise click.UsageError(f"--link is {shown(text)!r}; must be sender and receiver, such as 0-3")
-    return int(tx), int(rx)
+def _refuse(names: tuple[str, ...], why: str) -> None:
+    """Refuse the first of these options that was given."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}")

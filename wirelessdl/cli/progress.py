@@ -80,8 +80,8 @@ def stopper_installed() -> Iterator[Stopper]:
             signal.signal(number, handler)
 
 
-class Listener:
-    """Hears of rounds and evaluations; says nothing."""
+class RunListener:
+    """Hears of rounds and evaluations of a run; says nothing."""
 
     def close(self) -> None: ...
 
@@ -90,19 +90,9 @@ class Listener:
     def on_evaluation(self, evaluation: "Evaluation") -> None: ...
 
 
-class _JsonLines(Listener):
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        emit({"event": "evaluation", **asdict(evaluation)})
-
-
-class _PlainLines(Listener):
-    def __init__(self, console: Console):
-        self._console = console
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._console.print(
-            f"round {evaluation.round}/{evaluation.rounds}  {_figures(evaluation)}  {evaluation.time_s:.2f} s simulated"
-        )
+class _EvaluationLines(RunListener):
+    def __init__(self, say: Callable[["Evaluation"], None]):
+        self.on_evaluation = say  # type: ignore[assignment, method-assign]
 
 
 class _Rate(ProgressColumn):
@@ -113,29 +103,26 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:.3g} rounds/s", style="dim")
 
 
-class _Bar(Listener):
+class _RunBar(RunListener):
     def __init__(self, bar: Progress, done: int, rounds: int):
-        self._bar = bar
+        self._bar, self.close = bar, bar.stop  # type: ignore[method-assign]
         self._task = bar.add_task("", total=rounds, completed=done, figures="")
-
-    def close(self) -> None:
-        self._bar.stop()
 
     def on_round(self, round: int) -> None:
         self._bar.update(self._task, completed=round)
 
     def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._bar.update(self._task, figures=f"{_figures(evaluation)}  {evaluation.time_s:.2f} s simulated")
+        self._bar.update(self._task, figures=_figures(evaluation))
 
 
 @contextmanager
-def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iterator[Listener]:
+def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iterator[RunListener]:
     if as_json:
-        yield _JsonLines()
+        yield _EvaluationLines(lambda found: emit({"event": "evaluation", **asdict(found)}))
     elif console.quiet:
-        yield Listener()
+        yield RunListener()
     elif not console.is_terminal:
-        yield _PlainLines(console)
+        yield _EvaluationLines(lambda found: console.print(f"round {found.round}/{found.rounds}  {_figures(found)}"))
     else:
         columns = (
             BarColumn(bar_width=12),  # the figures matter more
@@ -145,7 +132,16 @@ def listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iter
             TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=console) as bar:
-            yield _Bar(bar, done, rounds)
+            yield _RunBar(bar, done, rounds)
+
+
+def _figures(found: "Evaluation") -> str:
+    from wirelessdl.privacy.terms import adversary_in_short
+
+    total = found.epsilon_total
+    epsilon = f"<= {found.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
+    against = adversary_in_short(found.coalition)
+    return f"accuracy {found.accuracy_mean:.1%}, epsilon {epsilon} against {against}  {found.time_s:.2f} s simulated"
 
 
 @contextmanager
@@ -158,16 +154,6 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=frames)
         yield lambda frame: bar.update(task, completed=frame)
-
-
-def _figures(evaluation: "Evaluation") -> str:
-    from wirelessdl.privacy.terms import adversary_in_short
-
-    total = evaluation.epsilon_total
-    epsilon = f"<= {evaluation.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
-    return (
-        f"accuracy {evaluation.accuracy_mean:.1%}, epsilon {epsilon} against {adversary_in_short(evaluation.coalition)}"
-    )
 
 
 def emit(content: dict[str, Any]) -> None:

@@ -1,10 +1,15 @@
-"""`wirelessdl report`."""
+"""`wirelessdl report` and `wirelessdl verify`: what a run holds, and whether it is as it was written."""
 
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.markup import escape
 
-from wirelessdl.cli.options import PATH, one_study, reads_runs
+from wirelessdl.cli.options import PATH, echo_json, one_study, reads_runs
+from wirelessdl.errors import shown
 from wirelessdl.trace.files import require_outside
 
 
@@ -44,15 +49,11 @@ def command(
         path = Path("report.html")  # the error then names the run, not the file
     write_report(runs, path, accountants=accountants)
     click.echo(f"report in {path}, {path.stat().st_size / 1e6:.1f} MB")
-    _export(runs, csv_folder, tensorboard)
-
-
-def _export(runs: tuple[Path, ...], csv_folder: Path | None, tensorboard: Path | None) -> None:
+    if csv_folder is None and tensorboard is None:
+        return
     from wirelessdl.analysis.runs import folder_names, open_runs
     from wirelessdl.trace.export import write_csv, write_tensorboard
 
-    if csv_folder is None and tensorboard is None:
-        return
     opened = open_runs(runs)
     for run, name in zip(opened, folder_names(opened)):
         of = "" if name == run.path.resolve().name else f", of {run.path}"
@@ -61,3 +62,32 @@ def _export(runs: tuple[Path, ...], csv_folder: Path | None, tensorboard: Path |
             click.echo(f"tables in {write_csv(run, folder)[0].parent}{of}")
         if tensorboard is not None:
             click.echo(f"events in {write_tensorboard(run, tensorboard, name)}{of}")
+
+
+@click.command(epilog="Example: wirelessdl verify outputs/urban_er_k20-s7-r1")
+@click.argument("run", type=PATH, metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@reads_runs
+def verify(run: Path, as_json: bool) -> None:
+    """Check that RUN holds what was written: checksums of every file, tables, figures, and epsilon from the traces.
+
+    Runs none of the run's code and writes nothing. Exits with 1 if anything is wrong.
+    """
+    from wirelessdl.analysis.verify import verify as verify_run
+
+    found = verify_run(run)
+    if as_json:
+        echo_json({"run": str(run), **asdict(found)})
+        sys.exit(1 if found.problems else 0)
+    console = Console(highlight=False)
+    for line in found.problems:
+        console.print(f"[red]wrong[/]  {escape(shown(line, 400))}", soft_wrap=True)
+    for line in found.notes:
+        console.print(f"[dim]note[/]   {escape(shown(line, 400))}", soft_wrap=True)
+    epsilon = ""
+    if found.epsilon_total is not None:
+        epsilon = f", epsilon {found.epsilon_total:.4g} (replace-one) by the traces against {found.adversary}"
+    verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
+    facts = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
+    console.print(f"{escape(shown(run, 400))} {verdict}: {facts}", soft_wrap=True)
+    sys.exit(1 if found.problems else 0)

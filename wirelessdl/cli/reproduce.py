@@ -1,7 +1,13 @@
-"""`wirelessdl reproduce`."""
+"""`wirelessdl reproduce`: a study, then its means, runs, paired differences and figures.
+
+Figures and references of differences are checked before anything runs: the study is taken as if all its runs had
+finished, with 1 for every figure that a run may have. Columns, values and roles are then looked up as they will be for
+the figures themselves.
+"""
 
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +16,26 @@ from rich.console import Console
 
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.progress import stopper_installed
+from wirelessdl.errors import StudyError, TraceError, shown
 
 if TYPE_CHECKING:
+    from wirelessdl.analysis.families import Request
+    from wirelessdl.study.plan import Plan
     from wirelessdl.study.reproduce import Reproduction
+    from wirelessdl.study.study_file import FigureTable
+    from wirelessdl.trace.study import Study
+
+# scalars of summary.json; those of a run depend on its scenario
+NUMBERS = (
+    *("rounds", "nodes", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_max", "delta", "epsilon_link_max"),
+    *("violations", "epsilon_total", "epsilon_declared", "coalition", "pair_ratio", "epsilon_own_total"),
+    *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
+    *("rounding_share", "energy_nominal_j", "amplified", "attempts_mean", "outage_rate", "wall_s"),
+)
+TEXTS = (
+    *("scenario", "protocol", "unit", "promised", "adjacency", "epsilon_status", "adversary", "connectivity"),
+    "stopped",
+)
 
 
 @click.command(
@@ -55,8 +78,7 @@ def command(
     every cell and its 95% interval, paired differences where the file asks for them, and the figures. Called again, it
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
-    from wirelessdl.cli.reproduce_output import require_drawable, write_outputs
-    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.cli.sweep_progress import study_listener
     from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
     from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
@@ -76,7 +98,7 @@ def command(
     with stopper_installed() as stop, Runner(options, max(len(one.plan) for one in wanted), stop.asked) as runner:
         for one in wanted:
             try:
-                with shown_progress(console, as_json=False) as listener:
+                with study_listener(console, as_json=False) as listener:
                     result = runner.run(folder / one.name, one.plan, listener)
                 stopped = result.stopped
             except KeyboardInterrupt:  # while cells were checked
@@ -92,3 +114,84 @@ def command(
     if failed:
         click.echo(f"{failed} runs failed; called again, the same command tries them again", err=True)
         sys.exit(1)
+
+
+def _rehearsed(plan: "Plan") -> "Study":
+    """A study as it will be."""
+    from wirelessdl.trace.study import Row, Study, index_table, with_epsilon
+
+    study = Study(Path(plan.name), {"name": plan.name, "varied": list(plan.varied)})
+    figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
+    one_of_each = {planned.cell: planned for planned in plan.planned()}  # seeds and runs are alike
+    rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
+    study.__dict__["index"] = with_epsilon(index_table(plan.varied, rows).to_pandas(ignore_metadata=True))
+    return study
+
+
+def require_drawable(one: "Reproduction") -> None:
+    """Raise one line for the first figure, or reference of differences, that finished runs would not have."""
+    from wirelessdl.analysis.study_tables import require_reference
+
+    study, checked = _rehearsed(one.plan), ""
+    try:
+        for figure in one.figures:
+            checked = f"figure {shown(figure.name)}"
+            _require_figure(study, figure)
+        checked = "study.differences"
+        for reference in one.differences:
+            require_reference(study, reference)
+    except TraceError as error:
+        raise StudyError(f"{shown(one.name)}: {checked}: {error}") from None
+
+
+def _require_figure(study: "Study", figure: "FigureTable") -> None:
+    from wirelessdl.analysis.families import curves_asked_for, finished_rows, roles_of
+    from wirelessdl.analysis.labels import labels_of
+    from wirelessdl.trace.schema import TABLES
+
+    request = _request(figure)
+    labels_of(figure.labels, study, [*map(str, study.index.columns), *TABLES["rounds"].names])
+    if figure.curves is not None:
+        curves_asked_for(study, request, figure.curves)
+    else:
+        roles_of(study, finished_rows(study, request.where), request)
+
+
+def _request(figure: "FigureTable") -> "Request":
+    from wirelessdl.analysis.families import Request
+
+    return Request(figure.x, figure.y, figure.series, figure.style, figure.facet, figure.where)
+
+
+def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
+    """Write the files of a study beside its directory; yields each."""
+    from wirelessdl.analysis.figures.study import draw_study
+    from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_figures, run_table
+    from wirelessdl.trace.files import write_text
+    from wirelessdl.trace.study import open_study
+
+    study = open_study(folder / one.name)
+    rows = run_figures(study)
+    tables = {"": cell_means(study, rows), "-runs": run_table(study, rows)}
+    if one.differences:
+        tables["-differences"] = cell_differences(study, one.differences)
+    for ending, frame in tables.items():
+        path = folder / f"{one.name}{ending}.csv"
+        write_text(path, csv_text(frame))
+        yield path
+    for figure in one.figures:
+        path = folder / f"{one.name}-{figure.name}.pdf"
+        try:
+            draw_study(
+                study,
+                _request(figure),
+                path,
+                curves_against=figure.curves,
+                size=figure.size,
+                logx=figure.logx,
+                labels=figure.labels,
+                command=shlex.join(["wirelessdl", *sys.argv[1:]]),
+            )
+        except TraceError as error:
+            raise TraceError(f"figure {figure.name}: {error}") from None
+        yield path

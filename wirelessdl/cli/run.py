@@ -2,16 +2,16 @@
 
 import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from wirelessdl.cli.options import PATH, all_overrides, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, ScenarioChoice, counted, facts_table, say_user_code, scenario_options
 from wirelessdl.cli.output import json_alone
-from wirelessdl.cli.progress import emit, listener, stopper_installed
+from wirelessdl.cli.progress import emit, run_listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 from wirelessdl.trace.files import require_outside
 
@@ -37,12 +37,7 @@ if TYPE_CHECKING:
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per evaluation, then the summary.")
 def command(
-    scenario: str | None,
-    baseline: str | None,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    run_number: int | None,
-    rounds: int | None,
+    chosen: ScenarioChoice,
     out: Path,
     resumed: Path | None,
     force: bool,
@@ -58,24 +53,22 @@ def command(
     an uninterrupted run. --resume with --rounds extends a finished run.
     """
     began = time.perf_counter()
-    if scenario is None and resumed is None:
+    if chosen.scenario is None and resumed is None:
         raise click.UsageError("name a SCENARIO, or a run to --resume; `wirelessdl list` shows the bundled scenarios")
-    if baseline is not None and scenario is None:
+    if chosen.baseline is not None and chosen.scenario is None:
         raise click.UsageError("--baseline goes with a SCENARIO; a run that is resumed has its own")
     if force and resumed is None:
         raise click.UsageError("--force goes with --resume")
     if resumed is None:
         require_outside(out)
-    changes = all_overrides(overrides, seed, run_number, rounds)
     console = Console(quiet=quiet or as_json, highlight=False)
-    from wirelessdl.scenario.loader import load_scenario
-
-    loaded = None if scenario is None else load_scenario(scenario, overrides=changes, baseline=baseline)
+    loaded = None if chosen.scenario is None else chosen.load()
+    changes = () if loaded else chosen.changes
     done = 0
     if resumed is not None:
         from wirelessdl.run.resume import resumption, settle_finished
 
-        going = resumption(resumed, scenario=loaded, overrides=() if loaded else changes)
+        going = resumption(resumed, scenario=loaded, overrides=changes)
         shown, done = going.scenario, going.done
         if going.finished:
             settle_finished(going.run)
@@ -83,16 +76,16 @@ def command(
             if as_json:
                 emit({"event": "summary", "path": str(resumed), **going.run.summary})
             return
+        say_user_code(shown, resumed)
     else:
         assert loaded is not None
         shown = loaded
-    say_user_code(shown, resumed)
     console.print(_headline(shown, done), soft_wrap=True)
     from wirelessdl.run.session import RunOptions, resume, simulate  # after the first line: torch takes a second or two
 
     with (
         stopper_installed() as stop,
-        listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
+        run_listener(console, done=done, rounds=shown.scenario.rounds, as_json=as_json) as listen,
         json_alone(as_json),
     ):
         options = RunOptions(device, listen.on_round, listen.on_evaluation, stop.asked, log=log)
@@ -100,7 +93,7 @@ def command(
             if resumed is None:
                 run = simulate(shown, options, out=out)
             else:
-                run = resume(resumed, options, scenario=loaded, overrides=() if loaded else changes, force=force)
+                run = resume(resumed, options, scenario=loaded, overrides=changes, force=force)
         except RunInterrupted as interrupted:
             listen.close()
             stop.end(str(interrupted))
@@ -111,21 +104,17 @@ def command(
     # wall_s begins when the world stands; what came before is loading and building
     start_s = None if resumed is not None else time.perf_counter() - began - run.summary["wall_s"]
     transmits_only = not energy["receive_w"] and not energy["compute_w"]
-    console.print(summary_table(run.summary, start_s=start_s, transmits_only=transmits_only))
+    console.print(facts_table(summary_rows(run.summary, start_s=start_s, transmits_only=transmits_only)))
     console.print(f"traces in {run.path}", soft_wrap=True, markup=False)
 
 
 def _headline(loaded: "Scenario", done: int) -> str:
     section = loaded.scenario
     return (
-        f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {_counted(loaded.network.nodes)}, "
+        f"[bold]{section.name}[/]  seed {section.seed}, run {section.run}: {counted(loaded.network.nodes, 'node')}, "
         f"{section.rounds} rounds{f', continuing after round {done}' if done else ''}, "
         f"{loaded.privacy.protocol} protocol, {'nothing is sent' if loaded.silent else _target(loaded.privacy)}"
     )
-
-
-def _counted(nodes: int) -> str:
-    return f"{nodes} node{'s' * (nodes > 1)}"
 
 
 def _target(privacy: "PrivacySection") -> str:
@@ -134,7 +123,9 @@ def _target(privacy: "PrivacySection") -> str:
     return f"epsilon_max {privacy.epsilon_max:g} (replace-one) per slot"
 
 
-def summary_table(summary: dict[str, Any], *, start_s: float | None = None, transmits_only: bool = False) -> Table:
+def summary_rows(
+    summary: dict[str, Any], *, start_s: float | None = None, transmits_only: bool = False
+) -> Iterator[tuple[str, str]]:
     """Final figures, in the words of the privacy table.
 
     start_s: what loading and building took, if known. transmits_only: whether receiving and computing cost nothing.
@@ -144,70 +135,54 @@ def summary_table(summary: dict[str, Any], *, start_s: float | None = None, tran
     from wirelessdl.trace.catalog import headline
     from wirelessdl.units import prefixed
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    epsilon = "{:.3g}".format
-    table.add_row(
-        "test accuracy",
-        f"{summary['accuracy_mean']:.1%} mean, {summary['accuracy_min']:.1%} to {summary['accuracy_max']:.1%}",
-    )
-    unit = protected(summary.get("unit", "sample"))
-    total = float(summary["epsilon_total"])
-    shared = summary["epsilon_coalition_total"] is not None
-    table.add_row(
+    low, high = summary["accuracy_min"], summary["accuracy_max"]
+    yield "test accuracy", f"{summary['accuracy_mean']:.1%} mean, {low:.1%} to {high:.1%}"
+    yield (
         "whole run",
-        f"epsilon {epsilon(float(headline(summary)))} at delta {summary['delta_total']:g} for {unit}, "
-        f"{summary['epsilon_status']}, against {summary['adversary']}",
+        f"epsilon {float(headline(summary)):.3g} at delta {summary['delta_total']:g} for "
+        f"{protected(summary.get('unit', 'sample'))}, {summary['epsilon_status']}, against {summary['adversary']}",
     )
+    total = float(summary["epsilon_total"])
     if "epsilon_declared" in summary:
-        rest = (
-            f"met in round {summary['stopped']}" if summary["stopped"] else f"never met in {summary['rounds']} rounds"
-        )
-        table.add_row(
+        stopped = summary["stopped"]
+        rest = f"met in round {stopped}" if stopped else f"never met in {summary['rounds']} rounds"
+        yield (
             "stopping rule",
-            f"{rest}, where an odometer reads {epsilon(total)}; when it stops depends on data, so the figure above is "
+            f"{rest}, where an odometer reads {total:.3g}; when it stops depends on data, so the figure above is "
             "that of all rounds declared",
         )
-    if shared:
+    if summary["epsilon_coalition_total"] is not None:
         other: Proven = "own" if summary["promised"] == "coalition" else "coalition"
-        table.add_row(
+        yield (
             "",
-            f"epsilon {epsilon(float(headline(summary, other)))} (replace-one) against "
+            f"epsilon {float(headline(summary, other)):.3g} (replace-one) against "
             f"{adversary(other, summary['coalition'])}; pair ratio {summary['pair_ratio']:.3g}",
         )
     sends = summary["adversary"] != NOBODY_SENDS
     if sends and math.isfinite(total):
-        table.add_row("", OUTSIDE)
-    above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
+        yield "", OUTSIDE
     if summary["epsilon_link_total"] is not None and sends:
-        slot = float(summary["epsilon_link_max"])
-        classic = f"; {epsilon(slot)} by Theorem 1" if slot < 1.0 else ""
-        table.add_row(
+        slot, delta = float(summary["epsilon_link_max"]), summary["delta"]
+        classic = f"; {slot:.3g} by Theorem 1" if slot < 1.0 else ""
+        above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
+        yield (
             "one slot, one receiver",
-            f"epsilon {epsilon(exact_slot_epsilon(slot, summary['delta']))} (replace-one) at delta "
-            f"{summary['delta']:g}, worst link, one antenna in phase{classic}{above}",
+            f"epsilon {exact_slot_epsilon(slot, delta):.3g} (replace-one) at delta {delta:g}, worst link, one antenna "
+            f"in phase{classic}{above}",
         )
         if summary.get("amplified"):
-            table.add_row("", AMPLIFIED)
-        table.add_row(
-            "whole run, link sum",
-            f"epsilon {epsilon(float(summary['epsilon_link_total']))} (replace-one), the paper's sum, unproven",
-        )
-    table.add_row("simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air")
+            yield "", AMPLIFIED
+        link_sum = float(summary["epsilon_link_total"])
+        yield "whole run, link sum", f"epsilon {link_sum:.3g} (replace-one), the paper's sum, unproven"
+    yield "simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air"
     if "outage_rate" in summary:
-        table.add_row(
-            "messages",
-            f"{summary['attempts_mean']:.3g} attempts on average, {summary['outage_rate']:.2%} of links in outage",
-        )
-    table.add_row(
-        "transmit energy" if transmits_only else "energy used",
-        f"{prefixed(summary['energy_j'], 'J')} by {_counted(summary['nodes'])}",
-    )
+        attempts, outage = summary["attempts_mean"], summary["outage_rate"]
+        yield "messages", f"{attempts:.3g} attempts on average, {outage:.2%} of links in outage"
+    energy = f"{prefixed(summary['energy_j'], 'J')} by {counted(summary['nodes'], 'node')}"
+    yield "transmit energy" if transmits_only else "energy used", energy
     start = "start-up not counted" if start_s is None else f"after {start_s:.1f} s of start-up"
-    table.add_row("wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds, {start}")
+    yield "wall clock", f"{summary['wall_s']:.1f} s for {summary['rounds']} rounds, {start}"
     if summary.get("connectivity"):
-        table.add_row("graph", summary["connectivity"])
+        yield "graph", summary["connectivity"]
     for warning in summary["warnings"]:
-        table.add_row("[yellow]warning[/]", warning)
-    return table
+        yield "[yellow]warning[/]", warning

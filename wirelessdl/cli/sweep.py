@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from wirelessdl.cli.options import PATH, say_user_code
+from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, say_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import shown
 
@@ -132,13 +131,13 @@ def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
 
 def _go(folder: Path, plan: "Plan | None", options: "Options", console: Console, as_json: bool) -> None:
     """Start or resume a study, and say how it ended."""
-    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.cli.sweep_progress import study_listener
     from wirelessdl.study.cluster import SchedulerLost
     from wirelessdl.study.sweep import resume_in, start_in
 
     with stopper_installed() as stop:
         try:
-            with shown_progress(console, as_json=as_json) as listener:
+            with study_listener(console, as_json=as_json) as listener:
                 if plan is None:
                     result = resume_in(folder, options, listener, stop.asked)
                 else:
@@ -178,11 +177,10 @@ def _conclude(result: "Result", options: "Options", console: Console, stop: Stop
 
 def _print_status(folder: Path, console: Console, as_json: bool) -> None:
     from wirelessdl.study.status import study_status
-    from wirelessdl.trace.files import figures_text
 
     status = study_status(folder)
     if as_json:
-        click.echo(figures_text(status.facts()))
+        echo_json(status.facts(), indent=None)
         return
     counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
     state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"
@@ -198,9 +196,8 @@ def _print_runs(status: "StudyStatus", console: Console) -> None:
     listed = status.of("running", "interrupted", "failed")
     if not listed:
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("run", "cell", "status", "round", "accuracy"):
-        table.add_column(name, justify="right" if name in ("round", "accuracy") else "left", overflow="fold")
+    names = ("run", "cell", "status", "round", "accuracy")
+    table = plain_table(names, left=names[:3], overflow="fold")
     for run in listed[:40]:
         values = ", ".join(f"{key}={plain_text(value)}" for key, value in run.planned.values.items())
         table.add_row(
@@ -218,34 +215,23 @@ def _print_runs(status: "StudyStatus", console: Console) -> None:
 
 
 def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:
-    from wirelessdl.cli.sweep_progress import shown_progress
+    from wirelessdl.cli.sweep_progress import study_listener
     from wirelessdl.study.estimate import estimate
 
     with stopper_installed() as stop:
         try:
             with (
-                shown_progress(console, as_json=as_json) as listener,
+                study_listener(console, as_json=as_json) as listener,
                 options.open(len(plan), plan.threads) as cluster,
             ):
                 found = estimate(plan, cluster, listener, stop.asked)
         except KeyboardInterrupt:
             stop.end("stopped; nothing was written")
     if as_json:
-        emit(
-            {
-                "event": "estimate",
-                "cells": [
-                    {"cell": c.cell, "name": c.name, "baseline": c.baseline, "values": dict(c.values)}
-                    for c in plan.cells
-                ],
-                "seeds": list(plan.seeds),
-                "runs": list(plan.runs),
-                "total_s": found.total_s,
-                "total_bytes": found.total_bytes,
-                "jobs": found.jobs,
-                "threads": plan.threads,
-            }
-        )
+        cells = [{key: getattr(cell, key) for key in ("cell", "name", "baseline", "values")} for cell in plan.cells]
+        figures = {key: getattr(found, key) for key in ("total_s", "total_bytes", "jobs")}
+        planned = {"cells": cells, "seeds": list(plan.seeds), "runs": list(plan.runs)}
+        emit({"event": "estimate", **planned, **figures, "threads": plan.threads})
         return
     _print_estimate(plan, found, console)
 
@@ -254,8 +240,7 @@ def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
     from wirelessdl.memory import format_size
     from wirelessdl.study.toml_text import plain_text
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("cell", no_wrap=True)
+    table = plain_table(("cell",), left=("cell",), no_wrap=True)
     table.add_column("name")
     for key in plan.varied:
         table.add_column(escape(key), justify="right", overflow="fold")
@@ -266,11 +251,11 @@ def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
         figures = (_time(found.run_s[cell.cell]), format_size(math.ceil(found.run_bytes[cell.cell])))
         table.add_row(cell.cell, escape(cell.name or ""), *(escape(shown(value, 40)) for value in values), *figures)
     console.print(table)
-    seeds, runs = len(plan.seeds), len(plan.runs)
+    seeds, runs = counted(len(plan.seeds), "seed"), counted(len(plan.runs), "run")
     console.print(
-        f"{len(plan.cells)} cells x {seeds} seed{'s' * (seeds > 1)} x {runs} run{'s' * (runs > 1)}: {len(plan)} runs, "
-        f"about {_time(found.total_s)} with {found.jobs} job{'s' * (found.jobs > 1)} of {plan.threads} "
-        f"thread{'s' * (plan.threads > 1)}, {format_size(math.ceil(found.total_bytes))} on disk",
+        f"{len(plan.cells)} cells x {seeds} x {runs}: {len(plan)} runs, about {_time(found.total_s)} with "
+        f"{counted(found.jobs, 'job')} of {counted(plan.threads, 'thread')}, "
+        f"{format_size(math.ceil(found.total_bytes))} on disk",
         soft_wrap=True,
     )
     console.print(f"estimated from {found.rounds} rounds in each of {found.tried} cells; nothing was written")

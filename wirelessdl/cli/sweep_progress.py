@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from wirelessdl.cli.options import counted
 from wirelessdl.cli.progress import emit
 from wirelessdl.errors import shown
 from wirelessdl.study.engine import Listener
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wirelessdl.study.plan import Plan
     from wirelessdl.trace.study import PlannedRun, Row
 
-_MOST_BARS = 12
+_MAX_BARS = 12
 
 
 class _Lines(Listener):
@@ -37,10 +38,9 @@ class _Lines(Listener):
         self._total = len(rows)
         self._done = sum(row.status == "finished" for row in rows.values())
         kept = f", {self._done} of them finished before" if self._done else ""
-        threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
         self.say(
             f"[bold]{escape(plan.name)}[/]  {len(plan.cells)} cells, {len(rows)} runs{kept}, in {escape(str(study))}; "
-            f"{workers} worker{'s' * (workers != 1)} of {threads}"
+            f"{counted(workers, 'worker')} of {counted(plan.threads, 'thread')}"
         )
 
     def waiting(self) -> None:
@@ -62,7 +62,7 @@ class _Lines(Listener):
         self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
 
     def stopping(self, running: int) -> None:
-        self.say(f"stopping: {running} run{'s' * (running != 1)} will stop after the current round")
+        self.say(f"stopping: {counted(running, 'run')} will stop after the current round")
 
 
 class _Bars(_Lines):
@@ -89,7 +89,7 @@ class _Bars(_Lines):
             if name not in self._titles:
                 return
             if name not in self._tasks:
-                if len(self._tasks) >= _MOST_BARS:
+                if len(self._tasks) >= _MAX_BARS:
                     return
                 self._tasks[name] = self._bars.add_task(self._titles[name], total=said["rounds"], figures="")
             accuracy = said.get("accuracy")
@@ -109,23 +109,13 @@ class _Bars(_Lines):
 class _JsonLines(Listener):
     def over(self, row: "Row") -> None:
         planned = row.planned
-        emit(
-            {
-                "event": row.status,
-                "path": planned.path,
-                "cell": planned.cell,
-                "name": planned.name,
-                "values": dict(planned.values),
-                "seed": planned.seed,
-                "run": planned.run,
-                "error": row.error,
-                **{key: row.figures.get(key) for key in ("accuracy_mean", "epsilon_total", "wall_s")},
-            }
-        )
+        facts = {key: getattr(planned, key) for key in ("path", "cell", "name", "values", "seed", "run")}
+        figures = {key: row.figures.get(key) for key in ("accuracy_mean", "epsilon_total", "wall_s")}
+        emit({"event": row.status, **facts, "error": row.error, **figures})
 
 
 @contextmanager
-def shown_progress(console: Console, *, as_json: bool) -> Iterator[Listener]:
+def study_listener(console: Console, *, as_json: bool) -> Iterator[Listener]:
     if as_json:
         yield _JsonLines()
     elif console.quiet:
@@ -154,6 +144,6 @@ def title(planned: "PlannedRun") -> str:
 
 def _figures(row: "Row") -> str:
     accuracy, epsilon = row.figures.get("accuracy_mean"), row.figures.get("epsilon_total")
-    told = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    told += [] if epsilon is None else [f"epsilon {epsilon:.3g} (replace-one)"]
-    return ", ".join([*told, f"{row.figures.get('wall_s', 0):.1f} s"])
+    words = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
+    words += [] if epsilon is None else [f"epsilon {epsilon:.3g} (replace-one)"]
+    return ", ".join([*words, f"{row.figures.get('wall_s', 0):.1f} s"])

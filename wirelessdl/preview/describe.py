@@ -1,4 +1,4 @@
-"""A built world in words, for people who want to know before they wait."""
+"""A built world and its plan in words: what would run, what is promised against whom, and what that takes."""
 
 import math
 
@@ -9,11 +9,13 @@ from wirelessdl.learning.models.module import gradient_flops
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
 from wirelessdl.network.topology.physical import heard_within
-from wirelessdl.preview.words import promise
+from wirelessdl.preview.plan import PassCost, PlanPreview
+from wirelessdl.privacy.terms import Terms
 from wirelessdl.run.build import World
-from wirelessdl.units import prefixed, to_s, w_to_dbm
+from wirelessdl.scenario.protection import PowerSection, PrivacySection
+from wirelessdl.units import format_range, prefixed, to_s, w_to_dbm
 
-_MOST_NODES, _MOST_CLASSES = 20, 20  # shown one by one
+_MAX_LISTED_NODES, _MAX_LISTED_CLASSES = 20, 20
 
 
 def coherence(world: World) -> str:
@@ -29,13 +31,6 @@ def coherence(world: World) -> str:
     return f"coherence {1e3 * world.coherence_s:.3g} ms, payload {share:.2g} of it: sent {sent}"
 
 
-def _subbands(world: World) -> str:
-    radio = world.scenario.radio
-    if radio.subbands == 1:
-        return ""
-    return f" in {radio.subbands} subbands of {radio.bandwidth_hz / radio.subbands / 1e6:.4g} MHz"
-
-
 def describe(world: World) -> dict[str, str]:
     """What would run, one fact per line."""
     scenario, links, frame = world.scenario, world.links, world.frame
@@ -46,6 +41,10 @@ def describe(world: World) -> dict[str, str]:
     chain = " + ".join(part.name for part in scenario.channel.models)
     radio = scenario.radio
     interference = "" if world.self_interference == 0 else f", own emission cancelled by {radio.cancellation_db:g} dB"
+    passes = f" with {frame.passes} mixing passes" if frame.passes else ""
+    turns = "" if scenario.silent else world.access.words(frame.turns)
+    divided = f" in {radio.subbands} subbands of {radio.bandwidth_hz / radio.subbands / 1e6:.4g} MHz"
+    subbands = divided if radio.subbands > 1 else ""
     thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
     return {
         "network": (
@@ -56,11 +55,11 @@ def describe(world: World) -> dict[str, str]:
         ),
         "heard": _heard(world),
         "channel": f"{chain} at {scenario.channel.frequency_hz / 1e9:g} GHz",
-        "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz{_subbands(world)}, {thermal}{interference}",
+        "radio": f"{_power(world)}, {radio.bandwidth_hz / 1e6:g} MHz{subbands}, {thermal}{interference}",
         **_offsets(world),
         "model": (
             f"{learning.model.name}, {world.learning.learner.size:,} parameters, {learning.dtype}, "
-            f"{_flops(gradient_flops(world.learning.learner))} for a sample's gradient"
+            f"{prefixed(gradient_flops(world.learning.learner), 'FLOP')} for a sample's gradient"
         ),
         "data": (
             f"{world.data.name}, {learning.partition.name}: {min(sizes)} to {max(sizes)} samples a node, "
@@ -74,7 +73,7 @@ def describe(world: World) -> dict[str, str]:
         "frame": (
             f"{to_s(frame.slots * frame.turns * frame.pilot_ns) * 1e3:.3g} ms pilots, "
             f"{to_s(frame.slots * frame.turns * frame.payload_ns) * 1e3:.3g} ms payload, "
-            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{_passes(world)}{_turns(world)}"
+            f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{passes}{turns}"
         ),
         "time": _time(world),
         "faults": _faults(world),
@@ -124,13 +123,6 @@ def _offsets(world: World) -> dict[str, str]:
     return {"offsets": world.offsets.in_words(links)}
 
 
-def _flops(count: float) -> str:
-    for size, name in ((1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
-        if count >= size:
-            return f"{count / size:.3g} {name}"
-    return f"{count:.0f} FLOP"
-
-
 def _batches(world: World) -> str:
     least, most = world.learning.sampler.batch_sizes.min(), world.learning.sampler.batch_sizes.max()
     size = f"{least}" if least == most else f"{least} to {most}"
@@ -139,14 +131,6 @@ def _batches(world: World) -> str:
         "poisson": f"poisson batches of {size} on average",
         "shuffled": f"batches of {size} from shuffled epochs, which amplify nothing",
     }.get(world.scenario.learning.sampling, f"batches of {size}")
-
-
-def _passes(world: World) -> str:
-    return f" with {world.frame.passes} mixing passes" if world.frame.passes else ""
-
-
-def _turns(world: World) -> str:
-    return "" if world.scenario.silent else world.access.words(world.frame.turns)
 
 
 def _time(world: World) -> str:
@@ -196,12 +180,111 @@ def _labels(world: World) -> str:
         f"{held.min()} to {held.max()} of {data.classes} classes a node; "
         f"its commonest is {most.min():.0%} to {most.max():.0%} of what it has"
     ]
-    if data.classes <= _MOST_CLASSES:
+    if data.classes <= _MAX_LISTED_CLASSES:
         width = len(str(counts.max()))
         lines += [
             f"node {node:>{len(str(world.nodes))}}: " + " ".join(f"{count:>{width}}" for count in row)
-            for node, row in enumerate(counts[:_MOST_NODES])
+            for node, row in enumerate(counts[:_MAX_LISTED_NODES])
         ]
-        if len(counts) > _MOST_NODES:
-            lines.append(f"and {len(counts) - _MOST_NODES} more nodes")
+        if len(counts) > _MAX_LISTED_NODES:
+            lines.append(f"and {len(counts) - _MAX_LISTED_NODES} more nodes")
     return "\n".join(lines)
+
+
+EVERYONE = "everyone else, all nodes colluding"
+
+
+def promise(terms: Terms, privacy: PrivacySection) -> str:
+    """The promise as the scenario makes it: of the whole run, or of a slot."""
+    if not terms.sends:
+        return f"epsilon 0 for {terms.protects}: nothing is sent"
+    if math.isfinite(privacy.epsilon_total):
+        return (
+            f"epsilon {privacy.epsilon_total:g} over the whole run at delta {privacy.delta_total:g} for "
+            f"{terms.protects}, against {terms.adversary}"
+        )
+    if terms.counts_links:
+        return f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g} for {terms.protects}"
+    return (
+        f"epsilon_max {privacy.epsilon_max:g} per slot at delta {privacy.delta:g} for {terms.protects}, against "
+        f"{terms.adversary}"
+    )
+
+
+def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
+    """One fact per line on a promised total, noise that cancels, passes, messages, amplitudes; empty without any."""
+    rows: dict[str, str] = {}
+    if not found.terms.sends:
+        return {"whole run": promise(found.terms, found.privacy)}
+    private = found.plan.problem.private
+    if private and (math.isfinite(found.privacy.epsilon_total) or not found.terms.counts_links):
+        rows["one slot"] = _slot(found)
+        rows["whole run"] = _whole(found)
+    shared = found.protection.words(found.node_noise_std) if private else ""
+    if shared:
+        rows["pairs"] = shared
+    if found.passes is not None:
+        rows["passes"] = _pass_cost(found.passes)
+    if found.carry is not None:
+        rows["messages"] = found.carry.words
+    if power.balance == "partial" and found.joint is not None:
+        given = "chosen for the least predicted error" if power.balance_exponent == "auto" else "as set"
+        rows["amplitudes"] = (
+            f"balanced by power to the exponent {found.joint.best.exponent:.3g} ({given}; 0: by receivers alone, 1: by "
+            "power alone)"
+        )
+    if found.joint is not None:
+        best = found.joint.best
+        when = " before the closing passes" if found.passes is not None and found.passes.closing else " at the end"
+        rows["predicted error"] = (
+            f"variance {best.error:.3g} per coordinate of a node's model{when}: {best.mean:.3g} of the consensus, "
+            f"{best.apart:.3g} of nodes from it"
+        )
+    return rows
+
+
+def _slot(found: PlanPreview) -> str:
+    plan, delta = found.plan, found.privacy.delta
+    coalition = found.terms.promised == "coalition"
+    promised = plan.epsilon_coalition if coalition else plan.epsilon_own
+    words = (
+        f"epsilon {format_range(promised)} by Theorem 1 at delta {delta:g} for {found.terms.protects}, against "
+        f"{found.terms.adversary}"
+    )
+    count = found.terms.coalition
+    if not count:
+        return words
+    other = (
+        f"{format_range(plan.epsilon_own)} against {EVERYONE}"
+        if coalition
+        else f"{format_range(plan.epsilon_coalition)} against any {count} of them"
+    )
+    return f"{words}; {other}"
+
+
+def _whole(found: PlanPreview) -> str:
+    first = "; by the first frame's plan" if found.first_frame_only else ""
+    words = (
+        f"epsilon {totals(found.forecast)} at delta {found.privacy.delta_total:g} for {found.terms.protects}, against "
+        f"{found.terms.adversary}"
+    )
+    if found.terms.promised == "coalition":
+        words += f"; {totals(found.forecast_own)} against {EVERYONE}"
+    return words + first
+
+
+def totals(forecast: dict[str, float]) -> str:
+    """Totals by accountant, the tightest first."""
+    return ", ".join(f"{value:.3g} ({name})" for name, value in sorted(forecast.items(), key=lambda t: t[1]))
+
+
+def _pass_cost(cost: PassCost) -> str:
+    closing = f"{cost.closing} more in the last round" if cost.passes else f"{cost.closing} in the last round"
+    counts = [f"{cost.passes} after every payload"] if cost.passes else []
+    counts += [closing] if cost.closing else []
+    round_ms, passes_ms = 1e3 * cost.round_airtime_s, 1e3 * cost.round_passes_s
+    return (
+        f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
+        f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {prefixed(cost.energy_passes_j, 'J')} of "
+        f"{prefixed(cost.energy_j, 'J')} in the whole run; they cost no epsilon"
+    )

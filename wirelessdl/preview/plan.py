@@ -7,7 +7,7 @@ round moves towards the optimum or mostly at random; both shrink with gamma alik
 Noise that pairs of nodes share cancels in that mean, so only own_share of beta_j/alpha_j counts where there are pairs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,24 +22,45 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
-from wirelessdl.power.joint import Forecast, JointPlan
+from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.preview.cancelling import PassCost, pass_cost, trade
 from wirelessdl.privacy.terms import Terms
+from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
+from wirelessdl.radio.participation import Turns
 from wirelessdl.round.releases import PendingGradients
 from wirelessdl.run.build import World
 from wirelessdl.run.summary import forecast, forecast_terms
 from wirelessdl.run.warnings import receiver_noise_warnings
 from wirelessdl.run.wiring import make_carrier, make_observer, make_planner, make_releases
 from wirelessdl.scenario.protection import PrivacySection
+from wirelessdl.units import to_s
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
 TRAINS, STRUGGLES = 4.0, 20.0
 _CARRIED = 101  # realisations that frames of a preview draw from
 _FRESH = 200  # realisations, none of them planned for, that a violation rate is counted on
-_FEW, _SMALL = 20, 200  # realisations that receiver noise is averaged over, in networks of so many nodes
+_AVERAGED, _SMALL_NETWORK = 20, 200  # realisations of receiver noise, in networks of so many nodes at most
+PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """Mixing passes and their price. Times in s, energies of all nodes in J; `*_passes_*`: what passes add of it.
+
+    passes: after every payload. closing: further ones in the last round.
+    """
+
+    passes: int
+    closing: int
+    mixing: str
+    round_airtime_s: float
+    round_passes_s: float
+    airtime_s: float
+    airtime_passes_s: float
+    energy_j: float
+    energy_passes_j: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +122,14 @@ def preview_plan(world: World) -> PlanPreview:
     if not adaptive and plan.problem.private:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
-    carry = _carry(world, channel, offset=power.samples + _FRESH)
+    schedule = world.access.schedule(1, channel.links)
+    audible = world.access.audible(channel, schedule)
+    carry = None
+    if not world.scenario.silent:
+        pool = world.fading.gains(audible.heard, audible.mean, _CARRIED, offset=power.samples + _FRESH)
+        carry = make_carrier(world).preview(audible, schedule, pool)
     noise_std = gamma * plan.noise_per_step
-    # a decoded message has no receiver noise in it
-    receiver_std, left_out = (0.0, 0.0) if world.access.coded else _receiver_noise(world, channel, plan, gamma)
+    receiver_std, left_out = _receiver_noise(world, audible, schedule, plan, gamma)
     receiver_ratio = 0.0
     if noise_std and receiver_std:  # privacy noise falls with the learning rate, receiver noise stays
         rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
@@ -116,7 +141,7 @@ def preview_plan(world: World) -> PlanPreview:
         plan=plan,
         noise_std=noise_std,
         node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
-        sinr_db=_sinr_db(world, channel, plan),
+        sinr_db=_sinr_db(world, audible, schedule, plan),
         thermal_std=receiver_std,
         receiver_ratio=receiver_ratio,
         left_out=left_out,
@@ -146,42 +171,30 @@ def _alone(nodes: int) -> str:
     return f"nothing is sent, so nothing leaks: {who}"
 
 
-def _sinr_db(world: World, channel: FrameChannel, plan: PowerPlan) -> FloatArray:
+def _sinr_db(world: World, channel: FrameChannel, schedule: Turns, plan: PowerPlan) -> FloatArray:
     jammer_w = 0.0 if channel.jammer_w is None else channel.jammer_w
-    turns = world.access.schedule(1, channel.links)
-    channel = world.access.audible(channel, turns)
     found = sinr_db(
         channel.heard,
         channel.is_neighbour,
         channel.heard_gain,
         power_w=plan.power_w,
         noise_w=world.thermal_w + jammer_w + world.self_interference * plan.power_w,
-        turn=turns.turn,
+        turn=schedule.turn,
     )
     return found[channel.is_neighbour]
 
 
-def _carry(world: World, channel: FrameChannel, offset: int) -> CarryPreview | None:
-    """What the access says of frames like the first. offset: realisations of the fading that were used before."""
-    if world.scenario.silent:
-        return None
-    schedule = world.access.schedule(1, channel.links)
-    channel = world.access.audible(channel, schedule)
-    pool = world.fading.gains(channel.heard, channel.mean, _CARRIED, offset=offset)
-    return make_carrier(world).preview(channel, schedule, pool)
-
-
-def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma: float) -> tuple[float, float]:
+def _receiver_noise(
+    world: World, channel: FrameChannel, schedule: Turns, plan: PowerPlan, gamma: float
+) -> tuple[float, float]:
     """Deviation that receivers add to the network's model in a frame, and the share of receptions that is left out.
 
     Both are means over realisations of the fading, for a receiver that divides by gains suffers from the weakest.
     """
-    if world.thermal_w == 0 or not world.terms.sends:
+    if world.thermal_w == 0 or not world.terms.sends or world.access.coded:  # a decoded message has no noise in it
         return 0.0, 0.0
-    access, everyone = world.access, np.ones(world.nodes, dtype=bool)
-    turns = access.schedule(1, channel.links)
-    channel = access.audible(channel, turns)
-    count = _FEW if world.nodes <= _SMALL else 2
+    everyone = np.ones(world.nodes, dtype=bool)
+    count = _AVERAGED if world.nodes <= _SMALL_NETWORK else 2
     drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
     slots = tuple(SlotChannel(gain, gain) for gain in drawn)
     passes = world.frame.in_round(1, world.scenario.scenario.rounds).passes
@@ -189,9 +202,9 @@ def _receiver_noise(world: World, channel: FrameChannel, plan: PowerPlan, gamma:
     sigma = np.full(world.nodes, world.scenario.privacy.rho * gamma)
     releases = make_releases(world, PendingGradients(world.nodes))
     carrier = make_carrier(world)
-    carrier.expect(frame, plan, turns)
+    carrier.expect(frame, plan, schedule)
     model_w, held_square = plan.alpha * releases.budget_w(plan, sigma), releases.held_square(plan, sigma, everyone)
-    steps = carrier.carry(Sending(0, frame, plan, model_w, everyone, ~everyone, turns, held_square)).steps
+    steps = carrier.carry(Sending(0, frame, plan, model_w, everyone, ~everyone, schedule, held_square)).steps
     noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
     _, receiver = noise_of_mean(steps, everyone, np.zeros(world.nodes), noise_w)
     return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in steps[0].weights.slots]))
@@ -303,3 +316,53 @@ def _try(
 
 def _keeps(plan: PowerPlan) -> bool:
     return bool(plan.link_epsilon.max(initial=0.0) <= plan.problem.epsilon_max * (1.0 + TOLERANCE))
+
+
+def pass_cost(world: World, power_w: FloatArray) -> PassCost | None:
+    """Of the whole run with everyone on air; None without passes. power_w: [K] W that nodes radiate at most."""
+    frame, rounds = world.frame, world.scenario.scenario.rounds
+    if not (frame.passes or frame.closing):
+        return None
+    last = frame.in_round(rounds, rounds)
+    bare = replace(frame, passes=0, closing=0)
+    first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in (frame, last, bare))
+    airtime_s = (rounds - 1) * first_s + last_s
+    radiated = {one: _energy_j(world, one, power_w) for one in (frame, last, bare)}
+    energy_j = (rounds - 1) * radiated[frame] + radiated[last]
+    return PassCost(
+        passes=frame.passes,
+        closing=frame.closing,
+        mixing=world.scenario.radio.mixing,
+        round_airtime_s=first_s,
+        round_passes_s=first_s - bare_s,
+        airtime_s=airtime_s,
+        airtime_passes_s=airtime_s - rounds * bare_s,
+        energy_j=energy_j,
+        energy_passes_j=energy_j - rounds * radiated[bare],
+    )
+
+
+def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
+    """Predicted error at every pair ratio, by number of passes: with the best of the exponents that were tried."""
+    exponents = sorted({one.exponent for one in joint.tried})
+    ratios = sorted({*RATIOS, joint.best.ratio})
+    possible, _ = shapes(joint.problem, exponents)
+    found = []
+    for count in sorted({*counts, joint.problem.passes}):
+        problem = replace(joint.problem, passes=count)
+        rows = zip(*(predict(problem, shape, ratios) for shape in possible))
+        found.append((count, tuple(min(row, key=lambda one: one.error) for row in rows)))
+    return tuple(found)
+
+
+def _energy_j(world: World, frame: Frame, power_w: FloatArray) -> float:
+    everyone, nodes = np.ones(world.nodes, dtype=bool), range(world.nodes)
+    spent = world.simulation.energy.spent(
+        frame,
+        power_w=power_w,
+        sends=everyone,
+        hears=everyone,
+        missed=~everyone,
+        compute_s=np.array([to_s(world.simulation.duration_ns(node, 1)) for node in nodes]),
+    )
+    return float(spent.total_j.sum())

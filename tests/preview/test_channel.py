@@ -2,18 +2,15 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 import tomli_w
 from conftest import small_files, tiny, tiny_table
-from PIL import Image
 
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.preview import channel_figure
-from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading
-from wirelessdl.preview.frequency import preview_frequency
+from wirelessdl.preview import figures
+from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading, preview_frequency
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import parse_scenario
@@ -90,11 +87,6 @@ def test_a_gain_in_decibels_is_a_warning_before_a_run_and_whenever_it_comes(
         assert said.out.count("mine.py:Decibels gives an amplitude of 80") == 1, command
 
 
-def test_a_gain_that_is_one_is_no_warning(wirelessdl_command, tmp_path):
-    (tmp_path / "s.toml").write_text(tomli_w.dumps(tiny_table(learning=SMALL)))
-    assert json.loads(wirelessdl_command("channel", "s.toml", "--json").out)["warnings"] == []
-
-
 @pytest.fixture(scope="module")
 def drawn():
     """The figure of a jammed ring on fading links, as matplotlib has it."""
@@ -106,15 +98,13 @@ def drawn():
         learning=SMALL,
         power={"objective": "own-noise"},
     )
-    from wirelessdl.scenario.loader import parse_scenario
-
     world = build(parse_scenario(table), device="cpu")
     found = preview_channel(world)
     kept = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channel_figure, "save", lambda figure, _: (figure.canvas.draw(), kept.append(figure)))
+        patch.setattr(figures, "save", lambda figure, _: (figure.canvas.draw(), kept.append(figure)))
         facts = link_facts(world, found)
-        channel_figure.draw_channel(found, facts, preview_fading(world, found), [(0, 1), (1, 2), (2, 3)], "air", None)
+        figures.draw_channel(found, facts, preview_fading(world, found), [(0, 1), (1, 2), (2, 3)], "air", None)
     return kept[0]
 
 
@@ -125,20 +115,6 @@ def test_fades_are_drawn_on_a_logarithmic_axis_beside_theory(drawn):
     level_db, share = theory.get_data()
     np.testing.assert_allclose(share, 1 - np.exp(-(10 ** (np.asarray(level_db) / 10))), rtol=1e-6)
     assert measured.get_ydata()[0] < 1e-4  # down to the deepest fade met
-
-
-def test_legends_lie_inside_and_above_what_is_drawn(drawn):
-    for axis in drawn.axes[:4]:
-        legend = axis.get_legend()
-        box, inside = legend.get_window_extent(), axis.get_window_extent()
-        assert inside.x0 <= box.x0
-        assert box.x1 <= inside.x1 + 1
-        assert inside.y0 <= box.y0
-        assert box.y1 <= inside.y1 + 1
-    memory = drawn.axes[3]
-    assert memory.get_yticks().max() == pytest.approx(1.0)
-    peak = memory.transData.transform((0, 1.0))[1]
-    assert memory.get_legend().get_window_extent().y0 > peak
 
 
 def test_strangers_are_on_the_map_and_numbers_lie_apart(drawn):
@@ -190,9 +166,9 @@ def test_gains_over_frequency_are_those_of_the_first_frame(band):
 def test_the_figure_gets_two_panels_more_where_gains_depend_on_frequency(band, monkeypatch):
     world, preview, found = band
     kept = []
-    monkeypatch.setattr(channel_figure, "save", lambda figure, _: kept.append(figure))
+    monkeypatch.setattr(figures, "save", lambda figure, _: kept.append(figure))
     facts = link_facts(world, preview)
-    channel_figure.draw_channel(preview, facts, None, [(0, 1)], "air", None, found)
+    figures.draw_channel(preview, facts, None, [(0, 1)], "air", None, found)
     over, correlation = kept[0].axes[4:6]
     (step,) = over.patches
     np.testing.assert_allclose(step.get_data().edges, np.arange(-4.0, 5.0))
@@ -281,28 +257,6 @@ def asked(world, found, name):
         return preview_frequency(world, found)
     fading = preview_fading(world, found)
     return (fading.theory_cdf if name == "cdf" else fading.theory_correlation)(np.linspace(0.0, 1.0, 5))
-
-
-@pytest.mark.parametrize("command", ["channel", "plan"])
-def test_a_figure_within_a_folder_of_images_that_the_scenario_reads_is_not_written(
-    command, tmp_path, wirelessdl_command
-):
-    for number in range(12):
-        path = tmp_path / "imgs" / "train" / "ab"[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (4, 4), 20 * number).save(path)
-    shutil.copytree(tmp_path / "imgs" / "train", tmp_path / "imgs" / "test")
-    table = tiny_table(learning={"dataset": {"kind": "file", "path": "imgs"}, "batch_size": 2})
-    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
-    before = (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes()
-    for target in ("imgs/train/a/0.png", "imgs/more.png"):
-        done = wirelessdl_command(command, "s.toml", "--figure", target)
-        assert (done.code, done.err.count("\n")) == (2, 1), done.err
-        said = f"{target}: lies in {tmp_path / 'imgs'}, which is read by s.toml; choose another file to write"
-        assert said in done.err
-    assert (tmp_path / "imgs" / "train" / "a" / "0.png").read_bytes() == before
-    assert not (tmp_path / "imgs" / "more.png").exists()
-    assert wirelessdl_command(command, "s.toml", "--figure", "other.png").code == 0
 
 
 MOVES = """

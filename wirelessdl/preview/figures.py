@@ -1,0 +1,315 @@
+"""Figures of a plan and of a channel, before a run.
+
+Plan: power split, one-slot leakage, leakage behind own noise, weight in the whole; where pairs of nodes share noise
+also the error that is predicted at every pair ratio and number of passes. Channel: where links are strong, how they
+change, and whether fading is as theory says.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.patheffects import withStroke
+
+from wirelessdl.analysis.style import BLUE, COLOURS, GREY, HEAT, ORANGE, dashed, save, styled
+from wirelessdl.arrays import FloatArray
+from wirelessdl.links import Links
+from wirelessdl.preview.channel import ChannelPreview, FadingPreview, FrequencyPreview, LinkFacts
+from wirelessdl.preview.plan import PlanPreview
+from wirelessdl.units import to_db
+
+_LINES = ("-", "--", ":")
+_COLOURS = (BLUE, ORANGE, GREY)
+
+
+def draw_plan(preview: PlanPreview, name: str, path: Path) -> None:
+    """Four panels, or six where pairs share noise, IEEE text width."""
+    plan, rows = preview.plan, 3 if preview.trade else 2
+    with styled():
+        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.6 * rows), layout="constrained")
+        figure.suptitle(f"{name}: {preview.verdict[0]}", fontsize=9, x=0.01, ha="left")
+        _split(axes[0, 0], preview)
+        (_leakage if preview.terms.counts_links else _mixing)(figure, axes[0, 1], preview)
+        _own(axes[1, 0], preview)
+        _weights(axes[1, 1], preview)
+        for axis in (axes[0, 0], axes[1, 0], axes[1, 1]):
+            axis.set_xlabel("node")
+            axis.set_xlim(-0.7, len(plan.alpha) - 0.3)
+            axis.xaxis.get_major_locator().set_params(integer=True)
+        if preview.trade:
+            _trade(axes[2, 0], preview)
+            _parts(axes[2, 1], preview)
+        save(figure, path)
+
+
+def _split(axis: Any, preview: PlanPreview) -> None:
+    plan, node = preview.plan, np.arange(len(preview.plan.alpha))
+    axis.bar(node, plan.alpha, color=BLUE, label="model, alpha")
+    axis.bar(node, plan.beta, bottom=plan.alpha, color=ORANGE, label="noise, beta")
+    axis.set(ylabel="share of power", title="Power split")
+    axis.set_ylim(0, 1.22)
+    axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    axis.legend(loc="upper left", ncols=2)
+
+
+def _leakage(figure: Any, axis: Any, preview: PlanPreview) -> None:
+    plan = preview.plan
+    top = plan.problem.epsilon_max if plan.problem.private else 1.0
+    shown = np.where(np.isinf(plan.epsilon), np.nan, plan.epsilon)
+    image = axis.imshow(shown, cmap=HEAT, vmin=0, vmax=top, interpolation="nearest")
+    figure.colorbar(image, ax=axis, label="epsilon of one slot")
+    axis.set_title("What a link leaks in a slot" if plan.problem.private else "No privacy noise: every link leaks all")
+    _by_link(axis)
+
+
+def _mixing(figure: Any, axis: Any, preview: PlanPreview) -> None:
+    """In place of link epsilons, which mean nothing where noise is shared or what is heard is sent on."""
+    weights = preview.plan.mixing
+    shown = np.log10(np.where(weights > 0, weights, np.nan))
+    image = axis.imshow(shown, cmap=HEAT, interpolation="nearest", vmin=max(float(np.nanmin(shown)), -4.0), vmax=0.0)
+    figure.colorbar(image, ax=axis, label="lg weight")
+    axis.set_title("Mixing matrix A of one pass")
+    _by_link(axis)
+
+
+def _by_link(axis: Any) -> None:
+    axis.set(xlabel="sender", ylabel="receiver")
+    for locator in (axis.xaxis.get_major_locator(), axis.yaxis.get_major_locator()):
+        locator.set_params(integer=True)
+
+
+def _own(axis: Any, preview: PlanPreview) -> None:
+    plan = preview.plan
+    epsilon = np.where(np.isfinite(plan.epsilon_own), plan.epsilon_own, np.nan)
+    node = np.arange(len(epsilon))
+    coalition = preview.terms.coalition
+    axis.set(title="One slot, by who colludes" if coalition else "One slot behind own noise alone", ylabel="epsilon")
+    if np.isnan(epsilon).all():
+        axis.text(0.5, 0.5, "no noise: infinite", transform=axis.transAxes, ha="center", color=GREY)
+        return
+    if np.nanmax(epsilon) > 20 * np.nanmin(epsilon):
+        axis.set_yscale("log")
+    axis.plot(node, epsilon, "o", color=BLUE, markersize=4, label="everyone else")
+    if coalition:
+        axis.plot(node, plan.epsilon_coalition, "s", color=ORANGE, markersize=4, label=_any(coalition))
+        axis.legend(loc="center right")
+    axis.axhline(plan.problem.epsilon_max, color=GREY, linestyle="--", linewidth=1)
+    axis.annotate("epsilon_max", (node[-1], plan.problem.epsilon_max), (0, 5), textcoords="offset points", ha="right")
+    axis.margins(y=0.25)
+
+
+def _weights(axis: Any, preview: PlanPreview) -> None:
+    plan = preview.plan
+    nodes = len(plan.alpha)
+    axis.bar(np.arange(nodes), plan.perron * nodes, color=BLUE)
+    axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1)
+    axis.set(ylabel="K pi", title=f"Weight in the whole (theta {plan.theta:.3g}, gap {plan.spectral_gap:.2g})")
+
+
+def _any(coalition: int) -> str:
+    return "any one node" if coalition == 1 else f"any {coalition} nodes"
+
+
+def _trade(axis: Any, preview: PlanPreview) -> None:
+    """Mean part and disagreement together."""
+    for (passes, row), style in zip(preview.trade, _styles(preview)):
+        here = " (scenario)" if passes == _passes(preview) else ""
+        axis.plot([one.ratio for one in row], [one.error for one in row], label=f"{passes}{here}", **style)
+    _mark_choice(axis, preview, ("error",))
+    axis.set(title="Predicted error of a node's model", ylabel="variance per coordinate")
+    axis.legend(loc="upper left", ncols=2, title="mixing passes", fontsize=6, title_fontsize=6)
+
+
+def _parts(axis: Any, preview: PlanPreview) -> None:
+    """The same in its parts, in the colours of the numbers of passes."""
+    for (passes, row), style in zip(preview.trade, _styles(preview)):
+        ratios, here = [one.ratio for one in row], passes == _passes(preview)
+        axis.plot(ratios, [one.mean for one in row], color=style["color"], linewidth=2.2 if here else 0.7)
+        axis.plot(ratios, [one.apart for one in row], **style)
+    axis.plot([], [], color=GREY, linewidth=1.5, label="of the consensus")
+    axis.plot([], [], color=GREY, linestyle="--", linewidth=1, marker="o", markersize=3, label="of nodes from it")
+    _mark_choice(axis, preview, ("mean", "apart"))
+    axis.set(title="Its two parts", ylabel="variance per coordinate")
+    axis.legend(loc="best", fontsize=6)
+
+
+def _mark_choice(axis: Any, preview: PlanPreview, parts: tuple[str, ...]) -> None:
+    assert preview.joint is not None
+    best = preview.joint.best
+    axis.axvline(best.ratio, color=GREY, linestyle="--", linewidth=0.8, zorder=0)
+    star = {"marker": "*", "color": COLOURS[1], "markeredgecolor": "black", "markersize": 9, "linestyle": "none"}
+    for part in parts:
+        axis.plot(best.ratio, getattr(best, part), zorder=5, **star)
+    if len(parts) > 1:  # said once; the other legend is full of passes
+        axis.plot([], [], label=f"choice: r {best.ratio:.3g}, exponent {best.exponent:.2g}", **star)
+    axis.set_yscale("log")
+    axis.set_xscale("symlog", linthresh=0.25, linscale=0.4)  # r = 0 is independent noise
+    ticks = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlim(-0.06, 1.15 * max(one.ratio for _, row in preview.trade for one in row))
+    axis.set_xlabel("pair ratio r")
+
+
+def _passes(preview: PlanPreview) -> int:
+    return 0 if preview.joint is None else preview.joint.problem.passes
+
+
+def _styles(preview: PlanPreview) -> list[dict[str, Any]]:
+    names = ("color", "linestyle", "marker")
+    return [{**dict(zip(names, dashed(n))), "markersize": 3, "linewidth": 1} for n in range(len(preview.trade))]
+
+
+def draw_channel(
+    found: ChannelPreview,
+    facts: LinkFacts,
+    probe: FadingPreview | None,
+    chosen: list[tuple[int, int]],
+    name: str,
+    path: Path,
+    band: FrequencyPreview | None = None,
+) -> None:
+    """Four panels, IEEE text width; two more where gains depend on frequency."""
+    rows = 2 if band is None else 3
+    with styled():
+        figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.7 * rows), layout="constrained")
+        figure.suptitle(f"{name}: {len(facts.tx)} links over {len(found.time_s)} frames", fontsize=9, x=0.01, ha="left")
+        _map(figure, axes[0, 0], found)
+        _over_time(axes[0, 1], found, chosen)
+        _distribution(axes[1, 0], probe)
+        _correlation(axes[1, 1], probe)
+        if band is not None:
+            _over_frequency(axes[2, 0], band, found.links, chosen)
+            _frequency_correlation(axes[2, 1], band)
+        save(figure, path)
+
+
+def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
+    _buildings(axis, found.buildings_m)
+    links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
+    position = links.geometry.position_m[:, :2]
+    order = np.argsort(gain_db)  # the strongest on top
+    lines = np.stack([position[links.tx], position[links.rx]], axis=1)[order]
+    frame = found.frames[0]
+    strange = frame.heard.where(~frame.is_neighbour)
+    if len(strange):  # who is heard without being meant
+        ends = np.stack([position[strange.tx], position[strange.rx]], axis=1)
+        axis.add_collection(LineCollection(list(ends), colors=GREY, linewidths=0.3, alpha=0.35, zorder=1))
+        axis.plot([], [], color=GREY, linewidth=0.6, alpha=0.6, label="strangers")
+        axis.legend(loc="lower right", fontsize=6, frameon=True)
+    drawn = LineCollection(list(lines), array=gain_db[order], cmap=HEAT, linewidths=1.0, zorder=2)
+    axis.add_collection(drawn)
+    axis.plot(*position.T, "o", color="black", markersize=3.5)
+    if links.nodes <= 40:
+        for node, place in enumerate(position):
+            number = axis.annotate(str(node), place, _away(node, position), textcoords="offset points", fontsize=6)
+            number.set_path_effects([withStroke(linewidth=1.5, foreground="white")])  # readable on top of links
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.margins(0.06)
+    axis.set(xlabel="x in m", ylabel="y in m", title="First frame, fading averaged out")
+    figure.colorbar(drawn, ax=axis, label="gain in dB")
+
+
+def _buildings(axis: Any, buildings_m: FloatArray) -> None:
+    left, bottom, width, depth = buildings_m.T
+    right, top = left + width, bottom + depth
+    corners = np.stack([left, bottom, right, bottom, right, top, left, top], axis=1).reshape(-1, 4, 2)
+    # nodes set the limits: a map may reach far beyond them
+    axis.add_collection(PolyCollection(list(corners), facecolors=GREY, alpha=0.2, zorder=0), autolim=False)
+
+
+def _away(node: int, position: FloatArray) -> tuple[float, float]:
+    """Offset of a node's number in points: away from its nearest neighbour, so that numbers do not meet."""
+    apart = position[node] - np.delete(position, node, axis=0)
+    towards = apart[np.argmin(np.hypot(*apart.T))]
+    right, up = towards >= 0
+    return (3.0 if right else -3.0 - 2.5 * len(str(node)), 3.0 if up else -7.0)
+
+
+def _over_time(axis: Any, found: ChannelPreview, chosen: list[tuple[int, int]]) -> None:
+    for number, (tx, rx) in enumerate(chosen):
+        time_s, gain = found.over_time(tx, rx)
+        axis.plot(time_s, to_db(gain**2), **_link_style(number, tx, rx))
+    axis.set(xlabel="simulated time in s", ylabel="gain in dB", title="Gain as frames open")
+    axis.margins(y=0.3)
+    axis.legend(loc="upper right", ncols=3, fontsize=7)
+
+
+def _link_style(number: int, tx: int, rx: int) -> dict[str, Any]:
+    line, colour = _LINES[number % 3], _COLOURS[number % 3]
+    return {"linestyle": line, "color": colour, "linewidth": 1.0, "label": f"{tx} to {rx}"}
+
+
+def _beside_theory(axis: Any, x: Any, drawn: FloatArray, theory_x: Any, theory: FloatArray | None) -> None:
+    axis.plot(x, drawn, color=BLUE, linewidth=1.8, label="drawn")
+    if theory is not None:
+        axis.plot(theory_x, theory, color="black", linestyle="--", linewidth=1.0, label="theory")
+
+
+def _distribution(axis: Any, probe: FadingPreview | None) -> None:
+    axis.set_title("Amplitude of fading")
+    if probe is None:
+        _nothing(axis)
+        return
+    level = np.sort(probe.amplitude.ravel())
+    # deep fades are what matters, and they are rare: even steps of the logarithm
+    shown = np.unique(np.geomspace(1, len(level), 600).astype(int)) - 1
+    depth_db = to_db(level**2)
+    grid_db = np.linspace(depth_db[shown[0]], depth_db[-1], 400)
+    theory = None if probe.theory_cdf is None else probe.theory_cdf(10 ** (grid_db / 20))
+    _beside_theory(axis, depth_db[shown], (shown + 0.5) / len(level), grid_db, theory)
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=0.3 / len(level), top=2.0)
+    axis.set(xlabel="fade in dB against the mean power", ylabel="share of links and instants below")
+    axis.legend(loc="lower right")
+
+
+def _correlation(axis: Any, probe: FadingPreview | None) -> None:
+    axis.set_title("Memory of fading")
+    if probe is None:
+        _nothing(axis)
+        return
+    lags = len(probe.time_s) // 4
+    lag_s = probe.time_s[:lags] - probe.time_s[0]
+    unit, per_s = ("s", 1.0) if lag_s[-1] > 2 else ("ms", 1e3)
+    theory = None if probe.theory_correlation is None else probe.theory_correlation(lag_s)
+    _beside_theory(axis, per_s * lag_s, probe.correlation(lags), per_s * lag_s, theory)
+    axis.axhline(0.0, color=GREY, linewidth=0.6)
+    axis.set(xlabel=f"lag in {unit}", ylabel="correlation of |h|²")
+    axis.set_ylim(top=1.25)
+    axis.set_yticks([tick for tick in axis.get_yticks() if tick < 1.0 + 1e-9])
+    axis.legend(loc="upper right", ncols=2)
+
+
+def _over_frequency(axis: Any, band: FrequencyPreview, links: Links, chosen: list[tuple[int, int]]) -> None:
+    half_mhz = band.subband_hz / 2e6
+    for number, (tx, rx) in enumerate(chosen):
+        for link in np.flatnonzero((links.tx == tx) & (links.rx == rx)).tolist():
+            gain_db, centre_mhz = to_db(band.gain[:, link] ** 2), band.offset_hz / 1e6
+            edges = np.append(centre_mhz - half_mhz, centre_mhz[-1] + half_mhz)
+            axis.stairs(gain_db, edges, baseline=None, **_link_style(number, tx, rx))
+    axis.set(xlabel="frequency from the carrier in MHz", ylabel="gain in dB", title="Gain over frequency, first frame")
+    axis.margins(y=0.3)
+    axis.legend(loc="upper right", ncols=3, fontsize=7)
+
+
+def _frequency_correlation(axis: Any, band: FrequencyPreview) -> None:
+    axis.set_title("Correlation over frequency")
+    if band.lag_hz is None or band.drawn is None:
+        _nothing(axis, "nothing fades by frequency")
+        return
+    lag_mhz = band.lag_hz / 1e6
+    theory = None if band.theory is None else np.abs(band.theory)
+    _beside_theory(axis, lag_mhz, np.abs(band.drawn), lag_mhz, theory)
+    axis.axhline(0.5, color=GREY, linewidth=0.6)
+    axis.set(xlabel="lag in MHz", ylabel="|R|, correlation of h")
+    axis.set_ylim(0.0, 1.25)
+    axis.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    axis.legend(loc="upper right", ncols=2)
+
+
+def _nothing(axis: Any, words: str = "no small-scale fading") -> None:
+    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", color=GREY)
+    axis.set_axis_off()
