@@ -1,5 +1,7 @@
 """A member of each family, defined outside the package: it works, and totals are worth what its kind allows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ from conftest import tiny_table
 from watching import Watched
 
 from wirelessdl import families, resume, simulate
+from wirelessdl.access import Carried
 from wirelessdl.errors import ContractError, ScenarioError
+from wirelessdl.radio.participation import Participation
 from wirelessdl.scenario.loader import parse_scenario
 
 ACCESS = """
@@ -242,3 +246,28 @@ def test_members_are_known_by_one_line_each():
             assert module.__name__ == path
             assert all(hasattr(module, part) for part in ("Member", "Keys", "refuse"))
             assert "To add one" in __import__(path.rpartition(".")[0], fromlist=["x"]).__doc__
+
+
+@pytest.mark.parametrize(
+    ("sources", "silent", "words"),
+    [
+        (["held"], False, "other than once"),
+        (["w", "w"], False, "other than once"),
+        (["held", "w"], False, "other than once"),
+        (["w", "held"], True, "did not send w"),
+    ],
+)
+def test_an_access_sends_w_once_and_then_only_what_its_senders_hold(sources, silent, words):
+    engine = Watched(table(rounds=1)).engine
+    carrier = engine.stages.carrier
+    real = carrier.carry
+
+    def carry(given):
+        (step,) = real(given).steps
+        if silent:
+            given.on_air[0] = False
+        return Carried(tuple(replace(step, source=source) for source in sources))
+
+    carrier.carry = carry
+    with pytest.raises(ContractError, match=words):
+        engine.open_frame(1, 0, Participation.everyone(engine.stages.learning.nodes))

@@ -163,7 +163,7 @@ def test_a_receiver_gets_no_more_out_of_a_frame_than_its_worst_block_says():
     run_rounds(world, engine)
     decision, rng, m = records[-1].decision, np.random.default_rng(0), world.learning.learner.size
     release, plan, heard = decision.release, decision.plan, decision.channel.heard
-    segments = engine._segments.payload(decision)
+    segments = engine._segments.steps(decision)[0].segments
     assert len(segments) == 12
     noise = np.sqrt(plan.beta / plan.alpha) * decision.sigma
     reach = world.exposure.sensitivity * release.gamma * release.multiplier

@@ -1,1 +1,1 @@
-"""Time: SimPy moves it, and each slot client_indices one batch to the learning engine."""
+"""Time: SimPy moves it, and each slot hands one batch to the learning engine."""
