@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from wirelessdl.cli.progress import emit
 from wirelessdl.errors import shown
 from wirelessdl.study.engine import Listener
-from wirelessdl.study.toml_text import plain_text
+from wirelessdl.study.study_file import plain_text
 
 if TYPE_CHECKING:
     from wirelessdl.study.plan import Plan
