@@ -15,7 +15,7 @@ from minima import draw_minima, minima_table
 from regret import draw_regret, regret_tables
 
 from wirelessdl.analysis.study_tables import csv_text
-from wirelessdl.study.plan import read_plan
+from wirelessdl.study.folder import read_plan
 from wirelessdl.trace.files import write_text
 from wirelessdl.trace.study import Study, is_study, open_study
 

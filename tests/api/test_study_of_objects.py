@@ -16,8 +16,8 @@ from in_process import in_process, quick_table
 import wirelessdl
 from wirelessdl import StudyError
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.plan import make_plan
+from wirelessdl.study.study_file import StudySpec, StudyTable
 
 
 class Corridor:
@@ -139,7 +139,7 @@ def test_a_part_of_a_file_reaches_workers_that_cannot_import_it(here, monkeypatc
     with monkeypatch.context() as session:
         session.syspath_prepend(here)
         from only_here import Only
-    (parcel,) = make_plan(StudySpec(base().replace(channel=Only()))).parcels
+    (parcel,) = make_plan(StudySpec(StudyTable(scenario=""), scenario=base().replace(channel=Only()))).parcels
     monkeypatch.delitem(sys.modules, "only_here")
     with pytest.raises(ModuleNotFoundError):
         import only_here  # noqa: F401

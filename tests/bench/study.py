@@ -13,10 +13,10 @@ import torch
 from bench.suites import FLAGSHIP, Contest
 from wirelessdl.run.session import simulate
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import cores, open_cluster
 from wirelessdl.study.engine import Listener, start_study
 from wirelessdl.study.plan import make_plan
+from wirelessdl.study.study_file import StudySpec, StudyTable
 
 _RUNS, _JOBS, _ROUNDS = 8, 2, 200
 
@@ -24,7 +24,7 @@ _RUNS, _JOBS, _ROUNDS = 8, 2, 200
 def contests() -> Iterator[Contest]:
     """Two jobs of one thread each; one after another with torch's own number of threads, and with one."""
     rounds = f"scenario.rounds={_ROUNDS}"
-    plan = make_plan(StudySpec(str(FLAGSHIP), overrides=(rounds,), runs=_RUNS, local=False))
+    plan = make_plan(StudySpec(StudyTable(scenario=str(FLAGSHIP), runs=_RUNS, local=False), (rounds,)))
     threads = torch.get_num_threads()
 
     def one_after_another(count: int) -> None:
@@ -38,7 +38,7 @@ def contests() -> Iterator[Contest]:
 
         def study() -> None:
             with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
-                result = start_study(Path(folder) / "study", plan, cluster.renewed(), Listener())
+                result = start_study(Path(folder) / "study", plan, cluster, Listener())
                 assert result.complete, result.errors
 
         for count in dict.fromkeys((threads, 1)):

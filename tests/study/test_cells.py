@@ -9,14 +9,16 @@ from in_process import write_quick
 
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
-from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec, cell_scenario, make_cells
-from wirelessdl.study.plan import make_plan
-from wirelessdl.study.study_file import find_study, read_study
-from wirelessdl.study.toml_text import parse_values, toml_text
+from wirelessdl.study.plan import cell_scenario, make_cells, make_plan
+from wirelessdl.study.study_file import StudySpec, StudyTable, find_study, parse_values, read_study, toml_text
+
+
+def table(scenario="", **given):
+    return StudyTable(scenario=scenario, **{"local": False, **given})
 
 
 def cells(base=None, **given):
-    return make_cells(StudySpec(base or tiny(), **{"local": False, **given}), base or tiny())
+    return make_cells(table(**given), base or tiny())
 
 
 def values(found):
@@ -34,13 +36,14 @@ def test_a_grid_gives_all_combinations_the_last_key_moving_fastest():
 
 
 def test_zipped_lists_go_together_and_the_rest_multiplies():
-    _, found = cells(zipped={"network.nodes": [3, 4], "learning.batch_size": [8, 16]}, grid={"privacy.rho": [1.5, 2]})
+    _, found = cells(zip={"network.nodes": [3, 4], "learning.batch_size": [8, 16]}, grid={"privacy.rho": [1.5, 2]})
     assert [tuple(one.values()) for one in values(found)] == [(3, 8, 1.5), (3, 8, 2), (4, 16, 1.5), (4, 16, 2)]
 
 
 def test_named_cells_show_the_scenarios_value_where_they_leave_a_key_alone():
-    named = (NamedCell("plain", {}), NamedCell("paper", {"privacy.protocol": "paper", "privacy.clipping": "batch"}))
-    varied, found = cells(named=named, grid={"network.nodes": [3, 4]})
+    paper = {"privacy.protocol": "paper", "privacy.clipping": "batch"}
+    named = [{"name": "plain"}, {"name": "paper", "set": paper}]
+    varied, found = cells(cells=named, grid={"network.nodes": [3, 4]})
     assert varied == ["privacy.protocol", "privacy.clipping", "network.nodes"]
     assert [cell.name for cell in found] == ["plain", "plain", "paper", "paper"]
     assert found[0].values == {"privacy.protocol": "hardened", "privacy.clipping": "per-sample", "network.nodes": 3}
@@ -48,16 +51,16 @@ def test_named_cells_show_the_scenarios_value_where_they_leave_a_key_alone():
 
 
 def test_adjustments_change_the_cells_that_match_and_no_others():
-    adjust = (Adjustment({"network.nodes": 4}, {"learning.batch_size": 16}),)
-    _, found = cells(grid={"network.nodes": [3, 4]}, adjustments=adjust)
+    adjust = [{"where": {"network.nodes": 4}, "set": {"learning.batch_size": 16}}]
+    _, found = cells(grid={"network.nodes": [3, 4]}, adjust=adjust)
     assert [cell_scenario(tiny(), cell).learning.batch_size for cell in found] == [8, 16]
 
 
 def test_samples_keep_their_values_when_keys_and_samples_are_added():
-    draws = {"privacy.clip_norm": Draw(low=0.1, high=10.0, log=True)}
-    more = {"learning.batch_size": Draw(low=4, high=9, integer=True), "privacy.rho": Draw((1.5, 2.0)), **draws}
-    _, few = cells(draws=draws, samples=3, sample_seed=5)
-    _, many = cells(draws=more, samples=50, sample_seed=5)
+    draws = {"privacy.clip_norm": {"low": 0.1, "high": 10.0, "scale": "log"}}
+    sizes = {"learning.batch_size": {"low": 4, "high": 9, "integer": True}, "privacy.rho": {"choices": [1.5, 2.0]}}
+    _, few = cells(random={"samples": 3, "seed": 5, "keys": draws})
+    _, many = cells(random={"samples": 50, "seed": 5, "keys": {**sizes, **draws}})
     norms = [cell.values["privacy.clip_norm"] for cell in many]
     assert norms[:3] == [cell.values["privacy.clip_norm"] for cell in few]
     assert all(0.1 <= norm <= 10 for norm in norms)
@@ -83,12 +86,12 @@ def test_a_private_study_has_local_beside_it_once_for_what_still_matters():
 def test_a_study_without_privacy_has_no_local_unless_asked_for():
     base = tiny(privacy={"epsilon_max": math.inf})
     assert len(cells(base, grid={"network.nodes": [3, 4]}, local=True)[1]) == 2
-    assert len(cells(base, grid={"network.nodes": [3, 4]}, baselines=("local",))[1]) == 4
+    assert len(cells(base, grid={"network.nodes": [3, 4]}, baselines=["local"])[1]) == 4
 
 
 def test_baselines_drop_the_keys_that_they_decide():
     grid = {"privacy.epsilon_max": [0.5, 1], "privacy.clip_norm": [1.0, 2.0]}
-    _, found = cells(grid=grid, baselines=("no-privacy", "own-noise", "central"))
+    _, found = cells(grid=grid, baselines=["no-privacy", "own-noise", "central"])
     by_name = {name: values(c for c in found if c.baseline == name) for name in ("no-privacy", "own-noise", "central")}
     assert by_name["no-privacy"] == [{"privacy.clip_norm": 1.0}, {"privacy.clip_norm": 2.0}]
     assert len(by_name["own-noise"]) == 4
@@ -117,7 +120,7 @@ def test_values_are_cut_at_commas_outside_of_brackets_and_quotes(text, expected)
 def test_a_cell_of_a_bundled_scenario_is_what_run_makes_of_it(name):
     override = "learning.batch_size=7"
     direct = load_scenario(name, overrides=[override])
-    (cell,) = make_cells(StudySpec(name, grid={"learning.batch_size": [7]}, local=False), load_scenario(name))[1]
+    (cell,) = cells(load_scenario(name), grid={"learning.batch_size": [7]})[1]
     assert cell_scenario(load_scenario(name), cell).to_table() == direct.to_table()
 
 
@@ -125,24 +128,23 @@ def test_a_cell_of_a_bundled_scenario_is_what_run_makes_of_it(name):
     ("given", "message"),
     [
         ({"grid": {"privacy.epsilonmax": [1]}}, "unknown key privacy.epsilonmax; did you mean privacy.epsilon_max?"),
-        ({"grid": {"network.nodes": []}}, "network.nodes has no values; the grid would be empty"),
         ({"grid": {"network.nodes": [3, 3]}}, "network.nodes has the value 3 twice"),
         ({"grid": {"network.nodes": [3, -1]}}, "cell c001 (network.nodes=-1): network.nodes is -1; must be"),
         ({"grid": {"scenario.seed": [3]}}, "scenario.seed cannot be varied; --seeds says how many"),
         ({"grid": {"scenario.name": ["a"]}}, "scenario.name cannot be varied"),
         ({"grid": {"nodes": [3]}}, "cell c000 (nodes=3): --set nodes=3: must be section.key=value"),
-        ({"grid": {"network.nodes": [3]}, "zipped": {"network.nodes": [4]}}, "varied in two places"),
-        ({"zipped": {"network.nodes": [3], "privacy.rho": [1, 2]}}, "study.zip needs lists of equal length"),
-        ({"named": (NamedCell("a", {}), NamedCell("a", {}))}, "two cells of the study have the same name"),
-        ({"baselines": ("locl",)}, 'baseline is "locl"; there is none of that name; did you mean local?'),
+        ({"grid": {"network.nodes": [3]}, "zip": {"network.nodes": [4]}}, "varied in two places"),
+        ({"zip": {"network.nodes": [3], "privacy.rho": [1, 2]}}, "study.zip needs lists of equal length"),
+        ({"cells": [{"name": "a"}, {"name": "a"}]}, "two cells of the study have the same name"),
+        ({"baselines": ["locl"]}, 'baseline is "locl"; there is none of that name; did you mean local?'),
         ({"grid": {"network.nodes": [*range(2, 1002)], "privacy.rho": [*range(1001)]}}, "1,001,000 cells; at most"),
-        ({"seeds": (1, 1)}, "name a number twice"),
+        ({"seeds": [1, 1]}, "name a number twice"),
         ({"seeds": 100_001}, "the study has 100,001 runs; at most 100,000"),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(given, message, tmp_path):
     with pytest.raises(WirelessdlError) as caught:
-        make_plan(StudySpec(str(write_quick(tmp_path)), **{"local": False, **given}))
+        make_plan(StudySpec(table(str(write_quick(tmp_path)), **given)))
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import chdir, suppress
+from contextlib import chdir, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from wirelessdl.errors import StudyError, TraceError, WirelessdlError
 from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import engine, sweep
 from wirelessdl.study.cluster import Cluster, Done, SchedulerLost
+from wirelessdl.study.folder import write_plan
 from wirelessdl.study.task import Outcome, RunTask, check, pilot, run_or_resume
 from wirelessdl.trace.files import RunLock
 from wirelessdl.trace.study import STOP, figures_of, planned_in, read_manifest, sealed, status_of, task_lock
@@ -53,7 +54,7 @@ def one_cluster():
                 self.asked = asked
 
             def __enter__(self):
-                return cluster.renewed()
+                return cluster
 
             def __exit__(self, *_):
                 pass
@@ -206,6 +207,21 @@ def test_options_that_exclude_each_other(study, arguments, message):
     assert message in " ".join(done.err.split())
 
 
+@contextmanager
+def changed(study, name, change):
+    """A file of the study, or beside it, written otherwise, while a run of the study is still to be made."""
+    path, run, aside = study.parent / name, study / "runs" / "c001-s3-r1", study.parent / "aside"
+    before = path.read_text()
+    path.write_text(change(before))
+    run.rename(aside)
+    try:
+        yield
+    finally:
+        shutil.rmtree(run, ignore_errors=True)
+        aside.rename(run)
+        path.write_text(before)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -217,31 +233,23 @@ def test_options_that_exclude_each_other(study, arguments, message):
     ],
 )
 def test_a_study_that_was_changed_is_not_gone_on_with(study, name, text, message):
-    path = study.parent / name
-    before = path.read_text()
-    assert text[0] in before
-    path.write_text(before.replace(*text))
-    try:
-        with chdir(study.parent):
-            done = command_line("sweep", "--resume", "out")
-    finally:
-        path.write_text(before)
+    with changed(study, name, lambda before: before.replace(*text)), chdir(study.parent):
+        done = command_line("sweep", "--resume", "out")
     assert done.code == 2
     assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
 def test_a_study_of_other_versions_goes_on_by_force_only(study):
-    path = study / "study.json"
-    before = path.read_text()
-    content = json.loads(before)
-    content["versions"]["wirelessdl"] = "90.1.0"
-    path.write_text(json.dumps(sealed(content)))
-    try:
-        done = command_line("sweep", "--resume", str(study))
-        forced = command_line("sweep", "--resume", str(study), "--force")
-    finally:
-        path.write_text(before)
+    def older(before):
+        content = json.loads(before)
+        content["versions"]["wirelessdl"] = "90.1.0"
+        return json.dumps(sealed(content))
+
+    index = (study / "index.parquet").read_bytes()
+    with changed(study, "out/study.json", older), chdir(study.parent):
+        done, forced = (command_line("sweep", "--resume", "out", *force) for force in ((), ("--force",)))
+    (study / "index.parquet").write_bytes(index)
     assert done.code == 2
     assert f"wirelessdl was 90.1.0, is {wirelessdl.__version__}; --force goes on" in done.err
     assert forced.code == 0, forced.err
@@ -469,10 +477,10 @@ def task_for(folder):
         plan = sweep.plan_of(
             sweep.spec_of("tiny.toml", {}, None, None, (), (), False), sweep.Options(jobs=1, threads=1)
         )
-    engine.write_plan(folder / "out", plan, {})
+    write_plan(folder / "out", plan, {})
     (planned,) = plan.planned()
     job = engine.job_of(plan, plan.cells[0], planned.seed, planned.run)
-    return RunTask(job, str((folder / "out").resolve()), planned.folder_name), planned
+    return RunTask(job, str((folder / "out").resolve()), planned), planned
 
 
 def test_a_task_that_is_run_again_finds_the_run_finished(tmp_path):
@@ -539,8 +547,8 @@ def test_code_that_ends_the_program_unguarded_is_a_failed_run_with_its_line(tmp_
     monkeypatch.setattr("wirelessdl.run.session.simulate", ends)
     monkeypatch.setattr("wirelessdl.run.build.build", ends)
     outcome = run_or_resume(task)
-    assert outcome.status == "failed"
-    assert all(line.startswith(ENDED) for line in (outcome.error, pilot(task.job, 2).error, check(task.job).error))
+    assert (outcome.status, outcome.error[:12]) == ("failed", "StudyError: ")
+    assert all(line.startswith(ENDED) for line in (outcome.error[12:], pilot(task.job, 2), check(task.job).error))
 
 
 # --- schedulers that are not there

@@ -79,8 +79,7 @@ def command(
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
     from wirelessdl.cli.sweep_progress import study_listener
-    from wirelessdl.study.reproduce import PAPER, THREADS, Runner, reproductions, require_same, with_scale
-    from wirelessdl.study.sweep import Options
+    from wirelessdl.study.reproduce import PAPER, Runner, reproductions, require_same, with_scale
     from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)
@@ -93,13 +92,12 @@ def command(
         require_drawable(one)
         if is_study(folder / one.name):
             require_same(folder / one.name, one.plan)
-    options = Options(jobs, threads=THREADS, device=device, force=force)
-    failed = 0
-    with stopper_installed() as stop, Runner(options, max(len(one.plan) for one in wanted), stop.asked) as runner:
+    failed, most = 0, max(len(one.plan) for one in wanted)
+    with stopper_installed() as stop, Runner(most, jobs, device, force) as runner:
         for one in wanted:
             try:
                 with study_listener(console, as_json=False) as listener:
-                    result = runner.run(folder / one.name, one.plan, listener)
+                    result = runner.run(folder / one.name, one.plan, listener, stop.asked)
                 stopped = result.stopped
             except KeyboardInterrupt:  # while cells were checked
                 stopped = True

@@ -14,10 +14,9 @@ from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
-    from wirelessdl.study.engine import Result
-    from wirelessdl.study.estimate import Estimate
+    from wirelessdl.study.engine import Estimate, Result
+    from wirelessdl.study.folder import StudyStatus
     from wirelessdl.study.plan import Plan
-    from wirelessdl.study.status import StudyStatus
     from wirelessdl.study.sweep import Options
 
 
@@ -116,7 +115,7 @@ def command(
 
 def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
     from wirelessdl.errors import StudyError
-    from wirelessdl.study.toml_text import parse_values
+    from wirelessdl.study.study_file import parse_values
 
     found: dict[str, list[Any]] = {}
     for text in vary:
@@ -176,7 +175,7 @@ def _conclude(result: "Result", options: "Options", console: Console, stop: Stop
 
 
 def _print_status(folder: Path, console: Console, as_json: bool) -> None:
-    from wirelessdl.study.status import study_status
+    from wirelessdl.study.folder import study_status
 
     status = study_status(folder)
     if as_json:
@@ -191,7 +190,7 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
 
 
 def _print_runs(status: "StudyStatus", console: Console) -> None:
-    from wirelessdl.study.toml_text import plain_text
+    from wirelessdl.study.study_file import plain_text
 
     listed = status.of("running", "interrupted", "failed")
     if not listed:
@@ -204,8 +203,8 @@ def _print_runs(status: "StudyStatus", console: Console) -> None:
             run.planned.folder_name,
             escape(shown(" ".join(filter(None, [run.planned.name, values])), 100)),
             run.status,
-            f"{run.round}/{run.rounds}" if run.rounds else "",
-            "" if run.accuracy is None else f"{run.accuracy:.1%}",
+            "{round}/{rounds}".format(**run.figures) if run.figures else "",
+            "" if run.figures.get("accuracy") is None else f"{run.figures['accuracy']:.1%}",
         )
     console.print(table)
     if len(listed) > 40:
@@ -216,7 +215,7 @@ def _print_runs(status: "StudyStatus", console: Console) -> None:
 
 def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:
     from wirelessdl.cli.sweep_progress import study_listener
-    from wirelessdl.study.estimate import estimate
+    from wirelessdl.study.engine import estimate
 
     with stopper_installed() as stop:
         try:
@@ -238,7 +237,7 @@ def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) 
 
 def _print_estimate(plan: "Plan", found: "Estimate", console: Console) -> None:
     from wirelessdl.memory import format_size
-    from wirelessdl.study.toml_text import plain_text
+    from wirelessdl.study.study_file import plain_text
 
     table = plain_table(("cell",), left=("cell",), no_wrap=True)
     table.add_column("name")

@@ -14,7 +14,7 @@ from wirelessdl.cli.options import counted
 from wirelessdl.cli.progress import emit
 from wirelessdl.errors import shown
 from wirelessdl.study.engine import Listener
-from wirelessdl.study.toml_text import plain_text
+from wirelessdl.study.study_file import plain_text
 
 if TYPE_CHECKING:
     from wirelessdl.study.plan import Plan

@@ -60,23 +60,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_for(jobs: int) -> int:
-    """Threads of each of so many runs at a time."""
-    return max(1, cores() // jobs)
-
-
 class Cluster:
     """A few tasks in flight at a time; only what is finished is handed out, in the order of finishing."""
 
     def __init__(self, client: Any, address: str = ""):
         self._client, self._address = client, address
-        self._token = uuid.uuid4().hex[:12]
+        self._token, self._submitted = uuid.uuid4().hex[:12], 0
         self._flying: dict[str, Any] = {}
-        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def renewed(self) -> "Cluster":
-        """The same workers for another study."""
-        return Cluster(self._client, self._address)
+        self._finished: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
 
     @property
     def topic(self) -> str:
@@ -110,12 +101,14 @@ class Cluster:
         return self.flying < 2 * sum(self._nthreads().values())
 
     def submit(self, key: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Send a task on its way; key must be new."""
+        """Send a task on its way. key: by which it will be known, none of those in flight."""
         self._require_scheduler()
-        name = (f"{function.__name__}-{self._token}", key)  # a pair: the scheduler keeps statistics by its first half
+        self._submitted += 1
+        # a pair: the scheduler keeps statistics by its first half
+        name = (f"{function.__name__}-{self._token}", f"{key}.{self._submitted}")
         future = self._client.submit(function, *arguments, key=name, pure=False, retries=0)
         self._flying[key] = future
-        future.add_done_callback(lambda _: self._finished.put(key))
+        future.add_done_callback(lambda over: self._finished.put((key, over)))
 
     def finished(self) -> Iterator[Done]:
         """Tasks that are over by now; waits a moment where there are none."""
@@ -123,13 +116,13 @@ class Cluster:
         timeout: float | None = _POLL_S
         while True:
             try:
-                key = self._finished.get(timeout=timeout) if timeout else self._finished.get_nowait()
+                key, future = self._finished.get(timeout=timeout) if timeout else self._finished.get_nowait()
             except queue.Empty:
                 self._require_scheduler()
                 return
             timeout = None
-            future = self._flying.pop(key, None)
-            if future is not None:
+            if self._flying.get(key) is future:  # not dropped since
+                del self._flying[key]
                 yield self._done(key, future)
 
     def drop_all(self) -> None:

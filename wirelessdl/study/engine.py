@@ -2,31 +2,40 @@
 
 The driver holds no results. It may be killed at any time: what is on disk says how far every run is, and the study
 goes on from there.
+
+What a study would cost is estimated from short runs of a few rounds, on the workers that the study would have:
+
+    time = sum over runs of (setup + rounds x time per round) / jobs
+
+Cells differ in cost, so several are tried, spread evenly over the list; others take the mean of those.
 """
 
 import contextlib
+import statistics
+import sys
 import time
 import tomllib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.run.resume import ONLY_TRACED
-from wirelessdl.study.cells import Cell
-from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.plan import Plan, make_folder, remove_left, require_free, write_plan
-from wirelessdl.study.task import Checked, Job, Outcome, RunTask, check, run_or_resume
+from wirelessdl.study.cluster import Cluster, Done
+from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
+from wirelessdl.study.plan import Cell, Plan
+from wirelessdl.study.task import Job, Outcome, Pilot, RunTask, check, pilot, run_or_resume
 from wirelessdl.trace.files import RunLock, leaves, plain, read_regular
 from wirelessdl.trace.provenance import versions
 from wirelessdl.trace.study import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
 
 _WRITE_S = 2.0  # between two indexes
-_PATIENCE_S = 60.0  # for a summary that a shared file system shows late
 _ATTEMPTS = 2
+_PILOT_ROUNDS = 10
+_PILOTS = 24
 # what a resumed run may change; in a study's run it may differ, unless the study varies it
 _MAY_DIFFER = ("scenario.rounds", *ONLY_TRACED)
 
@@ -55,9 +64,6 @@ class Listener:
 
     def stopping(self, running: int) -> None: ...
 
-    def tick(self) -> None:
-        """A moment has passed."""
-
 
 @dataclass(frozen=True)
 class Result:
@@ -85,66 +91,104 @@ def never() -> bool:
     return False
 
 
-def check_cells(
-    plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
-) -> dict[str, str]:
-    """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
-    waiting = deque((cell, seed) for cell in cells for seed in plan.seeds)
+def _each(
+    cluster: Cluster, waiting: deque[tuple[Cell, Any]], listener: Listener, should_stop: Callable[[], bool]
+) -> Iterator[tuple[Cell, Done]]:
+    """Cells with what their tasks came to, as they finish. A task: a function and its arguments."""
     asked: dict[str, Cell] = {}
-    total, found = len(waiting), {}
-    broken: dict[str, StudyError] = {}
     while waiting or cluster.flying:
         if should_stop():
             cluster.drop_all()
             raise KeyboardInterrupt
-        while waiting and not broken and cluster.has_room():
-            cell, seed = waiting.popleft()
-            key = f"check-{cell.cell}-{seed}"
+        while waiting and cluster.has_room():
+            cell, task = waiting.popleft()
+            key = f"{cell.cell}-{len(waiting)}"
             asked[key] = cell
-            cluster.submit(key, check, job_of(plan, cell, seed, plan.runs[0]))
+            cluster.submit(key, *task)
         for done in cluster.finished():
-            cell = asked.pop(done.key)
-            problem = _problem(cell, done.value, done.error)
-            if problem is not None:
-                broken[cell.cell] = problem
-                waiting.clear()
-            else:
-                found.update(done.value.user_files)
-            listener.checking(total - len(waiting) - cluster.flying, total)
+            yield asked.pop(done.key), done
         if not cluster.workers():
             listener.waiting()
-        listener.tick()
+
+
+def check_cells(
+    plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
+) -> dict[str, str]:
+    """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
+    tasks = deque((cell, (check, job_of(plan, cell, seed, plan.runs[0]))) for cell in cells for seed in plan.seeds)
+    total, found = len(tasks), {}
+    broken: dict[str, StudyError] = {}
+    for number, (cell, done) in enumerate(_each(cluster, tasks, listener, should_stop), start=1):
+        problem = _problem(cell, done)
+        if problem is not None:
+            broken[cell.cell] = problem
+            tasks.clear()
+        else:
+            found.update(done.value.user_files)
+        listener.checking(number, total)
     for name in sorted(broken):  # the first in order, whichever came first
         raise broken[name]
     return found
 
 
-def _problem(cell: Cell, checked: Checked | None, error: str | None) -> StudyError | None:
-    if checked is None:
-        return StudyError(f"cell {cell.title} cannot be built: {error}")
-    if checked.error:
+def _problem(cell: Cell, done: Done) -> StudyError | None:
+    if done.value is None:
+        return StudyError(f"cell {cell.title} cannot be built: {done.error}")
+    if done.value.error:
         remedy = "; --no-local leaves this baseline out" if cell.baseline == "local" else ""
-        return StudyError(f"{checked.error.partition(': ')[2]}{remedy}")
-    here = versions()
-    if checked.versions != here:
-        return StudyError(
-            f"a worker has other versions than this process: {_first_difference(checked.versions, here)}; install the "
-            "same on both"
-        )
-    return None
+        return StudyError(f"{done.value.error}{remedy}")
+    differs = first_difference(done.value.versions, versions(), "{} is {} there, {} here")
+    if not differs:
+        return None
+    return StudyError(f"a worker has other versions than this process: {differs}; install the same on both")
 
 
-def _first_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    one, other = ({"wirelessdl": v["wirelessdl"], **v["packages"]} for v in (there, here))
-    key = next(key for key in sorted({*one, *other}) if one.get(key) != other.get(key))
-    return f"{key} is {one.get(key)} there, {other.get(key)} here"
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one run in each cell, and of the whole; bytes likewise. tried: cells that had a pilot."""
+
+    run_s: dict[str, float]
+    run_bytes: dict[str, float]
+    runs: int
+    jobs: int
+    tried: int
+    rounds: int = _PILOT_ROUNDS
+
+    @property
+    def total_s(self) -> float:
+        return sum(self.run_s.values()) * self.runs / self.jobs
+
+    @property
+    def total_bytes(self) -> float:
+        return sum(self.run_bytes.values()) * self.runs
+
+
+def estimate(plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool]) -> Estimate:
+    """Check every cell, then time a few."""
+    check_cells(plan, cluster, listener, should_stop, plan.cells)
+    jobs = {cell.cell: job_of(plan, cell, plan.seeds[0], plan.runs[0]) for cell in plan.cells}
+    chosen = plan.cells[:: max(1, -(-len(plan.cells) // _PILOTS))]
+    pilots: dict[str, Pilot] = {}
+    tasks = deque((cell, (pilot, jobs[cell.cell], _PILOT_ROUNDS)) for cell in chosen)
+    for cell, done in _each(cluster, tasks, listener, should_stop):
+        if not isinstance(done.value, Pilot):
+            cluster.drop_all()
+            raise StudyError(f"a pilot run of cell {cell.title} failed: {done.value or done.error}")
+        pilots[cell.cell] = done.value
+    mean = Pilot(*map(statistics.fmean, zip(*map(astuple, pilots.values()))))
+    run_s, run_bytes = {}, {}
+    for name, job in jobs.items():
+        found, rounds = pilots.get(name, mean), job.table["scenario"]["rounds"]
+        run_s[name] = found.setup_s + rounds * found.round_s
+        run_bytes[name] = found.fixed_bytes + rounds * found.round_bytes
+    runs = len(plan.seeds) * len(plan.runs)
+    return Estimate(run_s, run_bytes, runs, max(1, cluster.workers()), len(pilots))
 
 
 def start_study(
     folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool] = never
 ) -> Result:
     """A new study in a new directory."""
-    require_free(folder, plan)
     user_files = check_cells(plan, cluster, listener, should_stop, plan.cells)
     make_folder(folder)
     with RunLock(folder):
@@ -267,7 +311,6 @@ class _Driver:
                 self._waiting.append(planned.folder_name)
         self._attempts = dict.fromkeys(self._waiting, 0)
         self._flying: set[str] = set()
-        self._unread: dict[str, float] = {}  # finished, but their summaries are not visible yet
         self._stopping, self._written_at, self._dirty = False, 0.0, True
 
     def run(self, should_stop: Callable[[], bool]) -> Result:
@@ -295,25 +338,23 @@ class _Driver:
         return _result(self._path, self._rows.values(), stopped=self._stopping, wall_s=wall_s)
 
     def _loop(self, should_stop: Callable[[], bool]) -> None:
-        while (self._waiting and not self._stopping) or self._flying or self._unread:
+        while (self._waiting and not self._stopping) or self._flying:
             if should_stop() or (self._folder / STOP).exists():
                 self._stop()
             while self._waiting and not self._stopping and self._cluster.has_room():
                 self._start(self._waiting.popleft())
             for done in self._cluster.finished():
-                name = done.key.partition(".")[0]
+                name = done.key
                 self._flying.discard(name)
                 if done.final:
                     self._attempts[name] = _ATTEMPTS
                 self._over(name, done.value or Outcome("failed", done.error))
-            self._read_late()
             if not self._cluster.workers():
                 self._listener.waiting()
                 if self._stopping:
                     self._cluster.drop_all()
                     self._flying.clear()
             self.write()
-            self._listener.tick()
 
     def _stop(self) -> None:
         """Let runs stop after their round; the file reaches workers wherever they are."""
@@ -328,14 +369,19 @@ class _Driver:
         self._attempts[name] += 1
         self._flying.add(name)
         job = job_of(self._plan, self._cells[planned.cell], planned.seed, planned.run)
-        task = RunTask(job, str(self._folder), name, self._force, self._cluster.topic)
-        self._cluster.submit(f"{name}.{self._attempts[name]}", run_or_resume, task)
+        task = RunTask(job, str(self._folder), planned, self._force, self._cluster.topic)
+        self._cluster.submit(name, run_or_resume, task)
 
     def _over(self, name: str, outcome: Outcome) -> None:
         row, self._dirty = self._rows[name], True
         if outcome.status == "finished":
             row.status, row.error = "finished", None
-            self._unread[name] = time.monotonic() + _PATIENCE_S
+            # one copy of names and texts that all runs share
+            row.figures = {
+                sys.intern(key): sys.intern(value) if isinstance(value, str) else value
+                for key, value in outcome.figures.items()
+            }
+            self._listener.over(row)
             return
         if outcome.status == "failed":
             row.status, row.error = "failed", outcome.error
@@ -350,17 +396,6 @@ class _Driver:
                 self._waiting.append(name)
                 return
         self._listener.over(row)
-
-    def _read_late(self) -> None:
-        """Figures of finished runs, as soon as they can be seen from here."""
-        for name, deadline in list(self._unread.items()):
-            row = self._rows[name]
-            row.figures = figures_of(self._folder, row.planned)
-            if not row.figures and time.monotonic() > deadline:
-                row.status, row.error = "failed", "finished, but its summary cannot be read from here"
-            if row.figures or row.status == "failed":
-                del self._unread[name]
-                self._listener.over(row)
 
     def write(self, *, last: bool = False) -> None:
         """Replace the index, if there is news and the last one is old enough."""

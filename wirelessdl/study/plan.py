@@ -1,45 +1,59 @@
-"""A study as planned: its manifest, its directory, and whether both are still the same when it goes on.
+"""A study as planned: its cells, every combination of values to be run, in a fixed order; seeds and runs of each.
 
-study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
-overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
+Cells are the product of what is given: named cells x zipped rows x random samples x the grid, the last key of the grid
+moving fastest. A baseline is added once for each combination of the varied values that still matter under it.
 """
 
-import hashlib
+import itertools
+import math
 import os
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
-from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
+from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
+from wirelessdl.families import modules
+from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.scenario.objects import Given
-from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
+from wirelessdl.scenario.overrides import BASELINES, apply_override
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.study.cells import MOST_RUNS, Cell, StudySpec, cell_scenario, make_cells
-from wirelessdl.trace.files import (
-    LOCK,
-    leaves,
-    own_folder,
-    plain,
-    read_regular,
-    remove_asides,
-    remove_left_report,
-    require_outside,
-    sha256_of,
-    write_json,
-    write_text,
-)
-from wirelessdl.trace.provenance import now, versions
-from wirelessdl.trace.study import MANIFEST, RUNS, SCENARIO, SCHEMA, PlannedRun, read_manifest, sealed
+from wirelessdl.study.study_file import StudySpec, StudyTable, overrides_of, plain_text, toml_text
+from wirelessdl.trace.study import PlannedRun
 
-_DOCUMENTS = r"study\.json|scenario\.toml|index\.parquet"  # written under the study's lock
-_ASIDE = re.compile(rf"\.(?:{_DOCUMENTS})\.[0-9a-f]{{8}}")
+MOST_RUNS = 100_000
+_OWN_OPTIONS = {"scenario.seed": "--seeds", "scenario.run": "--runs"}
+# what an override of a baseline leaves without a meaning, but for what gradients depend on
+_MEANINGLESS = {
+    "network.topology=none": ("channel.", "radio.", "power.", "privacy."),
+    "privacy.epsilon_max=inf": ("privacy.",),
+    # keys of the other mechanisms, and the coalition that only they know
+    "privacy.noise=independent": (
+        *(f"privacy.{key}" for module in modules("mechanism") for key in module.Keys.model_fields),
+        "privacy.coalition",
+    ),
+}
+_OF_GRADIENTS = ("privacy.clip_norm", "privacy.clipping", "privacy.protocol", "privacy.unit")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination. values: of the varied keys that apply to it; overrides: all that makes it of the base."""
+
+    cell: str
+    values: Mapping[str, Any]
+    overrides: tuple[str, ...]
+    name: str | None = None
+    baseline: str | None = None
+
+    @property
+    def title(self) -> str:
+        """For messages and tables: `c003 (paper, privacy.epsilon_max=0.5)`."""
+        words = [f"baseline {self.baseline}"] if self.baseline else [self.name] if self.name else []
+        words += [f"{key}={plain_text(value)}" for key, value in self.values.items()]
+        return f"{self.cell} ({shown(', '.join(words), 200)})" if words else self.cell
 
 
 @dataclass(frozen=True)
@@ -108,13 +122,13 @@ def _working_folder() -> str:
 def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:
     """Read the scenario and work out every cell; each is checked against the schema, and named where it fails."""
     base = _base(spec)
-    varied, cells = make_cells(spec, base)
+    varied, cells = make_cells(spec.table, base)
     section = base.scenario
-    seeds, runs = _numbers(spec.seeds, section.seed), _numbers(spec.runs, section.run)
+    seeds, runs = _numbers(spec.table.seeds, section.seed), _numbers(spec.table.runs, section.run)
     plan = Plan(
-        spec.name or f"{section.name}-study",
+        spec.table.name or f"{section.name}-study",
         # a scenario that Python gave is no file to compare with when the study goes on
-        base.origin.removesuffix(" (bundled)") if isinstance(spec.scenario, str) else f"{base.origin}, as given",
+        base.origin.removesuffix(" (bundled)") if spec.scenario is None else f"{base.origin}, as given",
         spec.overrides,
         base,
         tuple(varied),
@@ -134,8 +148,8 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
 
 
 def _base(spec: StudySpec) -> Scenario:
-    if isinstance(spec.scenario, str):
-        base = load_scenario(spec.scenario, overrides=spec.overrides)
+    if spec.scenario is None:
+        base = load_scenario(spec.table.scenario, overrides=spec.overrides)
     elif spec.overrides:
         cell = Cell("base", {}, spec.overrides)
         base = cell_scenario(spec.scenario, cell)
@@ -146,10 +160,9 @@ def _base(spec: StudySpec) -> Scenario:
     return base
 
 
-def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
+def _numbers(asked: int | Sequence[int], first: int) -> tuple[int, ...]:
     """So many, counted from the scenario's own; or those that were named."""
-    if isinstance(wanted, int):
-        wanted = tuple(range(first, first + wanted))
+    wanted = tuple(range(first, first + asked)) if isinstance(asked, int) else tuple(asked)
     if max(wanted) >= 2**63:  # whole numbers of its index
         raise StudyError(
             f"seeds or runs reach {shown(max(wanted), 60)}; must be below 2^63 in a study: name lower ones"
@@ -159,195 +172,131 @@ def _numbers(wanted: int | tuple[int, ...], first: int) -> tuple[int, ...]:
     return wanted
 
 
-# --- the directory
+# --- cells
 
 
-def require_free(folder: Path, plan: Plan) -> None:
-    """Raise unless a study may be made in this folder: it is not there yet, or empty but for what the same one left.
+def make_cells(study: StudyTable, base: Scenario) -> tuple[list[str], list[Cell]]:
+    """The varied keys and all cells, baselines last. Raises one line for a study that is empty or repeats itself."""
+    varied = _varied(study)
+    parts: list[list[tuple[str | None, Mapping[str, Any]]]] = []
+    if study.cells:
+        parts.append([(cell.name, cell.set) for cell in study.cells])
+    if study.zip:
+        parts.append([(None, dict(zip(study.zip, row))) for row in zip(*_equally_long(study.zip))])
+    if study.random is not None:
+        seed, draws = study.random.seed, study.random.keys
+        samples = range(study.random.samples)
+        parts.append([(None, {key: draw.sample(key, seed, n) for key, draw in draws.items()}) for n in samples])
+    parts += [[(None, {key: value}) for value in _distinct(key, values)] for key, values in study.grid.items()]
+    count = math.prod(len(part) for part in parts)
+    if count > MOST_RUNS:
+        raise StudyError(f"the study has {count:,} cells; at most {MOST_RUNS:,}: vary fewer values")
+    table, cells = base.to_table(), []
+    for number, combination in enumerate(itertools.product(*parts)):
+        name = next((name for name, _ in combination if name), None)
+        values = {key: value for _, part in combination for key, value in part.items()}
+        overrides = overrides_of(values)
+        for adjustment in study.adjust:
+            if all(key in values and values[key] == wanted for key, wanted in adjustment.where.items()):
+                overrides += overrides_of(adjustment.set)
+        # what a named cell leaves alone has the value of the scenario
+        told = {key: values[key] if key in values else _look_up(table, key) for key in varied}
+        told = {key: value for key, value in told.items() if value is not None}
+        cells.append(Cell(f"c{number:03d}", told, overrides, name))
+    names = [*dict.fromkeys((*study.baselines, *(["local"] if study.local and _private(cells, base) else [])))]
+    return varied, [*cells, *_baseline_cells(cells, names)]
 
-    A sweep that is killed before its manifest is written leaves a lock, its scenario, copies of classes and no run.
-    """
-    require_outside(folder)
-    if (folder / MANIFEST).is_file():
-        name = shown(read_manifest(folder).get("name"), 60)
-        raise StudyError(
-            f"--out is {shown(folder)}; the study {name} is there already: go on with it by --resume {shown(folder)}, "
-            "or choose another folder"
-        )
+
+def cell_scenario(base: Scenario, cell: Cell, seed: int | None = None, run: int | None = None) -> Scenario:
+    """The scenario of a cell; an error names the cell."""
+    table = base.to_table()
+    origin = f"{base.origin}: cell {cell.title}"
     try:
-        if folder.exists() and (not folder.is_dir() or not all(_is_left(path, plan) for path in folder.iterdir())):
-            what = "is not empty" if folder.is_dir() else "is a file"
-            raise StudyError(f"--out is {shown(folder)}; {what}, and no study: choose another folder")
-    except OSError as error:
-        raise StudyError(f"--out is {shown(folder)}; cannot be read: {error.strerror}") from None
+        for override in cell.overrides:
+            apply_override(table, override)
+    except ScenarioError as error:
+        raise ScenarioError(f"{origin}: {error}") from None
+    for key, number in (("seed", seed), ("run", run)):
+        if number is not None:
+            table["scenario"][key] = number
+    return parse_scenario(table, origin=origin, folder=base.folder, objects=base.objects)
 
 
-def _is_left(path: Path, plan: Plan) -> bool:
-    """Whether writing this study anew would change nothing of a file or folder, but for files aside."""
-    if path.name == LOCK or _ASIDE.fullmatch(path.name):
-        return True
-    if path.is_symlink():
-        return False
-    if path.name == SCENARIO:
-        return path.is_file() and path.read_bytes() == _scenario_text(plan).encode()
-    if path.name == MODELS:  # copies, named by their content
-        return path.is_dir() and all(file.name[:12] == sha256_of(file)[:12] for file in path.iterdir())
-    return path.name == RUNS and path.is_dir() and not any(path.iterdir())
+def _varied(study: StudyTable) -> list[str]:
+    """Every key that the study varies, once, in order; complaints about those that it cannot."""
+    named = [key for cell in study.cells for key in cell.set]
+    single = [*dict.fromkeys(named), *study.zip, *(study.random.keys if study.random else ()), *study.grid]
+    for key in single:
+        if key in _OWN_OPTIONS:
+            raise StudyError(f"{key} cannot be varied; {_OWN_OPTIONS[key]} says how many of them a cell is run with")
+        if key == "scenario.name":
+            raise StudyError("scenario.name cannot be varied: it decides nothing; give cells a name instead")
+        if single.count(key) > 1:
+            raise StudyError(f"{shown(key)} is varied in two places of the study; keep one")
+    if len({cell.name for cell in study.cells}) < len(study.cells):
+        raise StudyError("two cells of the study have the same name; names tell them apart")
+    return single
 
 
-def remove_left(folder: Path) -> None:
-    """Remove what killed processes left half-written of a study's own files, and of its report; its lock is held."""
-    remove_asides(folder, _DOCUMENTS)
-    remove_left_report(folder)
+def _distinct(key: str, values: Sequence[Any]) -> Sequence[Any]:
+    if not values:
+        raise StudyError(f"{shown(key)} has no values; the grid would be empty: write {shown(key)}=value,value")
+    texts = [toml_text(value) for value in values]
+    for text in texts:
+        if texts.count(text) > 1:
+            raise StudyError(f"{shown(key)} has the value {shown(text, 60)} twice; every cell is run once")
+    return values
 
 
-def _scenario_text(plan: Plan) -> str:
-    return tomli_w.dumps(plan.base.to_table())
+def _equally_long(zipped: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
+    lengths = {key: len(values) for key, values in zipped.items()}
+    if len(set(lengths.values())) > 1 or not next(iter(lengths.values())):
+        said = ", ".join(f"{shown(key)} has {length}" for key, length in lengths.items())
+        raise StudyError(f"study.zip needs lists of equal length, one value or more: {said}")
+    return list(zipped.values())
 
 
-def make_folder(folder: Path, within: str = "") -> None:
-    """The folder of a study, or one within it."""
-    try:
-        (folder / within).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StudyError(f"--out is {shown(folder)}; cannot be made: {error.strerror}: choose another folder") from None
+def _look_up(table: Any, key: str) -> Any:
+    for step in key.split("."):
+        if isinstance(table, list):
+            table = table[int(step)] if step.isdecimal() and int(step) < len(table) else None
+        else:
+            table = table.get(step) if isinstance(table, Mapping) else None
+    return table
 
 
-def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
-    """The manifest and the base scenario, before anything runs."""
-    text = _scenario_text(plan)
-    make_folder(folder, RUNS)
-    write_text(folder / SCENARIO, text)
-    content = plain(
-        {
-            "schema": SCHEMA,
-            "name": plan.name,
-            "scenario": plan.source,
-            "scenario_sha256": _digest(text),
-            "set": list(plan.overrides),
-            "versions": versions(),
-            "user_files": dict(user_files),
-            "varied": list(plan.varied),
-            "cells": [asdict(cell) for cell in plan.cells],
-            "seeds": list(plan.seeds),
-            "runs": list(plan.runs),
-            "threads": plan.threads,
-            "device": plan.device,
-            "cwd": plan.cwd,
-            "folder": plan.base.folder,
-            **({"objects": _keep_objects(folder, plan.base.objects)} if plan.base.objects else {}),
-            "created": now(),
-        }
-    )
-    write_json(folder / MANIFEST, sealed(content))
+def _private(cells: Sequence[Cell], base: Scenario) -> bool:
+    """Whether some cell promises an epsilon. A cell that cannot be read is refused elsewhere."""
+    for cell in cells:
+        privacy = cell_scenario(base, cell).privacy
+        if math.isfinite(privacy.epsilon_max) or math.isfinite(privacy.epsilon_total):
+            return True
+    return False
 
 
-def _keep_objects(folder: Path, objects: Mapping[str, Given]) -> dict[str, Any]:
-    """Write sources of parts that Python handed in into a study; returns what its manifest says of them."""
-    words: dict[str, Any] = {}
-    for given in objects.values():
-        words[given.name] = {"sha256": None, "why": given.why}
-        if given.source is not None:
-            file = UserFile.made(given.file_name, given.source)
-            write_text(own_folder(folder / MODELS) / file.stored_name, given.source)
-            words[given.name]["sha256"] = file.sha256
-    return words
-
-
-def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, Given]:
-    """Parts whose classes a study's copies of files define; raises where one of them was changed."""
-    found, catalog = {}, Catalog(shown(folder), ())
-    try:
-        for name, said in words.items():
-            if said["why"] or not re.fullmatch("[0-9a-f]{64}", str(said["sha256"])):
-                continue
-            file_name = name.rpartition(":")[0]
-            path = folder / MODELS / UserFile(file_name, folder, said["sha256"]).stored_name
-            content = read_regular(path)
-            if hashlib.sha256(content).hexdigest() != said["sha256"]:
-                raise StudyError(f"{shown(path)}: was changed since the study began; restore it, or start a new study")
-            catalog.copies = {**catalog.copies, file_name: path}
-            found[name] = Given(name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{shown(folder)}: its objects cannot be read: {shown(error, 120)}; restore them") from None
+def _baseline_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+    found: list[Cell] = []
+    for name in names:
+        if name not in BASELINES:
+            raise StudyError(f'baseline is "{shown(name)}"; there is none of that name{nearest(name, BASELINES)}')
+        overrides = BASELINES[name].overrides
+        seen = set()
+        for cell in cells:
+            kept = {key: value for key, value in cell.values.items() if _matters(key, overrides)}
+            if (mark := toml_text(kept)) not in seen:
+                seen.add(mark)
+                number = len(cells) + len(found)
+                own = [override for override in cell.overrides if _matters(override.partition("=")[0], overrides)]
+                found.append(Cell(f"c{number:03d}", kept, (*own, *overrides), name, name))
     return found
 
 
-def read_plan(folder: Path) -> tuple[Plan, dict[str, Any]]:
-    """The plan of a study, and its manifest; raises one line where it was changed."""
-    manifest = read_manifest(folder)
-    try:
-        text = (folder / SCENARIO).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{shown(folder / SCENARIO)}: cannot be read: {shown(error)}") from None
-    if _digest(text) != manifest.get("scenario_sha256"):
-        raise StudyError(
-            f"{shown(folder / SCENARIO)}: was changed since the study began; restore it, or start a new study"
-        )
-    try:
-        home = str(manifest["folder"])
-        objects = _kept_objects(folder, manifest.get("objects") or {})
-        table = read_table(folder / SCENARIO)
-        base = parse_scenario(table, origin=str(manifest["scenario"]), folder=home, objects=objects)
-        cells = tuple(
-            Cell(one["cell"], dict(one["values"]), tuple(one["overrides"]), one["name"], one["baseline"])
-            for one in manifest["cells"]
-        )
-        plan = Plan(
-            str(manifest["name"]),
-            str(manifest["scenario"]),
-            tuple(manifest["set"]),
-            base,
-            tuple(manifest["varied"]),
-            cells,
-            tuple(manifest["seeds"]),
-            tuple(manifest["runs"]),
-            str(manifest["cwd"]),
-            int(manifest["threads"]),
-            str(manifest["device"]),
-        )
-        names = [run.path for run in plan.planned()]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: {shown(repr(error), 80)}; restore it") from None
-    if len(set(names)) < len(names) or any(".." in name or name.count("/") != 1 for name in names):
-        raise StudyError(f"{shown(folder / MANIFEST)}: was edited: its runs share a directory; restore it")
-    return plan, manifest
-
-
-def refuse_changes(folder: Path, plan: Plan, manifest: Mapping[str, Any], *, force: bool) -> None:
-    """Raise where the scenario's file, or a version, is no longer what the study began with."""
-    changed = _changed_source(plan)
-    if changed:
-        raise StudyError(
-            f"{shown(folder)}: cannot go on: {shown(plan.source)} was changed since: {changed}; restore it, or start a "
-            "new study"
-        )
-    before, today = dict(leaves(manifest.get("versions", {}))), dict(leaves(versions()))
-    differing = [key for key in sorted({*before, *today}) if before.get(key) != today.get(key)]
-    if differing and not force:
-        key = differing[0]
-        raise StudyError(
-            f"{shown(folder)}: cannot go on as it was: {key} was {shown(before.get(key), 40)}, is "
-            f"{shown(today.get(key), 40)}; --force goes on, but not to bit-identical tables"
-        )
-
-
-def _changed_source(plan: Plan) -> str:
-    """The first key in which the scenario file differs from the study's scenario; empty where none, or no file."""
-    file = Path(plan.cwd) / plan.source
-    source: str | Path = file if file.is_file() else plan.source
-    try:
-        found = load_scenario(source, overrides=plan.overrides)
-    except ScenarioError as error:
-        return shown(error) if file.is_file() else ""
-    except WirelessdlError:
-        return ""
-    stored, today = (dict(leaves(plain(scenario.to_table()))) for scenario in (plan.base, found))
-    for key in sorted({*stored, *today}):
-        if stored.get(key) != today.get(key):
-            return f"{key} was {shown(stored.get(key), 40)}, is {shown(today.get(key), 40)}"
-    return ""
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _matters(key: str, overrides: Sequence[str]) -> bool:
+    """Whether a varied key still decides something under a baseline."""
+    for override in overrides:
+        decided = override.partition("=")[0]
+        if key == decided or key.startswith(f"{decided}.") or decided.startswith(f"{key}."):
+            return False
+        if key.startswith(_MEANINGLESS.get(override, ())) and key not in _OF_GRADIENTS:
+            return False
+    return True

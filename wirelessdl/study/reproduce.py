@@ -9,28 +9,29 @@ one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
-from wirelessdl.study.cells import StudySpec
 from wirelessdl.study.cluster import Cluster
-from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
-from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes
+from wirelessdl.study.engine import Listener, Result, never
+from wirelessdl.study.folder import read_plan
+from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import (
     FigureTable,
+    StudySpec,
     StudyTable,
     VariantTable,
     find_study,
     overrides_of,
+    plain_text,
+    read_study,
     read_study_table,
-    study_spec,
 )
-from wirelessdl.study.sweep import Options
-from wirelessdl.study.toml_text import plain_text
+from wirelessdl.study.sweep import Options, resume_in, start_in
 from wirelessdl.trace.study import is_study
 
 # what `all` stands for
@@ -72,8 +73,8 @@ def reproductions(
     if file is None:
         hint = nearest(name, bundled_studies()) if not Path(name).is_file() else "; it has no table [study]"
         raise StudyError(f"{shown(name)}: no figure or study file of this name{hint}")
-    table = read_study_table(file)
-    spec, title = study_spec(file, table), table.name or file.stem
+    spec = read_study(file)
+    table, title = spec.table, spec.table.name
     known = table.protocols or {"": VariantTable()}
     chosen = [one for one in known if protocol in ("both", one) or not one]
     if not chosen:
@@ -83,15 +84,14 @@ def reproductions(
     found = []
     for one in chosen:
         whole = _changed(_changed(spec, known[one], title), change, title)
-        whole = replace(
-            whole, name=f"{title}-{one}" if one else title, seeds=seeds if seeds is not None else whole.seeds
-        )
+        asked = {"name": f"{title}-{one}" if one else title, "seeds": whole.table.seeds if seeds is None else seeds}
+        whole = replace(whole, table=whole.table.model_copy(update=asked))
         figures = tuple(figure for figure in table.figures if figure.protocols is None or one in figure.protocols)
         try:
             plan = replace(make_plan(whole, device=device), threads=THREADS)
         except ScenarioError as error:  # a key of the file, more often than one of the scenario
             raise StudyError(f"{shown(file)}: {error}") from None
-        found.append(Reproduction(whole.name, plan, figures, _references(file, table, plan)))
+        found.append(Reproduction(plan.name, plan, figures, _references(table, plan)))
     return found
 
 
@@ -111,33 +111,20 @@ def _require_figures(file: Path, table: StudyTable) -> None:
             raise StudyError(f"{shown(file)}: study.figures names {shown(name)}, the name of {what}; choose another")
 
 
-def _references(file: Path, table: StudyTable, plan: Plan) -> tuple[str, ...]:
-    """The references of differences that this plan has; one that no plan of the file could have is refused."""
-    there = {word for cell in plan.cells for word in (cell.cell, cell.name, cell.baseline) if word}
-    elsewhere = {cell.name for cell in table.cells}
-    kept = []
-    for reference in table.differences:
-        key, equals, value = reference.partition("=")
-        known = [*plan.varied, *(one.rpartition(".")[2] for one in plan.varied)] if equals else [*there, *elsewhere]
-        if (key if equals else reference) not in known:
-            what = "no key that it varies" if equals else "no baseline, cell or name of it"
-            raise StudyError(
-                f"{shown(file)}: study.differences names {shown(reference)}, {what}{nearest(key, sorted(known))}"
-            )
-        # a scale may leave out named cells, and values of the grid
-        if (reference in there) if not equals else not _left_out(table, plan, key, value):
-            kept.append(reference)
-    return tuple(kept)
+def _references(table: StudyTable, plan: Plan) -> tuple[str, ...]:
+    """References of differences without those that a scale leaves out: named cells, and values of the grid."""
 
-
-def _left_out(table: StudyTable, plan: Plan, key: str, text: str) -> bool:
-    """Whether the file's grid has a value of a key that no cell of this plan has."""
-
-    def among(values: Iterable[Any]) -> bool:
+    def among(values: Iterable[Any], text: str) -> bool:
         return any(plain_text(value) == text or _same_number(value, text) for value in values)
 
-    full = next(one for one in plan.varied if key in (one, one.rpartition(".")[2]))
-    return among(table.grid.get(full, ())) and not among(cell.values.get(full) for cell in plan.cells)
+    def left_out(reference: str) -> bool:
+        key, equals, text = reference.partition("=")
+        if not equals:
+            return reference in {cell.name for cell in table.cells} - {cell.name for cell in plan.cells}
+        full = next((one for one in plan.varied if key in (one, one.rpartition(".")[2])), key)
+        return among(table.grid.get(full, ()), text) and not among((c.values.get(full) for c in plan.cells), text)
+
+    return tuple(reference for reference in table.differences if not left_out(reference))
 
 
 def _same_number(value: Any, text: str) -> bool:
@@ -156,28 +143,29 @@ def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> Varian
 
 
 def _changed(spec: StudySpec, change: VariantTable, title: str) -> StudySpec:
+    table = spec.table
     for key in change.grid:
-        if key not in spec.grid:
+        if key not in table.grid:
             raise StudyError(f"{shown(title)}: {shown(key)} is no key of its grid; other values need one")
-    names = [cell.name for cell in spec.named]
+    names = [cell.name for cell in table.cells]
     for name in change.only or ():
         if name not in names:
             raise StudyError(f"{shown(title)}: only names {shown(name)}, no cell of it{nearest(name, names)}")
-    return replace(
-        spec,
-        overrides=(*spec.overrides, *overrides_of(change.set)),
-        grid={key: change.grid.get(key, values) for key, values in spec.grid.items()},
-        named=tuple(cell for cell in spec.named if change.only is None or cell.name in change.only),
-        seeds=change.seeds if change.seeds is not None else spec.seeds,
-    )
+    changes = {
+        "grid": {key: change.grid.get(key, values) for key, values in table.grid.items()},
+        "cells": [cell for cell in table.cells if change.only is None or cell.name in change.only],
+        "seeds": table.seeds if change.seeds is None else change.seeds,
+    }
+    return StudySpec(table.model_copy(update=changes), (*spec.overrides, *overrides_of(change.set)))
 
 
-class Runner:
+class Runner(Options):
     """Runs studies one after another on one set of workers, which are started when the first of them needs some."""
 
-    def __init__(self, options: Options, most: int, should_stop: Callable[[], bool] = never):
-        self._options, self._most, self._should_stop = options, most, should_stop
-        self._stack = ExitStack()
+    def __init__(self, most: int, jobs: int | None = None, device: str = "auto", force: bool = False):
+        """most: runs of a study."""
+        super().__init__(jobs, threads=THREADS, device=device, force=force)
+        self._most, self._stack = most, ExitStack()
         self._cluster: Cluster | None = None
 
     def __enter__(self) -> Self:
@@ -186,32 +174,27 @@ class Runner:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def run(self, folder: Path, plan: Plan, listener: Listener) -> Result:
+    def open(self, runs: int, threads: int) -> AbstractContextManager[Cluster]:
+        if self._cluster is None:
+            self._cluster = self._stack.enter_context(super().open(max(runs, self._most), threads))
+        return nullcontext(self._cluster)
+
+    def run(self, folder: Path, plan: Plan, listener: Listener, should_stop: Callable[[], bool] = never) -> Result:
         """Start the study in a folder, or go on with it where it is there already."""
         if not is_study(folder):
-            return start_study(folder, plan, self._workers(), listener, self._should_stop)
-        manifest = require_same(folder, plan)
-        if not unfinished(folder, plan):
-            return settle_study(folder, plan)
-        force = self._options.force
-        refuse_changes(folder, plan, manifest, force=force)
-        return resume_study(folder, plan, manifest, self._workers(), listener, self._should_stop, force=force)
-
-    def _workers(self) -> Cluster:
-        if self._cluster is None:
-            self._cluster = self._stack.enter_context(self._options.open(self._most, THREADS))
-        return self._cluster
+            return start_in(folder, plan, self, listener, should_stop)
+        require_same(folder, plan)
+        return resume_in(folder, self, listener, should_stop)
 
 
-def require_same(folder: Path, plan: Plan) -> dict[str, Any]:
-    """The manifest of a folder's study. Raises where it is another study than the one asked for."""
-    there, manifest = read_plan(folder)
+def require_same(folder: Path, plan: Plan) -> None:
+    """Raise where a folder holds another study than the one asked for."""
+    there, _ = read_plan(folder)
     for what in ("cells", "seeds", "runs", "threads"):
         if _comparable(there, what) != _comparable(plan, what):
             raise StudyError(f"{shown(folder)}: holds a study with other {what}; choose another --out")
     if there.base.to_table() != plan.base.to_table():
         raise StudyError(f"{shown(folder)}: holds a study of another scenario; choose another --out")
-    return manifest
 
 
 def _comparable(plan: Plan, what: str) -> Any:

@@ -18,17 +18,22 @@ name = "claim"
 x = "epsilon_link_total"
 """
 
+import json
+import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError, field_validator, model_validator
 
 from wirelessdl.errors import StudyError, nearest, require_name, shown
 from wirelessdl.scenario.loader import bundled_scenarios, read_table, share_folder
+from wirelessdl.scenario.overrides import parse_value
+from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import Count, Section, rule, rule_text
-from wirelessdl.study.cells import Adjustment, Draw, NamedCell, StudySpec
-from wirelessdl.study.toml_text import toml_text
+from wirelessdl.streams import Streams
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 _NAME_RULE = rule_text("must be at most 100 letters, digits, '_', '-' or '.': it names the study's directory")
@@ -38,13 +43,35 @@ _Seed = Annotated[int, Field(ge=0)]
 _Values = Annotated[list[Any], Field(min_length=1)]
 _SHORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,39}$"
 _SHORT_NAME_RULE = rule_text("must be at most 40 letters, digits, '_' or '-': it ends a file's name")
+_PAIRS = {"[": "]", "{": "}", "(": ")"}
+
+
+def _flat(table: Any, *, deep: bool = False) -> Any:
+    """Bare dotted keys joined, `network.nodes = 4` for TOML a table within a table: section and key.
+
+    deep: all the way, where tables cannot be values.
+    """
+    if not isinstance(table, dict):
+        return table
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and (deep or "." not in key):
+            inner = _flat(value, deep=True) if deep else value
+            flat.update({f"{key}.{name}": item for name, item in inner.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+_Overrides = Annotated[dict[str, Any], BeforeValidator(_flat)]  # values by dotted key
+_Lists = Annotated[dict[str, _Values], BeforeValidator(lambda table: _flat(table, deep=True))]
 
 
 class VariantTable(Section):
     """Changes to a study: overrides of all its cells, other values for keys of its grid, another number of seeds."""
 
-    set: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, _Values] = Field(default_factory=dict)
+    set: _Overrides = Field(default_factory=dict)
+    grid: _Lists = Field(default_factory=dict)
     seeds: Count | None = None
     only: Annotated[list[str], Field(min_length=1)] | None = None  # names of cells that stay
 
@@ -73,6 +100,8 @@ class FigureTable(Section):
 
 
 class DrawTable(Section):
+    """A random value: one of choices, or from low to high, evenly or evenly in its logarithm."""
+
     choices: _Values | None = None
     low: FiniteFloat | None = None
     high: FiniteFloat | None = None
@@ -91,28 +120,36 @@ class DrawTable(Section):
             raise ValueError('needs low above 0 where scale is "log"')
         return self
 
-    def draw(self) -> Draw:
+    def sample(self, key: str, seed: int, number: int) -> Any:
+        """The value of a key in a sample; more samples or more keys leave it as it is."""
+        rng = Streams(seed).draws(f"study.{key}", number)
         if self.choices is not None:
-            return Draw(tuple(self.choices))
-        assert self.low is not None
-        assert self.high is not None
-        return Draw((), self.low, self.high, self.scale == "log", self.integer)
+            return self.choices[int(rng.integers(len(self.choices)))]
+        low, high, log = self.low or 0.0, self.high or 0.0, self.scale == "log"
+        if self.integer and not log:
+            return int(rng.integers(int(low), int(high) + 1))
+        low, high = (math.log(low), math.log(high)) if log else (low, high)
+        value = low + (high - low) * float(rng.random())
+        value = math.exp(value) if log else value
+        return round(value) if self.integer else float(f"{value:.6g}")  # as it will be written
 
 
 class RandomTable(Section):
     samples: Count
     seed: _Seed = 0
-    keys: Annotated[dict[str, DrawTable], Field(min_length=1)]
+    keys: Annotated[dict[str, DrawTable], BeforeValidator(_flat), Field(min_length=1)]
 
 
 class CellTable(Section):
     name: str = Field(pattern=_NAME, json_schema_extra=_CELL_RULE)
-    set: dict[str, Any] = Field(default_factory=dict)
+    set: _Overrides = Field(default_factory=dict)
 
 
 class AdjustTable(Section):
-    where: Annotated[dict[str, Any], Field(min_length=1)]
-    set: Annotated[dict[str, Any], Field(min_length=1)]
+    """Overrides of the cells in which the `where` keys have these values."""
+
+    where: Annotated[_Overrides, Field(min_length=1)]
+    set: Annotated[_Overrides, Field(min_length=1)]
 
 
 class StudyTable(Section):
@@ -121,9 +158,9 @@ class StudyTable(Section):
     name: str = Field("", pattern=_NAME + "|^$", json_schema_extra=_NAME_RULE)
     description: str = ""
     scenario: str = Field(json_schema_extra=rule_text("must be a scenario file, or the name of a bundled scenario"))
-    set: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, _Values] = Field(default_factory=dict)
-    zip: dict[str, _Values] = Field(default_factory=dict)
+    set: _Overrides = Field(default_factory=dict)
+    grid: _Lists = Field(default_factory=dict)
+    zip: _Lists = Field(default_factory=dict)
     cells: list[CellTable] = Field(default_factory=list)
     random: RandomTable | None = None
     adjust: list[AdjustTable] = Field(default_factory=list)
@@ -148,6 +185,18 @@ class StudyTable(Section):
         return protocols
 
 
+@dataclass(frozen=True)
+class StudySpec:
+    """What a study file, the command line or Python asks for.
+
+    scenario: given by Python in place of the table's; overrides: of all cells, the table's `set` among them.
+    """
+
+    table: StudyTable
+    overrides: tuple[str, ...] = ()
+    scenario: Scenario | None = None
+
+
 def find_study(path: str | Path) -> Path | None:
     """The study file that a path or bundled name stands for; None where it is a scenario, or nothing."""
     require_name(path, StudyError)
@@ -160,8 +209,12 @@ def find_study(path: str | Path) -> Path | None:
 
 
 def read_study(file: Path) -> StudySpec:
-    """The study that a file asks for; a scenario named in it is looked for beside it, too."""
-    return study_spec(file, read_study_table(file))
+    """The study that a file asks for; a scenario beside the file goes before one in the working folder."""
+    table = read_study_table(file)
+    beside = file.parent / table.scenario
+    scenario = str(beside) if beside.is_file() else table.scenario
+    named = table.model_copy(update={"name": table.name or file.stem, "scenario": scenario})
+    return StudySpec(named, overrides_of(table.set))
 
 
 def read_study_table(file: Path) -> StudyTable:
@@ -177,71 +230,14 @@ def read_study_table(file: Path) -> StudyTable:
     if not isinstance(content, dict):
         raise StudyError(f"{shown(file)}: study is {shown(content, 40)}; must be a table")
     try:
-        return StudyTable.model_validate(_with_whole_keys(content))
+        return StudyTable.model_validate(content)
     except ValidationError as error:
         raise StudyError(f"{shown(file)}: {_finding(error)}") from None
 
 
-def study_spec(file: Path, found: StudyTable) -> StudySpec:
-    """The cells, seeds and baselines of a study file."""
-    random = found.random
-    return StudySpec(
-        scenario=_scenario(file, found.scenario),
-        name=found.name or file.stem,
-        overrides=overrides_of(found.set),
-        grid=found.grid,
-        zipped=found.zip,
-        named=tuple(NamedCell(cell.name, _flat(cell.set)) for cell in found.cells),
-        draws={} if random is None else {key: table.draw() for key, table in random.keys.items()},
-        samples=0 if random is None else random.samples,
-        sample_seed=0 if random is None else random.seed,
-        adjustments=tuple(Adjustment(_flat(one.where), _flat(one.set)) for one in found.adjust),
-        baselines=tuple(found.baselines),
-        local=found.local,
-        seeds=tuple(found.seeds) if isinstance(found.seeds, list) else found.seeds,
-        runs=tuple(found.runs) if isinstance(found.runs, list) else found.runs,
-    )
-
-
-def overrides_of(values: dict[str, Any]) -> tuple[str, ...]:
+def overrides_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Values by key as `--set` takes them."""
     return tuple(f"{key}={toml_text(value)}" for key, value in values.items())
-
-
-def _with_whole_keys(content: dict[str, Any]) -> dict[str, Any]:
-    """`network.nodes = [4, 10]` without quotes is a table within a table for TOML: the same as with quotes."""
-    whole = dict(content)
-    for name, deep in (("grid", True), ("zip", True), ("set", False)):
-        if isinstance(whole.get(name), dict):
-            whole[name] = _flat(whole[name], deep=deep)
-    for name in ("protocols", "scales"):
-        if isinstance(whole.get(name), dict):
-            whole[name] = {
-                variant: _with_whole_keys(table) if isinstance(table, dict) else table
-                for variant, table in whole[name].items()
-            }
-    random = whole.get("random")
-    if isinstance(random, dict) and isinstance(random.get("keys"), dict):
-        whole["random"] = {**random, "keys": _flat(random["keys"])}
-    return whole
-
-
-def _flat(table: dict[str, Any], *, deep: bool = False) -> dict[str, Any]:
-    """Bare dotted keys joined: section and key; deep: all the way, where tables cannot be values."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and (deep or "." not in key):
-            inner = _flat(value, deep=True) if deep else value
-            flat.update({f"{key}.{name}": item for name, item in inner.items()})
-        else:
-            flat[key] = value
-    return flat
-
-
-def _scenario(file: Path, name: str) -> str:
-    """A scenario beside the study file goes before one in the working folder."""
-    beside = file.parent / name
-    return str(beside) if beside.is_file() else name
 
 
 def _finding(error: ValidationError) -> str:
@@ -278,3 +274,53 @@ def _home(steps: list[str]) -> type[BaseModel]:
     if len(steps) > 2 and steps[0] == "random":
         return DrawTable
     return _LISTED.get(steps[0], StudyTable) if steps else StudyTable
+
+
+# --- values as TOML writes them within one line, and values read from such text
+
+
+def toml_text(value: Any) -> str:
+    """A value as `--set key=...` reads it back."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {toml_text(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_text(item) for item in value) + "]"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def plain_text(value: Any) -> str:
+    """A value for people: as TOML, texts without their quotes."""
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else toml_text(value)
+
+
+def _key(name: Any) -> str:
+    text = str(name)
+    return text if text.replace("_", "").replace("-", "").isalnum() and text.isascii() else json.dumps(text)
+
+
+def parse_values(text: str) -> list[Any]:
+    """The values of a list without brackets, `0.5,1,inf` or `iid,{ kind = 'dirichlet', concentration = 0.1 }`."""
+    return [parse_value(part.strip()) for part in _split(text) if part.strip()]
+
+
+def _split(text: str) -> list[str]:
+    """Cut at commas, but not within brackets or quotes."""
+    parts, closing, quote = [""], [], ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in _PAIRS:
+            closing.append(_PAIRS[character])
+        elif closing and character == closing[-1]:
+            closing.pop()
+        elif character == "," and not closing:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return parts

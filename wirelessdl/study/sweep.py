@@ -7,6 +7,7 @@ study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.scenario.objects import PART_KEYS, Given, named_objects, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.study.cells import StudySpec
-from wirelessdl.study.cluster import cores, open_cluster, threads_for
+from wirelessdl.study.cluster import Cluster, cores, open_cluster
 from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
-from wirelessdl.study.plan import Plan, make_plan, read_plan, refuse_changes, require_free
-from wirelessdl.study.study_file import find_study, overrides_of, read_study
+from wirelessdl.study.folder import read_plan, refuse_changes, require_free
+from wirelessdl.study.plan import Plan, make_plan
+from wirelessdl.study.study_file import StudySpec, StudyTable, find_study, overrides_of, read_study
 
 
 def sweep(
@@ -98,9 +99,9 @@ class Options:
 
     def threads(self, runs: int) -> int:
         """Threads of each run. Workers of a scheduler are expected to have one core each."""
-        return self._threads or (1 if self.scheduler else threads_for(self.jobs(runs)))
+        return self._threads or (1 if self.scheduler else max(1, cores() // self.jobs(runs)))
 
-    def open(self, runs: int, threads: int) -> Any:
+    def open(self, runs: int, threads: int) -> AbstractContextManager[Cluster]:
         return open_cluster(jobs=self.jobs(runs), threads=threads, scheduler=self.scheduler)
 
 
@@ -118,31 +119,32 @@ def spec_of(
     file = None if isinstance(scenario, Scenario) else find_study(scenario)
     if file is not None:
         spec = read_study(file)
+    elif isinstance(scenario, Scenario):
+        spec = StudySpec(StudyTable(scenario=""), scenario=scenario)
     else:
-        spec = StudySpec(scenario if isinstance(scenario, Scenario) else str(scenario))
+        spec = StudySpec(StudyTable(scenario=str(scenario)))
     for key, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise StudyError(f"vary: {shown(key)} is {shown(values, 40)}; must be a list of values")
-    objects = dict(spec.scenario.objects) if isinstance(spec.scenario, Scenario) else {}
+    table = spec.table
+    objects = {} if spec.scenario is None else dict(spec.scenario.objects)
     grid = dict(_varied(vary, objects))
     fixed = {**part_overrides(parts or {}), **(overrides if isinstance(overrides, Mapping) else {})}
     texts = overrides_of({key: plain_value(key, value, objects) for key, value in fixed.items()})
     texts = (*(() if isinstance(overrides, Mapping) else overrides), *texts)
     if objects:  # names in texts mean something only together with the objects that they stand for
-        found = spec.scenario
-        found = found if isinstance(found, Scenario) else load_scenario(found, overrides=spec.overrides)
+        found = spec.scenario or load_scenario(table.scenario, overrides=spec.overrides)
         found = found.replace(texts)
         found._objects = objects
-        spec, texts = replace(spec, scenario=found, overrides=()), ()
-    return replace(
-        spec,
-        overrides=(*spec.overrides, *texts),
-        grid={**spec.grid, **grid},
-        baselines=(*spec.baselines, *baselines),
-        local=spec.local and local,
-        seeds=_numbers("seeds", seeds, spec.seeds),
-        runs=_numbers("runs", runs, spec.runs),
-    )
+        spec, texts = StudySpec(table, scenario=found), ()
+    changes = {
+        "grid": {**table.grid, **grid},
+        "baselines": [*table.baselines, *baselines],
+        "local": table.local and local,
+        "seeds": _numbers("seeds", seeds, table.seeds),
+        "runs": _numbers("runs", runs, table.runs),
+    }
+    return StudySpec(table.model_copy(update=changes), (*spec.overrides, *texts), spec.scenario)
 
 
 def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Iterator[tuple[str, list[Any]]]:
@@ -156,7 +158,7 @@ def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Ite
         yield key, [plain_value(key, table[key], objects) for table in tables]
 
 
-def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tuple[int, ...]) -> int | tuple[int, ...]:
+def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | list[int]) -> int | list[int]:
     if given is None:
         return otherwise
     if isinstance(given, int):
@@ -165,13 +167,13 @@ def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | tupl
         return given
     if not given:
         raise StudyError(f"{name} is empty; name at least one number")
-    return tuple(given)
+    return list(given)
 
 
 def plan_of(spec: StudySpec, options: Options, out: Path | None = None) -> Plan:
     """The plan, with the threads that the number of runs gives; called after its directory, if nothing else."""
     plan = make_plan(spec, device=options.device)
-    name = plan.name if spec.name or out is None else shown(out.resolve().name, 100) or plan.name
+    name = plan.name if spec.table.name or out is None else shown(out.resolve().name, 100) or plan.name
     return replace(plan, threads=options.threads(len(plan)), name=name)
 
 
@@ -197,9 +199,9 @@ def resume_in(
     """
     plan, manifest = read_plan(folder)
     plan.base._objects.update(objects or {})
-    refuse_changes(folder, plan, manifest, force=options.force)
     left = unfinished(folder, plan)
     if not left:
         return settle_study(folder, plan)
+    refuse_changes(folder, plan, manifest, force=options.force)
     with options.open(len(left), plan.threads) as cluster:
         return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=options.force)

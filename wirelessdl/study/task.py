@@ -2,7 +2,7 @@
 
 Dask runs a task at least once: again where a worker died or was thought to have. A task is therefore "bring this run
 directory to its end", under a lock of its own: whoever comes second waits, and finds the run finished. Nothing but a
-few words goes back: results are on disk.
+few words and figures goes back: results are on disk.
 
 A process runs one task at a time, however many threads its worker has: torch's threads and the working folder are the
 process's.
@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +29,7 @@ from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.files import LockedError, RunLock, write_text
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study import MANIFEST, RUNS, STOP, task_lock
+from wirelessdl.trace.study import MANIFEST, RUNS, STOP, PlannedRun, figures_of, task_lock
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress
@@ -69,17 +69,25 @@ class RunTask:
 
     job: Job
     study: str
-    name: str
+    planned: PlannedRun
     force: bool = False
     topic: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.planned.folder_name
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended: one word, and one line where it failed."""
+    """How a task ended: one word, and one line where it failed, or the figures of the run for the index.
+
+    The figures are on disk, too, but a shared file system may show them late to the driver.
+    """
 
     status: Literal["finished", "interrupted", "failed", "stopped"]
     error: str | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,22 +101,27 @@ class Checked:
 
 @dataclass(frozen=True)
 class Pilot:
-    """Seconds before the first round and per round, bytes that do not grow and per round; or why it failed."""
+    """Seconds before the first round and per round, bytes that do not grow and per round."""
 
-    setup_s: float = 0.0
-    round_s: float = 0.0
-    fixed_bytes: float = 0.0
-    round_bytes: float = 0.0
-    error: str | None = None
+    setup_s: float
+    round_s: float
+    fixed_bytes: float
+    round_bytes: float
 
 
 @contextlib.contextmanager
 def _at_home(job: Job) -> Iterator[None]:
-    """Alone in this process, in the folder where the study was asked for, with the study's number of threads."""
+    """Alone in this process, in the folder where the study was asked for, with the study's number of threads.
+
+    Code of the user's may end the program: that is an error like others, or Dask would take the worker for dead.
+    """
     with _alone:
         from wirelessdl.learning.runtime import use_threads
 
-        before = _folder()
+        try:
+            before = os.getcwd()
+        except OSError:  # it was removed
+            before = "/"
         try:
             os.chdir(job.cwd)
         except OSError as error:
@@ -119,16 +132,12 @@ def _at_home(job: Job) -> Iterator[None]:
         use_threads(job.threads)
         try:
             yield
+        except SystemExit as error:
+            said = formatted(error)
+            raise StudyError(shown(f"code of the user's ended the program: {said}; leave that out", 1000)) from None
         finally:
             with contextlib.suppress(OSError):
                 os.chdir(before)
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return "/"
 
 
 def check(job: Job) -> Checked:
@@ -140,13 +149,11 @@ def check(job: Job) -> Checked:
             world = build(job.scenario(), device=job.device)
             return Checked(None, {file.name: file.sha256 for file in world.user_files}, versions())
     except WirelessdlError as error:
-        return Checked(_line(error), {}, versions())
-    except SystemExit as error:
-        return Checked(_ended(error), {}, versions())
+        return Checked(_words(error), {}, versions())
 
 
-def pilot(job: Job, rounds: int) -> Pilot:
-    """The first rounds of a scenario, in a folder that is thrown away."""
+def pilot(job: Job, rounds: int) -> Pilot | str:
+    """The first rounds of a scenario, in a folder that is thrown away; or why they failed."""
     stamps: list[float] = []
     try:
         with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
@@ -154,13 +161,12 @@ def pilot(job: Job, rounds: int) -> Pilot:
 
             started = time.perf_counter()
             options = RunOptions(job.device, on_round=lambda _: stamps.append(time.perf_counter()))
+            rounds = min(rounds, job.table["scenario"]["rounds"])
             run = simulate(job.scenario(rounds=rounds), options, out=folder)
             grows = sum(_size(run.path / name) for name in ("rounds", "nodes", "links", "blocks", "events"))
             total = _size(run.path)
     except WirelessdlError as error:
-        return Pilot(error=_line(error))
-    except SystemExit as error:
-        return Pilot(error=_ended(error))
+        return _words(error)
     # the first round makes plans and opens files: it belongs to the setup
     per_round = (stamps[-1] - stamps[0]) / max(1, len(stamps) - 1)
     return Pilot(stamps[0] - started, per_round, float(total - grows), grows / len(stamps))
@@ -185,15 +191,13 @@ def run_or_resume(task: RunTask) -> Outcome:
                 if not held:
                     return Outcome("stopped")
                 _bring_to_its_end(task, study / RUNS / task.name, stop)
-        return Outcome("finished")
+                return Outcome("finished", figures=figures_of(study, task.planned))
     except RunInterrupted:
         return Outcome("interrupted")
     except WirelessdlError as error:
         return Outcome("failed", _line(error))
     except Exception as error:
         return Outcome("failed", _kept(study, task.name, error))
-    except SystemExit as error:
-        return Outcome("failed", _ended(error))
     finally:
         give_back()
 
@@ -274,13 +278,12 @@ class _Teller:
             get_worker().log_event(self._task.topic, said)
 
 
+def _words(error: BaseException) -> str:
+    return shown(" ".join(str(error).split()), 1000)
+
+
 def _line(error: BaseException) -> str:
-    return shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000)
-
-
-def _ended(error: SystemExit) -> str:
-    """One line on code that ends the program, which only a user's does: Dask would take its worker for dead."""
-    return shown(f"code of the user's ended the program: {formatted(error)}; leave that out", 1000)
+    return shown(f"{type(error).__name__}: {_words(error)}", 1000)
 
 
 def _kept(study: Path, name: str, error: Exception) -> str:
