@@ -30,10 +30,10 @@ from wirelessdl.learning.gradients.strategy import Strategy, layers
 from wirelessdl.learning.models.module import ModuleLearner, name_of
 
 _SAMPLES = 16  # that are tried together at most
-_LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
+_LARGE_DEVIATION = 1e3  # deviation of a replaced sample; inputs are normalised
 _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
-_TOGETHER = 3  # samples of a node in a trial of gradients
+_SAMPLES_PER_NODE = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
 
 
@@ -50,7 +50,7 @@ class Trials:
         samples = self._tensor(shown)
         self._sample_ndim = samples.ndim - 1
         self.samples, self.others = samples[:count], samples[count:]
-        self._labels = torch.as_tensor(data.test_y[place[: 2 * _TOGETHER]]).to(device)
+        self._labels = torch.as_tensor(data.test_y[place[: 2 * _SAMPLES_PER_NODE]]).to(device)
         self._outputs = max(1, data.classes)
         self._classes = data.classes if data.task == "classification" else None
 
@@ -62,7 +62,7 @@ class Trials:
 
     def large(self, like: Tensor) -> Tensor:
         """Samples that are far from all others."""
-        return self._tensor(_LARGE * self._random.standard_normal(like.shape))
+        return self._tensor(_LARGE_DEVIATION * self._random.standard_normal(like.shape))
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
@@ -100,13 +100,12 @@ class Trials:
             found: Tensor = self._learner.forward(parameters, samples)
             return found.detach().clone()
 
-        module = self._learner.module if isinstance(self._learner, ModuleLearner) else None
-        buffers = {} if module is None else {name: part.clone() for name, part in module.named_buffers()}
+        buffers = {name: part.clone() for name, part in self._learner.module.named_buffers()}
         with Guard(f"learning.model: {self._name}.forward"):
             first = scores(self.samples)
             scores(self.others)
             again = scores(self.samples)
-        for name, part in {} if module is None else dict(module.named_buffers()).items():
+        for name, part in self._learner.module.named_buffers():
             if name not in buffers or part.shape != buffers[name].shape or moved(part, buffers[name]):
                 raise ValueError(
                     f'learning.model is {self._name}, whose buffer "{name}" changes in forward(); it would carry data '
@@ -141,7 +140,7 @@ class Trials:
         module = isinstance(self._learner, ModuleLearner)
         if module and clipping == "batch":  # runs node by node, or vectorised over nodes: they cannot meet
             return
-        nodes, count = 1 if module else 2, min(_TOGETHER, len(self.samples))
+        nodes, count = 1 if module else 2, min(_SAMPLES_PER_NODE, len(self.samples))
         x, out = self.weights(nodes), self.weights(nodes)
         features = torch.stack([self.samples[:count], self.others[:count]])[:nodes]
         labels = self._labels[: nodes * count].view(nodes, count)
@@ -170,19 +169,17 @@ class Trials:
                 break
             if moved(gradient(features, labels, weight), first):
                 raise ValueError(self._unlike("gradients"))
+            if spread and clipping == "per-sample":
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradient of a sample changes with other samples; "
+                    "per-sample clipping bounds each sample alone: compute each from its own, or use "
+                    'privacy.clipping = "batch"'
+                )
             if spread:
-                raise ValueError(self._apart(clipping))
-
-    def _apart(self, clipping: Clipping) -> str:
-        if clipping == "per-sample":
-            return (
-                f"learning.model is {self._name}, whose gradient of a sample changes with other samples; per-sample "
-                'clipping bounds each sample alone: compute each from its own, or use privacy.clipping = "batch"'
-            )
-        return (
-            f"learning.model is {self._name}, whose gradient of a node changes with the samples of another node; "
-            "epsilon is counted for each node alone: compute each row from its own"
-        )
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradient of a node changes with the samples of another "
+                    "node; epsilon is counted for each node alone: compute each row from its own"
+                )
 
 
 def moved(found: Tensor, before: Tensor) -> bool:
