@@ -89,14 +89,6 @@ def test_one_draw_per_node_has_the_covariance_of_all_pairs(case):
     np.testing.assert_allclose(matrix @ matrix.T, covariance(own, complete(pair, group), on_air), atol=1e-12)
 
 
-def test_equal_noise_is_the_closed_form():
-    own, ratio, nodes = 0.4, 1.5, 6
-    matrix = group_map(EQUAL, np.full(6, own * ratio), ONE, ALL)
-    root = np.sqrt(1 + nodes * ratio**2)
-    expected = own * root * (np.eye(nodes) - (1 - 1 / root) / nodes)
-    np.testing.assert_allclose(matrix, expected, atol=1e-12)
-
-
 def test_what_the_whole_network_adds_is_own_noise_alone():
     """Pairs cancel in the sum: its variance is that of own noise, also where b is a million times a."""
     for ratio in (1.0, 1e3, 1e6):

@@ -122,7 +122,7 @@ def single_sums(
 @pytest.mark.parametrize(("name", "strategy"), CASES)
 def test_no_sample_exceeds_the_clip_norm(monkeypatch, name, strategy):
     if "none kept" in strategy:
-        monkeypatch.setattr(threads, "_KEPT", 0)
+        monkeypatch.setattr(threads, "_MAX_KEPT_BYTES", 0)
     offsets = (0.0, 1e4) if name == "cnn" else OFFSETS
     found = single_sums({**MODULES, **CLOSED}[name](), strategy.split(",")[0], offsets=offsets)
     assert found.max() <= 1.0 + 1e-6

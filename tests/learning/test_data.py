@@ -131,19 +131,6 @@ def test_what_is_not_fetched_or_damaged_says_how_to_get_it(cache):
         read_cached("mnist")
 
 
-def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
-    from wirelessdl.learning.data.images import cache_folder
-
-    monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path))
-    assert cache_folder() == tmp_path
-    monkeypatch.delenv("WIRELESSDL_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert cache_folder() == tmp_path / "x" / "wirelessdl"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "wirelessdl"
-
-
 def test_the_mixture_is_the_one_described():
     data = Synthetic(classes=4, features=8, separation=5.0, samples=8000, test_samples=400).load()
     assert np.bincount(data.train_y).tolist() == [2000] * 4

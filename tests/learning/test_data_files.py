@@ -60,13 +60,6 @@ def test_a_second_file_is_the_test_set_and_words_are_classes(tmp_path):
     assert data.test_y.tolist() == Y[::-1][:9].tolist()
 
 
-def test_regression_labels_stay_real(tmp_path):
-    table(label=X @ [1, 2, 3, 4]).to_parquet(tmp_path / "r.parquet")
-    data = File("r.parquet", task="regression", folders=[tmp_path]).load()
-    assert data.train_y.dtype == np.float64
-    assert data.classes == 1
-
-
 def test_image_folders_become_bytes_with_channels_first(tmp_path):
     images(tmp_path / "pets")
     data = File("pets", folders=[tmp_path], test_share=0.25, mean=[0.5, 0.5, 0.4], deviation=[0.2, 0.2, 0.2]).load()
@@ -155,13 +148,6 @@ def test_bad_files_are_told_in_one_line(part, words, tmp_path, monkeypatch):
         build(tiny(learning={"dataset": {"kind": "file", **part}}), device="cpu")
     assert words in str(told.value)
     assert "\n" not in str(told.value)
-
-
-def test_too_few_samples_for_the_nodes_are_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.savez(tmp_path / "small.npz", x=X[:30], y=Y[:30])
-    with pytest.raises(ScenarioError, match=r"learning\.batch_size is 8; node 0 has only 6 samples"):
-        build(tiny(learning={"dataset": {"kind": "file", "path": "small.npz"}}), device="cpu")
 
 
 def test_files_are_looked_up_beside_the_scenario(tmp_path, monkeypatch):

@@ -8,8 +8,6 @@ from conftest import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirelessdl.analysis.figures import draw_partition
-from wirelessdl.analysis.style import save
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import (
@@ -164,16 +162,6 @@ def test_shards_hold_few_classes():
     assert (counts > 0).sum(axis=1).max() <= 2  # shards of 30 lie within classes of 600
 
 
-def test_quantity_leaves_classes_alike():
-    labels = np.repeat(np.arange(4), 5000)
-    client_indices = Quantity(concentration=2.0, min_samples=500).split(labels, 8, rng(3))
-    counts = class_histogram(labels, client_indices, 4)
-    size = counts.sum(axis=1, keepdims=True)
-    assert size.max() > 2 * size.min()
-    # hypergeometric: deviation of a count is below sqrt(n/4 * 3/4)
-    assert (np.abs(counts - size / 4) < 4.5 * np.sqrt(size * 3 / 16)).all()
-
-
 @pytest.mark.parametrize(("kind", "partition"), [("dirichlet", Dirichlet()), ("shards", Shards())])
 def test_regressions_have_no_classes_to_split_by(kind, partition):
     with pytest.raises(ValueError, match=f'kind is "{kind}"; it splits by class.*use iid, quantity or file'):
@@ -232,13 +220,6 @@ def test_histogram_equals_the_loop_and_check_prints_it(wirelessdl_command):
     assert (printed.sum(axis=0) == 1200).all()
     held = (printed > 0).sum(axis=1)
     assert lines[0].startswith(f"{held.min()} to {held.max()} of 10 classes a node; its commonest is ")
-
-
-@pytest.mark.parametrize(("nodes", "classes"), [(1, 2), (4, 10), (60, 10), (100, 100)])
-def test_the_histogram_is_drawn(nodes, classes, tmp_path):
-    counts = rng().integers(0, 50, (nodes, classes))
-    save(draw_partition(counts), tmp_path / "partition.png")
-    assert (tmp_path / "partition.png").stat().st_size > 5000
 
 
 def test_every_kind_builds_from_a_scenario(tmp_path, monkeypatch):

@@ -13,8 +13,6 @@ from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon
-from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.pld import compose
 from wirelessdl.streams import Streams
 
 # --- sampling ---------------------------------------------------------------------------------------------
@@ -181,18 +179,6 @@ def test_epochs_go_by_the_round_of_the_gradient_and_survive_a_checkpoint():
     np.testing.assert_allclose(ahead, expected)  # one more of the same epoch costs nothing
 
 
-def test_poisson_releases_of_many_kinds_compose():
-    terms = Terms("hardened", "poisson", "per-sample", 1e-4)
-    ledger, even = Ledger(terms, np.full(2, 0.1)), Ledger(terms, np.full(2, 0.1))
-    for number, slot in enumerate(slots(13, 0.4)):
-        ledger.record(dataclasses.replace(slot, own_mu=slot.own_mu * (1 - 0.02 * number)))
-        even.record(slot)
-    kinds = {(0.1, float(GRID.nu(np.array(cell)))): count for cell, count in ledger.own.cells[0].items()}
-    assert len(kinds) == 12
-    assert ledger.own_total()[0] == pytest.approx(compose(kinds, 1e-4, sampler="poisson"), rel=1e-9)
-    assert ledger.own_total()[0] < 0.95 * even.own_total()[0]
-
-
 def many_nodes(size, batch):
     nodes = 2001
     return Sampler("without-replacement", batch, [size] * nodes), NodeDraws(Streams(2), nodes, torch.device("cpu"))
@@ -222,8 +208,3 @@ def test_every_subset_is_equally_likely_when_drawn_together():
         mine = np.array([sampler.batch(draws, node, r) for r in range(1, 601)])
         share = np.bincount(mine.ravel(), minlength=6) / 600
         np.testing.assert_allclose(share, 1 / 3, atol=4 * np.sqrt(2 / 9 / 600))
-
-
-def test_a_batch_of_all_samples_is_all_of_them_when_drawn_together():
-    sampler, draws = many_nodes(5, 5)
-    np.testing.assert_array_equal(np.sort(sampler.batches(draws, range(2001), 1), axis=1), [range(5)] * 2001)

@@ -27,7 +27,7 @@ from wirelessdl.learning.clipping import norm_bound
 from wirelessdl.learning.data import Dataset
 from wirelessdl.streams import Streams
 
-_NORMS = 1024  # samples whose norms are worked out at a time
+_NORMS_AT_ONCE = 1024  # samples whose norms are worked out at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class Store:
         if not self._keeps_norms:
             return None
         buffer, kept = Buffer(self), torch.empty(len(self.train_x), dtype=self.dtype, device=self.device)
-        for some in (slice(start, start + _NORMS) for start in range(0, len(kept), _NORMS)):
+        for some in (slice(start, start + _NORMS_AT_ONCE) for start in range(0, len(kept), _NORMS_AT_ONCE)):
             kept[some] = norm_bound(buffer.normalise(self.train_x[some]))
         return kept
 

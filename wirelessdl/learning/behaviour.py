@@ -4,6 +4,7 @@
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
     buffers stay as they are      a node's only memory is its weight vector
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
+    gradients are autograd's      where layers are differentiated by book-keeping (`gradients/threads.py`)
     so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
                                   under batch clipping the same of whole nodes
 
@@ -12,6 +13,7 @@ overlooked, not what was hidden: a model that changes its behaviour in the hundr
 not tried, tests do that.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -26,14 +28,15 @@ from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.gradients.batched import WRITES, UserGradients, asked_scores
-from wirelessdl.learning.gradients.strategy import Strategy, layers
+from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
+from wirelessdl.learning.gradients.threads import Ghost, Threads
 from wirelessdl.learning.models.module import ModuleLearner, name_of
 
 _SAMPLES = 16  # that are tried together at most
-_LARGE = 1e3  # deviation of a replaced sample; inputs are normalised
+_LARGE_DEVIATION = 1e3  # deviation of a replaced sample; inputs are normalised
 _SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
-_TOGETHER = 3  # samples of a node in a trial of gradients
+_SAMPLES_PER_NODE = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
 
 
@@ -50,7 +53,7 @@ class Trials:
         samples = self._tensor(shown)
         self._sample_ndim = samples.ndim - 1
         self.samples, self.others = samples[:count], samples[count:]
-        self._labels = torch.as_tensor(data.test_y[place[: 2 * _TOGETHER]]).to(device)
+        self._labels = torch.as_tensor(data.test_y[place[: 2 * _SAMPLES_PER_NODE]]).to(device)
         self._outputs = max(1, data.classes)
         self._classes = data.classes if data.task == "classification" else None
 
@@ -62,7 +65,7 @@ class Trials:
 
     def large(self, like: Tensor) -> Tensor:
         """Samples that are far from all others."""
-        return self._tensor(_LARGE * self._random.standard_normal(like.shape))
+        return self._tensor(_LARGE_DEVIATION * self._random.standard_normal(like.shape))
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
@@ -100,13 +103,12 @@ class Trials:
             found: Tensor = self._learner.forward(parameters, samples)
             return found.detach().clone()
 
-        module = self._learner.module if isinstance(self._learner, ModuleLearner) else None
-        buffers = {} if module is None else {name: part.clone() for name, part in module.named_buffers()}
+        buffers = {name: part.clone() for name, part in self._learner.module.named_buffers()}
         with Guard(f"learning.model: {self._name}.forward"):
             first = scores(self.samples)
             scores(self.others)
             again = scores(self.samples)
-        for name, part in {} if module is None else dict(module.named_buffers()).items():
+        for name, part in self._learner.module.named_buffers():
             if name not in buffers or part.shape != buffers[name].shape or moved(part, buffers[name]):
                 raise ValueError(
                     f'learning.model is {self._name}, whose buffer "{name}" changes in forward(); it would carry data '
@@ -141,7 +143,7 @@ class Trials:
         module = isinstance(self._learner, ModuleLearner)
         if module and clipping == "batch":  # runs node by node, or vectorised over nodes: they cannot meet
             return
-        nodes, count = 1 if module else 2, min(_TOGETHER, len(self.samples))
+        nodes, count = 1 if module else 2, min(_SAMPLES_PER_NODE, len(self.samples))
         x, out = self.weights(nodes), self.weights(nodes)
         features = torch.stack([self.samples[:count], self.others[:count]])[:nodes]
         labels = self._labels[: nodes * count].view(nodes, count)
@@ -170,19 +172,54 @@ class Trials:
                 break
             if moved(gradient(features, labels, weight), first):
                 raise ValueError(self._unlike("gradients"))
+            if spread and clipping == "per-sample":
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradient of a sample changes with other samples; "
+                    "per-sample clipping bounds each sample alone: compute each from its own, or use "
+                    'privacy.clipping = "batch"'
+                )
             if spread:
-                raise ValueError(self._apart(clipping))
+                raise ValueError(
+                    f"learning.model is {self._name}, whose gradient of a node changes with the samples of another "
+                    "node; epsilon is counted for each node alone: compute each row from its own"
+                )
+        if isinstance(strategy, Threads) and strategy.ghosts is not None:
+            self._try_book_keeping(features[0], labels[0])
 
-    def _apart(self, clipping: Clipping) -> str:
-        if clipping == "per-sample":
-            return (
-                f"learning.model is {self._name}, whose gradient of a sample changes with other samples; per-sample "
-                'clipping bounds each sample alone: compute each from its own, or use privacy.clipping = "batch"'
+    @torch.no_grad()
+    def _try_book_keeping(self, features: Tensor, labels: Tensor) -> None:
+        """Compare the gradient of the first of some samples with autograd's.
+
+        In float64: in float32, cancellation may leave nothing of a gradient but rounding.
+        """
+        module = copy.deepcopy(self._learner.module).to("cpu", torch.float64)
+        samples = features.to("cpu", torch.float64)
+        labels = labels.to("cpu", torch.float64) if self._classes is None else labels.cpu()
+        parameters = list(module.parameters())
+        for parameter, part in zip(parameters, self._learner.split(self.weights(1)[0].to("cpu", torch.float64))):
+            parameter.copy_(part)
+        found = [torch.empty_like(parameter) for parameter in parameters]
+        first = torch.zeros(len(samples), dtype=torch.float64)
+        first[0] = 1.0
+        guard = Guard(f"learning.model: {self._name}.forward")
+        try:
+            with guard:
+                module(samples)
+        except ContractError:  # it may not take this type of numbers
+            return
+        with guard:
+            Ghost(module).clip(samples, labels, first, UNCLIPPED, list(zip(parameters, found)))
+            module.requires_grad_(True)
+            with torch.enable_grad():
+                loss = sample_losses(module(samples), labels)[0]
+                expected = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        flat, right = (torch.cat([part.reshape(-1) for part in parts]) for parts in (found, expected))
+        if moved(flat, right):
+            raise ValueError(
+                f'learning.model is {self._name}, whose gradient under learning.strategy "threads" differs from '
+                f"autograd's by {float((flat - right).norm() / right.norm()):.0%}; it uses a weight beside the layer "
+                'that holds it, or changes what a layer computes: set learning.strategy to "vmap" or "loop"'
             )
-        return (
-            f"learning.model is {self._name}, whose gradient of a node changes with the samples of another node; "
-            "epsilon is counted for each node alone: compute each row from its own"
-        )
 
 
 def moved(found: Tensor, before: Tensor) -> bool:

@@ -34,7 +34,7 @@ from wirelessdl.learning.data.dataset import Dataset
 
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache
-_TRIED = 16  # samples in the trial of a user's class
+_TRIAL_SAMPLES = 16  # samples in the trial of a user's class
 _TOLERANCE = 1e-5  # of a sample's features alone and among others, relative: sums may have another order
 
 
@@ -142,7 +142,7 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
             raise ContractError(f"{name}.transform returned features that are not finite float32 numbers")
         return rows
 
-    tried = data.test_x[:_TRIED]
+    tried = data.test_x[:_TRIAL_SAMPLES]
     together = transform(tried) if is_user_class else None
     if together is not None:
         _require_same(_alone(transform, tried), together, name)
@@ -153,7 +153,7 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
             "samples; must be as many of every sample"
         )
     if together is not None:
-        some = np.unique(np.linspace(0, len(train_x) - 1, _TRIED).astype(np.int64))
+        some = np.unique(np.linspace(0, len(train_x) - 1, _TRIAL_SAMPLES).astype(np.int64))
         _require_same(_alone(transform, data.train_x[some]), train_x[some], name)
         _require_same(list(together), transform(tried), name)
     return replace(data, train_x=train_x, test_x=test_x, scale=1.0, mean=0.0, deviation=1.0)

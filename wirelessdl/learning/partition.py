@@ -30,7 +30,7 @@ from wirelessdl.errors import nearest
 from wirelessdl.learning.data.dataset import Dataset
 from wirelessdl.learning.data.files import find_file
 
-_TRIES = 100  # draws before sizes are repaired
+_MAX_DRAWS = 100  # draws before sizes are repaired
 
 Labels = NDArray[Any]  # class numbers, or real numbers of a regression
 AtLeast = Annotated[int, Ge(1)]
@@ -104,7 +104,7 @@ class Dirichlet:
         classes = np.unique(labels)
         members = [np.flatnonzero(labels == label) for label in classes]
         owner = np.empty(len(labels), dtype=np.int64)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_DRAWS):
             for samples in members:
                 shuffled = rng.permutation(samples)
                 shares = _dirichlet(np.full(nodes, self.concentration), rng)

@@ -19,7 +19,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.draws import NodeDraws
 
-_MANY = 2000  # nodes above which batches are drawn together: the same law, other draws
+_MIN_NODES_TOGETHER = 2000  # nodes above which batches are drawn together: the same law, other draws
 
 Sampling: TypeAlias = Literal["without-replacement", "poisson", "full", "shuffled"]
 
@@ -87,7 +87,7 @@ class Sampler:
 
     def batches(self, draws: NodeDraws, nodes: range, round: int) -> list[IntArray]:
         """Batches of several nodes."""
-        if len(self.sizes) > _MANY and self.sampling == "without-replacement" and not self.uneven:
+        if len(self.sizes) > _MIN_NODES_TOGETHER and self.sampling == "without-replacement" and not self.uneven:
             return list(self._together(draws, nodes, round))
         return [self._draw(draws, node, round) for node in nodes]
 

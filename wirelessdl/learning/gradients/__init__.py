@@ -52,8 +52,13 @@ def choose(
         )
     if name == "auto":
         name = "threads" if remembers else _rule(job, nodes)
-        if name == "vmap" and job.device.type == "cpu" and not _vectorises(job, input_shape):
-            name = "threads"
+        if name == "vmap" and job.device.type == "cpu":
+            try:
+                _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
+            except (ValueError, ContractError) as error:
+                if isinstance(error, ContractError) and not isinstance(error.__cause__, ValueError):
+                    raise
+                name = "threads"  # torch cannot vectorise it
     if name == "closed-form" and not closed:
         raise ValueError(f'learning.strategy is "closed-form"; {_named(learner)} has none: use threads, vmap or loop')
     if name == "threads" and not module:
@@ -67,7 +72,10 @@ def choose(
         return ours if is_built_in(learner) else UserGradients(job, batch, ours.chunk, _ALLOWANCE[job.device.type])
     if name == "loop":
         return Loop(job)
-    vectorised = Vectorised(job, _activations(learner), batch, _ALLOWANCE[job.device.type])
+    activations = capability(learner, "activations")  # numbers that one sample leaves in the layers
+    if activations is None:
+        activations = sum(shape[0] for shape in learner.shapes)
+    vectorised = Vectorised(job, activations, batch, _ALLOWANCE[job.device.type])
     if name == "threads":
         return Threads(job, workers, vectorised)
     _try(vectorised, job, input_shape)
@@ -80,24 +88,6 @@ def _rule(job: Job, nodes: int) -> StrategyName:
     if job.device.type != "cpu":
         return "vmap"
     return "threads" if job.learner.convolutional or nodes < _MIN_NODES else "vmap"
-
-
-def _activations(learner: Any) -> int:
-    """Numbers that one sample leaves in the layers."""
-    known: int | None = capability(learner, "activations")
-    return sum(shape[0] for shape in learner.shapes) if known is None else known
-
-
-def _vectorises(job: Job, input_shape: tuple[int, ...]) -> bool:
-    try:
-        _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
-    except ValueError:
-        return False
-    except ContractError as error:
-        if not isinstance(error.__cause__, ValueError):  # torch may say so too
-            raise
-        return False
-    return True
 
 
 def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:

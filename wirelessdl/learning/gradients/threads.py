@@ -46,7 +46,7 @@ from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
 from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
 _CACHE = 2**21  # bytes of patches and gradients that a thread works on at once
-_KEPT = 2**27  # bytes of samples' gradients that are kept for their sum
+_MAX_KEPT_BYTES = 2**27  # bytes of samples' gradients that are kept for their sum
 
 
 class Threads:
@@ -194,7 +194,7 @@ class Ghost:
                 torch.autograd.grad(losses.sum(), point)
         finally:
             self._listening = False
-        places, room = {id(parameter): place for parameter, place in out}, _KEPT
+        places, room = {id(parameter): place for parameter, place in out}, _MAX_KEPT_BYTES
         norms = []
         for seen in self._seen:
             norms += _norm_bounds(seen, room)

@@ -25,7 +25,7 @@ from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-_EVALUATED = 500  # samples that go through a module at once when it is evaluated
+_SAMPLES_AT_ONCE = 500  # samples that go through a module at once when it is evaluated
 
 
 class ModuleLearner:
@@ -138,9 +138,9 @@ def statistics(module: nn.Module) -> list[Tensor]:
 
 
 def scores_in_chunks(forward: Any, features: Tensor) -> Tensor:
-    """Scores of many samples, `_EVALUATED` at a time."""
+    """Scores of many samples, `_SAMPLES_AT_ONCE` at a time."""
     with torch.no_grad():
-        return torch.cat([forward(part) for part in torch.split(features, _EVALUATED)])
+        return torch.cat([forward(part) for part in torch.split(features, _SAMPLES_AT_ONCE)])
 
 
 @contextmanager
