@@ -126,6 +126,11 @@ class Links:
         return self.geometry.nodes
 
     @cached_property
+    def instants(self) -> int:
+        """Number of instants whose links stand in this vector one after the other; see `Instants.stacked`."""
+        return 1
+
+    @cached_property
     def number(self) -> IntArray:
         """Number rx * K + tx of each directed link: it rises, and is the same at every instant."""
         return read_only(self.rx * self.nodes + self.tx)
@@ -261,7 +266,8 @@ class Instants:
                 np.concatenate([links.geometry.velocity_mps for links in self.links]),
             ),
         )
-        every.__dict__.update(pairs=pairs, number=read_only(number), pair=read_only(pairs.number[pairs.of_link]))
+        pair = read_only(pairs.number[pairs.of_link])
+        every.__dict__.update(instants=count, pairs=pairs, number=read_only(number), pair=pair)
         return every
 
 

@@ -90,8 +90,8 @@ class Scattered(Composable):
         return self._gain(links, self._scatter(links, time_s, rng))
 
     def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """|h| at several instants, `[instants, links]`; None where the line of sight follows a field over places."""
-        if self.clarke is None or (len(instants) > 1 and not self.sight_stacks):
+        """|h| at several instants, `[instants, links]`; None for blocks."""
+        if self.clarke is None:
             return None
         scatter = self.clarke.scatters(instants, lambda: rng_of(0))
         return self._gain(instants.stacked, scatter.reshape(-1)).reshape(len(instants), -1)
@@ -101,11 +101,6 @@ class Scattered(Composable):
         if not share.any():
             return np.abs(scatter)
         return np.abs(np.sqrt(share) * self._sight(links) + np.sqrt(1.0 - share) * scatter)
-
-    @property
-    def sight_stacks(self) -> bool:
-        """Whether the line of sight of several instants can be asked for at once."""
-        return True
 
     def sight_share(self, links: Links) -> FloatArray:
         """Share of the power in line of sight, per link: K / (K + 1)."""
@@ -197,10 +192,6 @@ class Rician(Scattered):
         k = from_db(k_db)
         self._share = k / (k + 1.0)
         self._condition = (condition or always_in_sight()) if by_condition else None
-
-    @property
-    def sight_stacks(self) -> bool:
-        return self._condition is None or self._condition.stacks
 
     def sight_share(self, links: Links) -> FloatArray:
         sight = np.ones(len(links), dtype=bool) if self._condition is None else self._condition.los(links)

@@ -63,11 +63,6 @@ class ChannelCondition:
         """Whether the condition may differ from a line of sight on every link."""
         return self.rule != "auto" or self.loss_model in LOS_PROBABILITY or self._buildings is not None
 
-    @property
-    def stacks(self) -> bool:
-        """Whether links of several instants can be asked about at once with the same answer; not so with fields."""
-        return not self.spatial
-
     def state(self, links: Links) -> IntArray:
         """LOS, NLOSV or NLOS of every link, `[links]`."""
         if self._last is None or self._last[0] is not links:  # several models ask about the same instant
