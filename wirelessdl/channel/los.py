@@ -63,6 +63,11 @@ class ChannelCondition:
         """Whether the condition may differ from a line of sight on every link."""
         return self.rule != "auto" or self.loss_model in LOS_PROBABILITY or self._buildings is not None
 
+    @property
+    def correlated_m(self) -> float:
+        """Shortest correlation distance of the fields that decide it, m; inf without any."""
+        return min(_OTHERS_M, _REACH_M.get(self.loss_model, _OTHERS_M)) if self.spatial else np.inf
+
     def state(self, links: Links) -> IntArray:
         """LOS, NLOSV or NLOS of every link, `[links]`."""
         if self._last is None or self._last[0] is not links:  # several models ask about the same instant

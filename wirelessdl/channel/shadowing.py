@@ -57,6 +57,8 @@ class Shadowing(Composable):
     carrier, Hz; only for the breakpoint of rma. By default both follow the loss model of the scenario.
     """
 
+    placed = True
+
     def __init__(
         self,
         condition: ChannelCondition | None = None,
@@ -74,6 +76,11 @@ class Shadowing(Composable):
         self._position: FloatArray = np.zeros((0, 3))
         self._path_m: FloatArray = np.zeros(0)  # way that each node has moved so far
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    @property
+    def correlated_m(self) -> float:
+        """Shortest correlation distance, m."""
+        return min(self._correlation_m)
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         return self.gains(Instants((links,), (time_s,)), lambda _: rng).reshape(-1)

@@ -32,6 +32,11 @@ class StandardLoss(PathLoss):
         self.frequency_hz, self._enforce = frequency_hz, enforce_range
         self._condition = condition or always_in_sight()
 
+    @property
+    def correlated_m(self) -> float:
+        """Shortest distance over which what it depends on is correlated, m; inf where nothing is drawn by places."""
+        return self._condition.correlated_m
+
     def warning(self, links: Links) -> str | None:
         """Which link is outside the range of validity, in words; None where all are inside."""
         try:
