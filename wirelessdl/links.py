@@ -249,7 +249,7 @@ class Links:
 class Instants:
     """The same links at several instants, in the order of time. time_s: of each.
 
-    places: those at which what follows places is worked out, None for all; place: [instants] which of them holds in each.
+    places: those at which what follows places is worked out, None for all; place: [instants] which of them holds when.
     number: of each among the instants of a frame, where they are some of them.
     """
 

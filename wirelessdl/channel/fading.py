@@ -117,7 +117,7 @@ class Scattered(Composable):
         return np.stack(rows)
 
     def _sight(self, instants: Instants) -> ComplexArray:
-        """Phase factor of the line of sight, `[instants, links]`: one cycle per wavelength of length, or one per pair."""
+        """Phase factor of the line of sight, `[instants, links]`: one cycle per wavelength of length."""
         if self.clarke is None or self.clarke.speed_mps is not None:
             return np.ones(1, np.complex128)
         cycles = instants.stacked.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)

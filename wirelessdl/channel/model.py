@@ -16,13 +16,13 @@ Every other model is flat: all subbands have its gain.
 The slots of a frame are several instants in a row. Built-in models work them out together, with the same numbers as one
 call after another, which is what `gain` defines (`gains`, `[instants, links]`).
 
-**Large-scale state is held.** Built-in models that follow places only (`placed`: losses, shadowing) are asked anew once a
-node has moved by more than HELD_SHARE of the shortest correlation distance among them, at any motion where they have
-none. Within it a level of correlation exp(-x / d) changes by sigma sqrt(2 (1 - exp(-2 HELD_SHARE))) at most, 0.42 dB at
-sigma = 3 dB; what fading does goes on from instant to instant.
+**Large-scale state is held.** Built-in models that follow places only (`placed`: losses, shadowing) are asked anew once
+a node has moved by more than HELD_SHARE of the shortest correlation distance among them, at any motion where they
+have none. Until then a level of correlation exp(-x / d) changes by sigma sqrt(2 (1 - exp(-2 HELD_SHARE))) rms at most,
+0.42 dB at sigma = 3 dB; what fading does goes on from instant to instant.
 
-**Phases.** h = |h| exp(i phase). A chain that is asked for phases adds those of fading and of complex responses; without a
-response each pair has a phase of its own besides, uniform on the circle. Both directions share it.
+**Phases.** h = |h| exp(i phase). A chain that is asked for phases adds those of fading and complex responses; without
+a response each pair has a phase of its own besides, uniform on the circle. Both directions share it.
 """
 
 from collections import Counter
@@ -72,10 +72,12 @@ class Composable:
     """Lets `a >> b` chain models in Python; it is enough that one of the two is built in.
 
     scenario_name: by which a scenario names a built-in class; made_with: the arguments of its constructor. Both are
-    all that a scenario needs to make the model. A class derived from a built-in one has neither.
+    all that a scenario needs to make the model. A class derived from a built-in one has neither. placed: whether gains
+    follow the places of nodes and nothing else; correlated_m: over which distance what is drawn by them is correlated.
     """
 
     scenario_name: ClassVar[str]
+    placed: ClassVar[bool] = False
     made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
@@ -83,6 +85,10 @@ class Composable:
         if "scenario_name" in vars(cls):
             made.made_with = (given, named)
         return made
+
+    @property
+    def correlated_m(self) -> float:
+        return np.inf
 
     def __rshift__(self, other: ChannelModel) -> "Composite":
         return compose(self, other)  # type: ignore[arg-type]
@@ -206,7 +212,12 @@ class Named:
     @cached_property
     def placed(self) -> bool:
         """Whether it follows the places of nodes and nothing else, so that it need not be asked while they rest."""
-        return self._built_in and getattr(self.model, "placed", False)
+        return self._built_in and isinstance(self.model, Composable) and self.model.placed
+
+    @property
+    def correlated_m(self) -> float:
+        """Shortest correlation distance of what it draws by places, m; inf without any."""
+        return self.model.correlated_m if isinstance(self.model, Composable) else np.inf
 
     @cached_property
     def guard(self) -> Guard:
@@ -231,8 +242,8 @@ class Named:
 class ChannelGains:
     """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading.
 
-    Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands. phase_rad: of the shape of
-    `now`, None from a chain that was not asked for phases.
+    Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands. phase_rad: of the shape
+    of `now`, None from a chain that was not asked for phases.
     """
 
     now: FloatArray
@@ -274,7 +285,7 @@ class Chain:
         self.warnings: list[str] = []  # of the first gains that are suspect
         # over all that each model has returned, by its stream: a resumed run must reproduce it
         self.checksums = {named.stream: 0 for named in self.models}
-        reach_m = min((getattr(named.model, "correlated_m", np.inf) for named in self.models), default=np.inf)
+        reach_m = min((named.correlated_m for named in self.models if named.placed), default=np.inf)
         self._hold_m = HELD_SHARE * reach_m if reach_m < np.inf else 0.0
         self._kept: Links | None = None  # at the last instant about which models that follow places were asked
         self._factor: dict[str, FloatArray] = {}  # what each of them gave then, by its stream
