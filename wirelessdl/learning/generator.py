@@ -8,8 +8,9 @@
     normal    u = ((z mod 2^31) + 1/2) / 2^31,  v = pi (z >> 32) / 2^31 as signed halves;   sqrt(-2 ln u) (cos v, sin v)
     uniform   (z >> 11) / 2^53
 
-For one key it is a bijection of the counter, so words of different counters never repeat within a run. On a CPU it takes 1.4 to 1.8 times as long as torch's own generator
-seeded row by row; Philox in tensor operations four times, for want of a product of 32-bit numbers with its upper half.
+For one key it is a bijection of the counter, so words of different counters never repeat within a run. On a CPU it
+takes 1.4 to 1.8 times as long as torch's own generator seeded row by row; Philox in tensor operations four times, for
+want of a product of 32-bit numbers with its upper half.
 
 Integers are the same on every device and in NumPy; normal numbers to a few units in the last place, as logarithm and
 cosine differ. The largest normal number is sqrt(2 ln 2^32) = 6.66. It is no cryptographic generator.
