@@ -145,14 +145,13 @@ class Airing:
 
     def _round(self, messages: MessageInput, draws: NodeDraws, round: int, nodes: range, sent: Tensor) -> None:
         """Q(w) in place of w, of some nodes as far as they send."""
-        senders = [node for node in nodes if messages.on_air[node]]
-        if not senders:
-            return
-        dither = torch.empty((len(senders), self.size), dtype=torch.float64, device=self.device)
-        draws.fill_dither(dither, round, senders)
-        w = sent[senders]
-        messages.quantizer.apply_(w, dither)
-        sent[senders] = w
+        part = sent[nodes.start : nodes.stop]
+        dither = torch.empty(part.shape, dtype=torch.float64, device=self.device)
+        draws.fill_dither(dither, round, nodes)
+        rounded = part.clone()
+        messages.quantizer.apply_(rounded, dither)
+        on_air = torch.as_tensor(messages.on_air[nodes.start : nodes.stop, None]).to(self.device)
+        part.copy_(torch.where(on_air, rounded, part))
 
     def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
         """Standard normal numbers of some nodes into `out`."""
@@ -173,7 +172,7 @@ class Airing:
             group.apply(out)
             return
         edges = EdgeNoise.make(pairs.own, pairs.low, pairs.high, pairs.pair, pairs.on_air)
-        edges.apply(out, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
+        edges.apply(out, lambda rows, low, high: draws[0].fill_pairs(rows, round, low, high))
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""

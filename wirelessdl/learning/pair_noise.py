@@ -17,7 +17,7 @@ With equal a = b / r and all on air this is a sqrt(1 + g r^2) (u_j - kappa mean(
 Any other pairs (`neighbours`) draw every v, keyed by pair and round. Real nodes always draw the v.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,9 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 
 _DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
-DrawPair = Callable[[Tensor, int, int], None]  # fills a row with what (low, high) share in this round
+_AT_ONCE = 2**22  # numbers that pairs share, drawn at a time
+# fills rows with what pairs share in this round, low, high: [pairs]
+DrawPairs = Callable[[Tensor, IntArray, IntArray], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,21 +133,16 @@ class EdgeNoise:
             raise ValueError("a pair is named twice, or joins a node with itself")
         return EdgeNoise(own, low, high, np.asarray(pair, dtype=np.float64)[order], on_air)
 
-    def apply(self, draws: Tensor, draw_pair: DrawPair, nodes: Sequence[int] | None = None) -> None:
-        """Turn standard normal numbers, `[K, m]`, into noise, in place; or the rows of the nodes named only.
-
-        A row does not depend on which others are worked out with it, so threads may share the rows among them.
-        """
-        named = np.arange(len(self.own)) if nodes is None else np.asarray(nodes, dtype=np.int64)
-        row = np.full(len(self.own), -1)
-        row[named] = np.arange(len(named))
-        row[~self.on_air] = -1
-        scale = torch.as_tensor(np.where(self.on_air, self.own, 0.0)[named])
+    def apply(self, draws: Tensor, draw_pairs: DrawPairs) -> None:
+        """Turn standard normal numbers, `[K, m]`, into noise, in place; as many pairs at a time as fit into memory."""
+        scale = torch.as_tensor(np.where(self.on_air, self.own, 0.0))
         draws.mul_(scale.to(device=draws.device, dtype=draws.dtype)[:, None])
-        shared = torch.empty_like(draws[0]) if len(draws) else draws
-        for index in np.flatnonzero((row[self.low] >= 0) | (row[self.high] >= 0)):
-            low, high, deviation = int(self.low[index]), int(self.high[index]), float(self.pair[index])
-            draw_pair(shared, low, high)
-            for place, sign in ((row[low], 1.0), (row[high], -1.0)):
-                if place >= 0:
-                    draws[place].add_(shared, alpha=sign * deviation)
+        heard = np.flatnonzero(self.on_air[self.low] | self.on_air[self.high])
+        at_once = max(1, _AT_ONCE // max(1, draws.shape[1]))
+        for some in (heard[start : start + at_once] for start in range(0, len(heard), at_once)):
+            shared = draws.new_empty(len(some), draws.shape[1])
+            draw_pairs(shared, self.low[some], self.high[some])
+            for end, sign in ((self.low[some], 1.0), (self.high[some], -1.0)):
+                weight = np.where(self.on_air[end], sign * self.pair[some], 0.0)
+                column = torch.as_tensor(weight).to(device=draws.device, dtype=draws.dtype)[:, None]
+                draws.index_add_(0, torch.as_tensor(end, device=draws.device), shared * column)
