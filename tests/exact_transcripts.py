@@ -34,7 +34,7 @@ class Transcript:
         self.names, self.heard, self.decisions, self.given = [], [], [], []
         self._pull = torch.linspace(0.1, 0.7, self.world.nodes, dtype=torch.float64)
         for draws in self.learning._draws:
-            draws.fill_normal, draws.fill_pair = self._own, self._pair
+            draws.fill_normal, draws.fill_pairs = self._own, self._pairs
         self.learning.strategy.gradient = self._gradient
         airing = self.learning.airing
         airing.air.superpose = self._superposed(airing.air.superpose, True)
@@ -59,10 +59,11 @@ class Transcript:
             if purpose == "noise":
                 out[row, self._place(("own", round, node))] = 1.0
 
-    def _pair(self, out, round, low, high):
+    def _pairs(self, out, round, low, high):
         fresh = round // 2 if self.mistake == "pair noise reused" else round
         out.zero_()
-        out[self._place(("pair", fresh, low, high))] = 1.0
+        for row, pair in enumerate(zip(low.tolist(), high.tolist())):
+            out[row, self._place(("pair", fresh, *pair))] = 1.0
 
     def _gradient(self, worker, point, batch, gradient):
         """pull_k point, plus what the replaced sample adds: as much as it may, one way and the other in turn."""

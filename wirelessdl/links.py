@@ -6,6 +6,7 @@ vector of length `len(links)`. Dense `[rx, tx]` matrices are views for people an
 Every array here is read-only: all parts of a run see the same one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -126,6 +127,11 @@ class Links:
         return self.geometry.nodes
 
     @cached_property
+    def instants(self) -> int:
+        """Number of instants whose links stand in this vector one after the other; see `Instants.stacked`."""
+        return 1
+
+    @cached_property
     def number(self) -> IntArray:
         """Number rx * K + tx of each directed link: it rises, and is the same at every instant."""
         return read_only(self.rx * self.nodes + self.tx)
@@ -184,6 +190,14 @@ class Links:
         relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
         return read_only(np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9)))
 
+    def near(self, other: "Links", reach_m: float) -> bool:
+        """Whether these are the same links, and no node is further than reach_m from where it was then."""
+        if self.geometry is not other.geometry:
+            away_m = self.geometry.position_m - other.geometry.position_m
+            if np.einsum("ka,ka->k", away_m, away_m).max(initial=0.0) > reach_m**2:
+                return False
+        return self.number is other.number or np.array_equal(self.number, other.number)
+
     def place(self, at: tuple[int, ...]) -> str:
         """Place of an entry in an array whose last axis is links, and whose first may be subbands, in words."""
         subband = f" in subband {at[0]}" if len(at) > 1 else ""
@@ -233,13 +247,26 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Instants:
-    """The same links at several instants, in the order of time. time_s: of each."""
+    """The same links at several instants, in the order of time. time_s: of each.
+
+    places: those at which what follows places is worked out, None for all; place: [instants] which of them holds when.
+    number: of each among the instants of a frame, where they are some of them.
+    """
 
     links: tuple[Links, ...]
     time_s: tuple[float, ...]
+    places: "Instants | None" = None
+    place: IntArray | None = None
+    number: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.links)
+
+    def by_place(self, values: Callable[[Links], FloatArray]) -> FloatArray:
+        """What follows places, `[instants, links]`: of stacked links `[instants * links]`."""
+        places = self.places or self
+        found = values(places.stacked).reshape(len(places), -1)
+        return found if self.place is None else np.asarray(found[self.place])
 
     @cached_property
     def stacked(self) -> Links:
@@ -261,7 +288,8 @@ class Instants:
                 np.concatenate([links.geometry.velocity_mps for links in self.links]),
             ),
         )
-        every.__dict__.update(pairs=pairs, number=read_only(number), pair=read_only(pairs.number[pairs.of_link]))
+        pair = read_only(pairs.number[pairs.of_link])
+        every.__dict__.update(instants=count, pairs=pairs, number=read_only(number), pair=pair)
         return every
 
 

@@ -29,9 +29,5 @@ class Streams:
         """Stream of this run's draws."""
         return np.random.default_rng(self._sequence(self.run, component, key))
 
-    def word(self, component: str, *key: int) -> int:
-        """One 32-bit number of this run, for generators that are seeded rather than spawned."""
-        return int(self._sequence(self.run, component, key).generate_state(1)[0])
-
     def _sequence(self, run: int, component: str, key: tuple[int, ...]) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(run, crc32(component.encode()), *key))

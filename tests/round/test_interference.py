@@ -131,7 +131,11 @@ def test_weight_sums_under_pilots_follow_theory(snr_db, tmp_path):
     assert abs((error**2).mean() - expected_mse) < 4 * expected_mse * np.sqrt(2 / count)
     square = expected_mse / 7
     heard = 7 / 8 * (1 + square + 3 * square**2 + 15 * square**3)
-    sums = run.nodes.row_sum
+    links = run.links.assign(turned=run.links.gain * np.cos(run.links.phase_rad)).groupby(["round", "rx"])
+    received, estimated, turned = (links[name].sum().to_numpy() for name in ("gain", "gain_est", "turned"))
+    # the other part of the error turns what is aligned to it
+    np.testing.assert_allclose(run.nodes.row_sum, 1 / 8 + 7 / 8 * turned / estimated, rtol=1e-9)
+    sums = 1 / 8 + 7 / 8 * received / estimated
     assert abs(sums.mean() - (1 / 8 + heard)) < sums.std() / np.sqrt(len(sums))  # one standard error
 
 

@@ -104,11 +104,9 @@ class Leftover:
         for node, gain in zip(self.honest.tolist(), self.gain.tolist()):
             heard = sent[node].double()
             found += gain * (heard if node == self.node else heard - models[node].double())
-        shared = torch.empty_like(sent[0])
-        for low, high, weight in zip(self.low.tolist(), self.high.tolist(), self.weight.tolist()):
-            draws.fill_pair(shared, round, low, high)
-            found -= weight * shared.double()
-        return found
+        shared = sent.new_empty(len(self.low), sent.shape[1])
+        draws.fill_pairs(shared, round, self.low, self.high)
+        return found - torch.as_tensor(self.weight, device=sent.device) @ shared.double()
 
 
 def _shared_variance(pairs: PairInput) -> FloatArray:

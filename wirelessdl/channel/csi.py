@@ -1,16 +1,18 @@
 """Channel state information: the receivers' estimate gain_est of every link, from the pilot slot.
 
 perfect   gain_est = |h|
-pilots    least squares over L symbols: h_est = h + e, e ~ CN(0, N0 / (P L)); after phase
-          compensation gain_est = max(Re h_est, 0). |h_est| would be biased upwards and shrink models.
+pilots    least squares over L symbols: h_est = h + e, e ~ CN(0, N0 / (P L)). With the phase of h taken off,
+          gain_est = max(Re h_est, 0); |h_est| would be biased upwards and shrink models. A sender that is aligned by
+          h_est is off by arg h_est, of deviation 1 / sqrt(2 L SNR) at an SNR well above 1
 
-|h|   amplitude gain; L: pilot symbols of each sender; P: pilot power, W; N0: receiver noise power, W
+|h|   amplitude gain; L: pilot symbols of each sender; P: pilot power, W; N0: receiver noise power, W; SNR: |h|^2 P / N0
 """
 
 from typing import Annotated, Protocol
 
 import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray
@@ -22,8 +24,11 @@ class Csi(Protocol):
 
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
-    ) -> FloatArray:
-        """Estimate of |h|, `[links]`. gain: [links] |h|; pilot_w: [K] W; noise_w: one number or [links] W."""
+    ) -> FloatArray | NDArray[np.complex128]:
+        """Estimate of |h|, `[links]`; complex: of h with its phase taken off, whose argument is the phase error.
+
+        gain: [links] |h|; pilot_w: [K] W; noise_w: one number or [links] W.
+        """
         ...
 
 
@@ -46,10 +51,9 @@ class Pilots:
 
     def estimate(
         self, links: Links, gain: FloatArray, pilot_w: FloatArray, noise_w: float | FloatArray, rng: np.random.Generator
-    ) -> FloatArray:
-        deviation = np.sqrt(noise_w / (2.0 * pilot_w[links.tx] * self.symbols))
-        error = counter_rng.normal(counter_rng.key(rng), links.number)
-        return np.maximum(gain + deviation * error, 0.0)
+    ) -> NDArray[np.complex128]:
+        deviation = np.sqrt(noise_w / (pilot_w[links.tx] * self.symbols))
+        return np.asarray(gain + deviation * counter_rng.complex_normal(counter_rng.key(rng), links.number))
 
 
 CSI = {"perfect": Perfect, "pilots": Pilots}

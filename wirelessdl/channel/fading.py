@@ -15,6 +15,8 @@ of sight follows its length. A draw depends on the pair of nodes only, so adding
 link's draws. Reciprocal: both directions share a draw.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -45,11 +47,11 @@ class Blocks:
         self._block: int | None = None
         self._word = 0
 
-    def word(self, time_s: float, rng: np.random.Generator) -> int:
+    def word(self, time_s: float, rng: Callable[[], np.random.Generator]) -> int:
         """Seed of the block that time_s lies in, 64 bits; drawn from rng where a block begins."""
         block = None if self.coherence_s is None else int(time_s / self.coherence_s)
         if block is None or block != self._block:
-            self._block, self._word = block, counter_rng.key(rng)
+            self._block, self._word = block, counter_rng.key(rng())
         return self._word
 
 
@@ -87,42 +89,39 @@ class Scattered(Composable):
         return None if self.clarke is None else self.clarke.speed_mps
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        return self._gain(links, self._scatter(links, time_s, rng))
+        return np.asarray(self.gains(Instants((links,), (time_s,)), lambda _: rng)[0])
 
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """|h| at several instants, `[instants, links]`; None where the line of sight follows a field over places."""
-        if self.clarke is None or (len(instants) > 1 and not self.sight_stacks):
-            return None
-        scatter = self.clarke.scatters(instants, lambda: rng_of(0))
-        return self._gain(instants.stacked, scatter.reshape(-1)).reshape(len(instants), -1)
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray:
+        """|h| at several instants, `[instants, links]`."""
+        return np.abs(self.amplitudes(instants, rng_of))
 
-    def _gain(self, links: Links, scatter: ComplexArray) -> FloatArray:
-        share = self.sight_share(links)
+    def amplitudes(self, instants: Instants, rng_of: RngOf) -> ComplexArray:
+        """h at several instants, `[instants, links]`."""
+        scatter, share = self._scatter(instants, rng_of), instants.by_place(self.sight_share)
         if not share.any():
-            return np.abs(scatter)
-        return np.abs(np.sqrt(share) * self._sight(links) + np.sqrt(1.0 - share) * scatter)
-
-    @property
-    def sight_stacks(self) -> bool:
-        """Whether the line of sight of several instants can be asked for at once."""
-        return True
+            return scatter
+        return np.asarray(np.sqrt(share) * self._sight(instants) + np.sqrt(1.0 - share) * scatter)
 
     def sight_share(self, links: Links) -> FloatArray:
         """Share of the power in line of sight, per link: K / (K + 1)."""
         return np.zeros(len(links))
 
-    def _scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> ComplexArray:
+    def _scatter(self, instants: Instants, rng_of: RngOf) -> ComplexArray:
         if self.clarke is not None:
-            return self.clarke.scatter(links, time_s, rng)
-        number, of_link = processes(links, self.reciprocal)
-        return np.asarray(counter_rng.complex_normal(self.blocks.word(time_s, rng), number)[of_link])
+            return self.clarke.scatters(instants, lambda: rng_of(0))
+        rows = []
+        for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
+            number, of_link = processes(links, self.reciprocal)
+            word = self.blocks.word(time_s, partial(rng_of, place))
+            rows.append(counter_rng.complex_normal(word, number)[of_link])
+        return np.stack(rows)
 
-    def _sight(self, links: Links) -> ComplexArray | complex:
-        """Phase factor of the line of sight: one cycle per wavelength of length, `[links]`."""
+    def _sight(self, instants: Instants) -> ComplexArray:
+        """Phase factor of the line of sight, `[instants, links]`: one cycle per wavelength of length."""
         if self.clarke is None or self.clarke.speed_mps is not None:
-            return 1.0 + 0.0j
-        cycles = links.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
-        return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles))))
+            return np.ones(1, np.complex128)
+        cycles = instants.stacked.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
+        return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles)))).reshape(len(instants), -1)
 
     # --- theory, for figures and tests
 
@@ -198,10 +197,6 @@ class Rician(Scattered):
         self._share = k / (k + 1.0)
         self._condition = (condition or always_in_sight()) if by_condition else None
 
-    @property
-    def sight_stacks(self) -> bool:
-        return self._condition is None or self._condition.stacks
-
     def sight_share(self, links: Links) -> FloatArray:
         sight = np.ones(len(links), dtype=bool) if self._condition is None else self._condition.los(links)
         return np.where(sight, self._share, 0.0)
@@ -228,7 +223,7 @@ class Nakagami(Composable):
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         number, of_link = processes(links, self.reciprocal)
-        level = counter_rng.uniform(self.blocks.word(time_s, rng), number)[0]
+        level = counter_rng.uniform(self.blocks.word(time_s, lambda: rng), number)[0]
         return np.asarray(np.sqrt(scipy.special.gammaincinv(self.m, level) / self.m)[of_link])
 
     def cdf(self, amplitude: FloatArray, links: Links) -> FloatArray:
@@ -241,6 +236,8 @@ class Uniform(Composable):
 
     low, high: bounds of the amplitude |h|, dimensionless, > 0. It replaces a loss; it does not depend on distance.
     """
+
+    placed = True
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class Field:
         apart = np.zeros(len(pairs))
         apart[pairs.of_link] = links.distance_m / distance_m
         swapped = np.exp(-(apart**2)) if self._smooth else np.exp(-2.0 * apart)  # correlation with the ends swapped
-        return np.asarray(_products(first, second, pairs) / np.sqrt(_TERMS * (1.0 + swapped)))
+        return np.asarray(_products(first, second, pairs, links.instants) / np.sqrt(_TERMS * (1.0 + swapped)))
 
     def _turns(self, geometry: Geometry, distance_m: float) -> tuple[FloatArray, FloatArray]:
         """(cos, sin) of k_n p, and (cos, -sin) of l_n p + phi_n, of every node, `[K, 2 N]` each."""
@@ -71,11 +71,15 @@ class Field:
         return kept[1], kept[2]
 
 
-def _products(first: FloatArray, second: FloatArray, pairs: Pairs) -> FloatArray:
+def _products(first: FloatArray, second: FloatArray, pairs: Pairs, instants: int) -> FloatArray:
     """Both orders of the inner product of each pair's rows, `[pairs]`; in one product where pairs are many."""
-    if len(first) ** 2 <= 8 * len(pairs):
-        every = first @ second.T
-        return np.asarray(every[pairs.low, pairs.high] + every[pairs.high, pairs.low])
+    nodes = len(first) // instants
+    if nodes**2 * instants <= 8 * len(pairs):
+        # instant by instant: nodes of different instants do not meet
+        every = (first.reshape(instants, nodes, -1) @ second.reshape(instants, nodes, -1).mT).reshape(-1)
+        low, high = pairs.low % nodes, pairs.high % nodes
+        row = pairs.low - low  # nodes of the instants before
+        return np.asarray(every[(row + low) * nodes + high] + every[(row + high) * nodes + low])
     level = np.empty(len(pairs))
     for begin in range(0, len(pairs), _CHUNK):
         low, high = pairs.low[begin : begin + _CHUNK], pairs.high[begin : begin + _CHUNK]

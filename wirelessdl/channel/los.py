@@ -64,9 +64,9 @@ class ChannelCondition:
         return self.rule != "auto" or self.loss_model in LOS_PROBABILITY or self._buildings is not None
 
     @property
-    def stacks(self) -> bool:
-        """Whether links of several instants can be asked about at once with the same answer; not so with fields."""
-        return not self.spatial
+    def correlated_m(self) -> float:
+        """Shortest correlation distance of the fields that decide it, m; inf without any."""
+        return min(_OTHERS_M, _REACH_M.get(self.loss_model, _OTHERS_M)) if self.spatial else np.inf
 
     def state(self, links: Links) -> IntArray:
         """LOS, NLOSV or NLOS of every link, `[links]`."""

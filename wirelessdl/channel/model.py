@@ -13,13 +13,21 @@ A model that depends on frequency has `response(links, time_s, offset_hz, rng)`,
 `[subbands, links]`; where a payload goes in several subbands it is asked instead of `gain`, which is h at the carrier.
 Every other model is flat: all subbands have its gain.
 
-The slots of a frame are several instants in a row. Built-in models work them out together where that gives the same
-numbers as one call after another, which is what `gain` defines (`gains`, `[instants, links]`).
+The slots of a frame are several instants in a row. Built-in models work them out together, with the same numbers as one
+call after another, which is what `gain` defines (`gains`, `[instants, links]`).
+
+**Large-scale state is held.** Built-in models that follow places only (`placed`: losses, shadowing) are asked anew once
+a node has moved by more than HELD_SHARE of the shortest correlation distance among them, at any motion where they
+have none. Until then a level of correlation exp(-x / d) changes by sigma sqrt(2 (1 - exp(-2 HELD_SHARE))) rms at most,
+0.42 dB at sigma = 3 dB; what fading does goes on from instant to instant.
+
+**Phases.** h = |h| exp(i phase). A chain that is asked for phases adds those of fading and complex responses; without
+a response each pair has a phase of its own besides, uniform on the circle. Both directions share it.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 from zlib import crc32
@@ -27,6 +35,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, read_only
 from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
@@ -42,12 +51,20 @@ class ChannelModel(Protocol):
 
 # the stream of each instant, by its place in the row; made when it is asked for
 RngOf: TypeAlias = Callable[[int], np.random.Generator]
+HELD_SHARE = 0.005  # of a correlation distance, by which a node moves before large-scale state is worked out again
 
 
 @runtime_checkable
 class TakesInstants(Protocol):
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """|h| at several instants, `[instants, links]`, as `gain` at one after the other; None: ask `gain`."""
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray:
+        """|h| at several instants, `[instants, links]`, as `gain` at one after the other."""
+        ...
+
+
+@runtime_checkable
+class HasPhases(Protocol):
+    def amplitudes(self, instants: Instants, rng_of: RngOf) -> NDArray[np.complex128]:
+        """h at several instants, `[instants, links]`; `gains` is its absolute value."""
         ...
 
 
@@ -55,10 +72,12 @@ class Composable:
     """Lets `a >> b` chain models in Python; it is enough that one of the two is built in.
 
     scenario_name: by which a scenario names a built-in class; made_with: the arguments of its constructor. Both are
-    all that a scenario needs to make the model. A class derived from a built-in one has neither.
+    all that a scenario needs to make the model. A class derived from a built-in one has neither. placed: whether gains
+    follow the places of nodes and nothing else; correlated_m: over which distance what is drawn by them is correlated.
     """
 
     scenario_name: ClassVar[str]
+    placed: ClassVar[bool] = False
     made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
@@ -66,6 +85,10 @@ class Composable:
         if "scenario_name" in vars(cls):
             made.made_with = (given, named)
         return made
+
+    @property
+    def correlated_m(self) -> float:
+        return np.inf
 
     def __rshift__(self, other: ChannelModel) -> "Composite":
         return compose(self, other)  # type: ignore[arg-type]
@@ -171,11 +194,30 @@ class Named:
         found: Callable[..., Any] | None = capability(self.model, "response")
         return found
 
+    @property
+    def _built_in(self) -> bool:
+        """Never of a class derived from one, which may change `gain` alone."""
+        return type(self.model).__module__.startswith("wirelessdl.")
+
     @cached_property
-    def gains(self) -> Callable[[Instants, RngOf], FloatArray | None] | None:
-        """Of built-in models: several instants at once, None where they cannot. Never of a class derived from one."""
-        built_in = type(self.model).__module__.startswith("wirelessdl.")
-        return self.model.gains if built_in and isinstance(self.model, TakesInstants) else None
+    def gains(self) -> Callable[[Instants, RngOf], FloatArray] | None:
+        """Of built-in models: several instants at once."""
+        return self.model.gains if self._built_in and isinstance(self.model, TakesInstants) else None
+
+    @cached_property
+    def amplitudes(self) -> Callable[[Instants, RngOf], NDArray[np.complex128]] | None:
+        """Of built-in fading: complex h at several instants."""
+        return self.model.amplitudes if self._built_in and isinstance(self.model, HasPhases) else None
+
+    @cached_property
+    def placed(self) -> bool:
+        """Whether it follows the places of nodes and nothing else, so that it need not be asked while they rest."""
+        return self._built_in and isinstance(self.model, Composable) and self.model.placed
+
+    @property
+    def correlated_m(self) -> float:
+        """Shortest correlation distance of what it draws by places, m; inf without any."""
+        return self.model.correlated_m if isinstance(self.model, Composable) else np.inf
 
     @cached_property
     def guard(self) -> Guard:
@@ -197,20 +239,29 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Air:
+class ChannelGains:
     """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading.
 
-    Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands.
+    Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands. phase_rad: of the shape
+    of `now`, None from a chain that was not asked for phases.
     """
 
     now: FloatArray
     mean: FloatArray
+    phase_rad: FloatArray | None = None
+
+    @cached_property
+    def h(self) -> NDArray[np.complex128]:
+        """Complex h, of the shape of `now`."""
+        assert self.phase_rad is not None
+        return np.asarray(self.now * np.exp(1j * self.phase_rad))
 
 
 class Chain:
     """Models applied one after the other; what each returns is checked.
 
-    offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided.
+    offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided. phases: whether gains come
+    with phases.
     """
 
     def __init__(
@@ -219,6 +270,8 @@ class Chain:
         streams: Streams,
         prefix: str = "channel",
         offset_hz: FloatArray | None = None,
+        *,
+        phases: bool = False,
     ):
         self.offset_hz = None if offset_hz is None else read_only(offset_hz)
         self.models: list[Named] = []
@@ -232,26 +285,44 @@ class Chain:
         self.warnings: list[str] = []  # of the first gains that are suspect
         # over all that each model has returned, by its stream: a resumed run must reproduce it
         self.checksums = {named.stream: 0 for named in self.models}
+        reach_m = min((named.correlated_m for named in self.models if named.placed), default=np.inf)
+        self._hold_m = HELD_SHARE * reach_m if reach_m < np.inf else 0.0
+        self._kept: Links | None = None  # at the last instant about which models that follow places were asked
+        self._factor: dict[str, FloatArray] = {}  # what each of them gave then, by its stream
+        self.phases = phases
+        self._pair_word: int | None = None
+        if phases and all(named.response is None for named in self.models):
+            self._pair_word = counter_rng.key(streams.draws(f"{prefix}.phase"))
 
-    def gain(self, links: Links, time_s: float) -> Air:
-        """|h| of every link at one instant. Every model is called exactly once."""
-        air = self.gains(Instants((links,), (time_s,)))
-        return Air(air.now[0], air.mean[0])
+    def gain(self, links: Links, time_s: float) -> ChannelGains:
+        """|h| of every link at one instant. Every model is called at most once."""
+        found = self.gains(Instants((links,), (time_s,)))
+        return ChannelGains(found.now[0], found.mean[0], None if found.phase_rad is None else found.phase_rad[0])
 
-    def gains(self, instants: Instants) -> Air:
+    def gains(self, instants: Instants) -> ChannelGains:
         """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other."""
         shape = (len(instants), len(instants.links[0]))
         offset_hz = self.offset_hz
         now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
         mean = np.ones(shape)
+        phase = np.zeros_like(now) if self.phases else None
+        if phase is not None and self._pair_word is not None:
+            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, instants.links[0].pair)[0]
         loudest: list[tuple[FloatArray, str]] = []
+        instants, fresh = self._hold(instants)
         for named in self.models:
-            selective = offset_hz is not None and named.response is not None
-            factor = self._selective(named, instants) if selective else self._factors(named, instants)
-            self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
+            turn = None
+            if named.response is not None and (offset_hz is not None or self.phases):
+                factor, turn = self._selective(named, instants)
+            elif named.placed:
+                factor = self._at_places(named, instants, fresh)
+            else:
+                factor, turn = self._factors(named, instants)
+            if phase is not None and turn is not None:
+                phase += turn[:, None] if phase.ndim > turn.ndim else turn
             now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
             if not named.small_scale:
-                overall = np.sqrt(np.mean(factor**2, axis=1)) if selective else factor
+                overall = np.sqrt(np.mean(factor**2, axis=1)) if factor.ndim > mean.ndim else factor
                 mean = mean * overall
                 loudest.append((overall, named.name))
         if not self.warnings and mean.max(initial=0.0) > 1.0:
@@ -262,43 +333,83 @@ class Chain:
                 "was sent: is it in dB? return 10 ** (-loss_db / 20)"
             )
         self._calls += len(instants)
-        return Air(now, mean)
+        return ChannelGains(now, mean, phase)
 
-    def _selective(self, named: Named, instants: Instants) -> FloatArray:
-        """|h| that a model gives every subband at every instant, `[instants, subbands, links]`, checked."""
+    def _hold(self, instants: Instants) -> tuple[Instants, Instants]:
+        """The instants with the places that hold in them, and those places that were not held before."""
+        kept, fresh, at = self._kept, [], []
+        for number, links in enumerate(instants.links):
+            if kept is None or not links.near(kept, self._hold_m):
+                kept = links
+                fresh.append(number)
+            at.append(len(fresh))
+        new = Instants(
+            tuple(instants.links[n] for n in fresh),
+            tuple(instants.time_s[n] for n in fresh),
+            number=tuple(fresh),
+        )
+        places = new
+        if at[0] == 0:  # the first has the place kept from before
+            assert self._kept is not None
+            places = Instants((self._kept, *new.links), (instants.time_s[0], *new.time_s))
+        self._kept = kept
+        return replace(instants, places=places, place=np.array(at) - at[0]), new
+
+    def _at_places(self, named: Named, instants: Instants, fresh: Instants) -> FloatArray:
+        """What a model that follows places makes of every instant, `[instants, links]`; asked about new places only."""
+        rows = []
+        if instants.places is not fresh:
+            rows.append(self._factor[named.stream][None])
+        if len(fresh):
+            rows.append(self._factors(named, fresh)[0])
+        factor = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        self._factor[named.stream] = factor[-1]
+        return np.asarray(factor[instants.place])
+
+    def _selective(self, named: Named, instants: Instants) -> tuple[FloatArray, FloatArray]:
+        """|h| and phase in every subband, `[instants, subbands, links]` each, or `[instants, links]`; checked."""
         assert named.response is not None
-        assert self.offset_hz is not None
+        offset_hz = np.zeros(1) if self.offset_hz is None else self.offset_hz
         rows = []
         for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
             with named.response_guard:
-                row = named.response(links, time_s, self.offset_hz, self._rng(named, place))
-            rows.append(np.abs(_checked_response(f"{named.name}.response", row, links, len(self.offset_hz))))
-        return np.stack(rows)
+                row = named.response(links, time_s, offset_hz, self._rng(named, place))
+            rows.append(_checked_response(f"{named.name}.response", row, links, len(offset_hz)))
+        h = np.stack(rows) if self.offset_hz is not None else np.concatenate(rows)
+        return self._noted(named, np.abs(h)), np.angle(h)
 
     def _rng(self, named: Named, place: int) -> np.random.Generator:
         return self._streams.draws(named.stream, self._calls + 1 + place)
 
-    def _factors(self, named: Named, instants: Instants) -> FloatArray:
-        """What one model makes of every instant, `[instants, links]`, checked."""
+    def _noted(self, named: Named, factor: FloatArray) -> FloatArray:
+        self.checksums[named.stream] = crc32(factor.tobytes(), self.checksums[named.stream])
+        return factor
+
+    def _factors(self, named: Named, instants: Instants) -> tuple[FloatArray, FloatArray | None]:
+        """|h| and phase that one model gives at every instant, `[instants, links]` each, checked; None: no phase."""
+        turn = None
 
         def rng(place: int) -> np.random.Generator:
-            return self._rng(named, place)
+            return self._rng(named, place if instants.number is None else instants.number[place])
 
-        if named.gains is not None:
+        if self.phases and named.amplitudes is not None:
+            with named.guard:
+                h = named.amplitudes(instants, rng)
+            found, turn = np.abs(h), np.angle(h)
+        elif named.gains is not None:
             with named.guard:
                 found = named.gains(instants, rng)
-            if found is not None:
-                for row, links in (
-                    zip(found, instants.links) if not (found < np.inf).all() or found.min(initial=0.0) < 0 else ()
-                ):
-                    named.checked(row, links)
-                return found
-        rows = []
-        for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
-            with named.guard:
-                row = named.model.gain(links, time_s, rng(place))
-            rows.append(named.checked(row, links))
-        return rows[0][None] if len(rows) == 1 else np.stack(rows)
+        else:
+            rows = []
+            for place, (links, time_s) in enumerate(zip(instants.links, instants.time_s)):
+                with named.guard:
+                    row = named.model.gain(links, time_s, rng(place))
+                rows.append(named.checked(row, links))
+            return self._noted(named, np.stack(rows)), None
+        if not (found < np.inf).all() or found.min(initial=0.0) < 0:
+            for row, links in zip(found, instants.links):
+                named.checked(row, links)
+        return self._noted(named, found), turn
 
     def loss_db(self, links: Links) -> FloatArray:
         """Sum of the losses of the loss models on candidate links, `[links]` dB."""

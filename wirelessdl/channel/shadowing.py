@@ -57,6 +57,8 @@ class Shadowing(Composable):
     carrier, Hz; only for the breakpoint of rma. By default both follow the loss model of the scenario.
     """
 
+    placed = True
+
     def __init__(
         self,
         condition: ChannelCondition | None = None,
@@ -75,26 +77,29 @@ class Shadowing(Composable):
         self._path_m: FloatArray = np.zeros(0)  # way that each node has moved so far
         self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
+    @property
+    def correlated_m(self) -> float:
+        """Shortest correlation distance, m."""
+        return min(self._correlation_m)
+
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        if self._condition.spatial:
-            level = self._placed(links, self._condition.los(links), rng)
-            return loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
-        return self._along_paths(Instants((links,), (time_s,)), lambda _: rng).reshape(-1)
+        return self.gains(Instants((links,), (time_s,)), lambda _: rng).reshape(-1)
 
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """|h| at several instants, `[instants, links]`; None where it follows places rather than paths."""
-        return None if self._condition.spatial else self._along_paths(instants, rng_of)
-
-    def _along_paths(self, instants: Instants, rng_of: RngOf) -> FloatArray:
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray:
+        """|h| at several instants, `[instants, links]`."""
         links = instants.stacked
-        level = self._advance(instants, self._condition.los(links), rng_of).reshape(-1)
+        los = self._condition.los(links)
+        if self._condition.spatial:
+            level = self._placed(links, los, rng_of)
+        else:
+            level = self._advance(instants, los, rng_of).reshape(-1)
         gain = loss_db_to_gain(self._deviation_db(links) * level[links.pairs.of_link])
         return np.asarray(gain).reshape(len(instants), -1)
 
-    def _placed(self, links: Links, los: BoolArray, rng: np.random.Generator) -> FloatArray:
+    def _placed(self, links: Links, los: BoolArray, rng_of: RngOf) -> FloatArray:
         """S of every pair by the places of its ends, `[pairs]`."""
         if self._field is None:
-            self._field = Field(counter_rng.key(rng))
+            self._field = Field(counter_rng.key(rng_of(0)))
         near, far = self._correlation_m
         if near == far or los.all():
             return self._field.pairs(links, near)

@@ -127,12 +127,10 @@ class Tdl(Scattered):
         """Root mean square delay spread, s."""
         return self.profile.spread_s
 
-    def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(np.abs(self.response(links, time_s, np.zeros(1), rng)[0]))
-
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """One instant after the other: there are taps enough to fill a core."""
-        return None
+    def amplitudes(self, instants: Instants, rng_of: RngOf) -> ComplexArray:
+        """h at the carrier, one instant after the other: there are taps enough to fill a core."""
+        rows = zip(instants.links, instants.time_s, map(rng_of, range(len(instants))))
+        return np.stack([self.response(links, time_s, np.zeros(1), rng)[0] for links, time_s, rng in rows])
 
     def response(self, links: Links, time_s: float, offset_hz: FloatArray, rng: np.random.Generator) -> ComplexArray:
         """h at every frequency, `[subbands, links]` complex. offset_hz: [subbands] from the carrier."""
@@ -142,7 +140,7 @@ class Tdl(Scattered):
         else:
             number, of_link = processes(links, self.reciprocal)
             every = (number * taps + np.arange(taps)[:, None]).reshape(-1)
-            word = self.blocks.word(time_s, rng)
+            word = self.blocks.word(time_s, lambda: rng)
             scatter = counter_rng.complex_normal(word, every).reshape(taps, -1)[:, of_link]
         turn = np.exp(-2j * np.pi * np.multiply.outer(offset_hz, found.delay_s))
         return np.asarray((turn * np.sqrt(found.power)) @ scatter)

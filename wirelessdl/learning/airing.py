@@ -32,12 +32,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
 
+_PAIR_NUMBERS = 2**22  # that pairs share, drawn at a time
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
 _MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 
@@ -164,14 +165,13 @@ class Airing:
 
     def _round(self, messages: MessageInput, draws: NodeDraws, round: int, nodes: range, sent: Tensor) -> None:
         """Q(w) in place of w, of some nodes as far as they send."""
-        senders = [node for node in nodes if messages.on_air[node]]
-        if not senders:
-            return
-        dither = torch.empty((len(senders), self.size), dtype=torch.float64, device=self.device)
-        draws.fill_dither(dither, round, senders)
-        w = sent[senders]
-        messages.quantizer.apply_(w, dither)
-        sent[senders] = w
+        part = sent[nodes.start : nodes.stop]
+        dither = torch.empty(part.shape, dtype=torch.float64, device=self.device)
+        draws.fill_dither(dither, round, nodes)
+        rounded = part.clone()
+        messages.quantizer.apply_(rounded, dither)
+        on_air = torch.as_tensor(messages.on_air[nodes.start : nodes.stop, None]).to(self.device)
+        part.copy_(torch.where(on_air, rounded, part))
 
     def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
         """Standard normal numbers of some nodes into `out`."""
@@ -188,7 +188,7 @@ class Airing:
         if pairs.group is not None:
             group_noise_(out, pairs)
         else:
-            edge_noise_(out, pairs, lambda row, low, high: draws[0].fill_pair(row, round, low, high))
+            edge_noise_(out, pairs, lambda rows, low, high: draws[0].fill_pairs(rows, round, low, high))
 
     def column(self, values: FloatArray) -> Tensor:
         """`[K, 1]` on the device."""
@@ -237,10 +237,10 @@ def group_noise_(draws: Tensor, pairs: PairInput) -> None:
     draws.mul_(torch.as_tensor(np.where(on_air, np.sqrt(square), 0.0)).to(draws).unsqueeze(1))
 
 
-def edge_noise_(draws: Tensor, pairs: PairInput, draw_pair: Callable[[Tensor, int, int], None]) -> None:
-    """Turn standard normal numbers, `[K, m]`, into noise of listed pairs, in place.
+def edge_noise_(draws: Tensor, pairs: PairInput, draw_pairs: Callable[[Tensor, IntArray, IntArray], None]) -> None:
+    """Turn standard normal numbers, `[K, m]`, into noise of listed pairs, in place; as many at a time as fit in memory.
 
-    Pairs may be in any order, each named once. draw_pair: fills a row with what (low, high) share in this round.
+    Pairs may be in any order, each named once. draw_pairs: fills rows with what pairs low < high share in this round.
     """
     low, high = np.minimum(pairs.low, pairs.high), np.maximum(pairs.low, pairs.high)
     order = np.lexsort((high, low))  # of sums, which decides the last bit
@@ -248,10 +248,11 @@ def edge_noise_(draws: Tensor, pairs: PairInput, draw_pair: Callable[[Tensor, in
     if (low == high).any() or ((np.diff(low) == 0) & (np.diff(high) == 0)).any():
         raise ValueError("a pair is named twice, or joins a node with itself")
     draws.mul_(torch.as_tensor(np.where(pairs.on_air, pairs.own, 0.0)).to(draws)[:, None])
-    shared = torch.empty_like(draws[0])
-    for index in np.flatnonzero(pairs.on_air[low] | pairs.on_air[high]):
-        ends = int(low[index]), int(high[index])
-        draw_pair(shared, *ends)
-        for node, sign in zip(ends, (1.0, -1.0)):
-            if pairs.on_air[node]:
-                draws[node].add_(shared, alpha=sign * float(deviation[index]))
+    heard = np.flatnonzero(pairs.on_air[low] | pairs.on_air[high])
+    at_once = max(1, _PAIR_NUMBERS // max(1, draws.shape[1]))
+    for some in (heard[start : start + at_once] for start in range(0, len(heard), at_once)):
+        shared = draws.new_empty(len(some), draws.shape[1])
+        draw_pairs(shared, low[some], high[some])
+        for end, sign in ((low[some], 1.0), (high[some], -1.0)):
+            weight = torch.as_tensor(np.where(pairs.on_air[end], sign * deviation[some], 0.0)).to(draws)
+            draws.index_add_(0, torch.as_tensor(end, device=draws.device), shared * weight[:, None])

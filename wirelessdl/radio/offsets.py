@@ -10,7 +10,7 @@
     N          symbols of a resource block; w_n: what j sends, zero outside the block
 
 A delay turns a subband whose centre lies F from the carrier by -2 pi F (d_j - d_i): a phase ramp over subbands. Pilots
-align carriers, not clocks, so the ramp stays.
+are sent in every subband and see it there, so it is aligned like any other phase.
 
 A phase is constant over a symbol, pulses are rectangular, and the receiver's filter is matched to them.
 """
@@ -23,7 +23,7 @@ import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
-from wirelessdl.radio.frame import Frame, subband_offset_hz
+from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.participation import Turns
 from wirelessdl.units import to_s
@@ -105,24 +105,17 @@ class Offsets:
         return np.asarray(np.maximum(1.0 - 2.0 * np.abs(self.lateness(links)), 0.0) ** 2)
 
     def aligned(self, channel: FrameChannel, turns: Turns) -> FrameChannel:
-        """The channel with the phases of carriers and clocks in every block.
-
-        Carriers gain theirs from pilots to the middle of the payload; clocks turn subbands off the carrier.
-        """
-        subbands = channel.subbands
-        if self.cfo_hz is None and (self.timing_s is None or subbands == 1):
+        """The channel with the phases that carriers gain in every block, from pilots to the middle of its payload."""
+        if self.cfo_hz is None:
             return channel
-        heard, nothing = channel.heard, np.zeros(channel.heard.nodes)
-        carrier_hz, clock_s = (nothing if values is None else values for values in (self.cfo_hz, self.timing_s))
-        relative_hz, late_s = (values[heard.tx] - values[heard.rx] for values in (carrier_hz, clock_s))
-        offset_hz = subband_offset_hz(self.bandwidth_hz, subbands)
+        heard, subbands = channel.heard, channel.subbands
+        relative_hz = self.cfo_hz[heard.tx] - self.cfo_hz[heard.rx]
 
         def turned(blocks: tuple[SlotChannel, ...], first_slot: int) -> Iterator[SlotChannel]:
             for number, block in enumerate(blocks):
-                slot, subband = divmod(number, subbands)
-                if subband == 0:  # carriers gain the same in all subbands of a slot
-                    slot_rad = 2.0 * np.pi * relative_hz * self.wait_s(turns.turn, first_slot + slot)[heard.tx]
-                gained = slot_rad if subbands == 1 else slot_rad - 2.0 * np.pi * offset_hz[subband] * late_s
+                if number % subbands == 0:  # the same in all subbands of a slot
+                    wait_s = self.wait_s(turns.turn, first_slot + number // subbands)
+                    gained = 2.0 * np.pi * relative_hz * wait_s[heard.tx]
                 yield replace(block, phase_rad=gained if block.phase_rad is None else block.phase_rad + gained)
 
         return replace(
@@ -160,9 +153,7 @@ class Offsets:
             )
         if self.timing_s is not None:
             share = np.abs(self.lateness(links)).max(initial=0.0)
-            ramp = np.pi * share * (self.frame.subbands - 1)  # outermost centres lie (N - 1) / 2 subbands off
-            off = f", phases off by up to {ramp:.2g} rad in the outermost subbands" if self.frame.subbands > 1 else ""
-            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)}){off}")
+            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
         return "; ".join(found)
 
 

@@ -129,9 +129,11 @@ class Observer:
             for subband, gain in enumerate(gains):
                 key = _key(round, slot, subband)
                 # noise of a subband and power in it are both 1/N of the band's: their ratio is the band's
-                estimate = self._estimate(here, gain, noise_w, key)
+                estimate, off_rad = self._estimate(here, gain, noise_w, key)
                 self._note("radio.csi", estimate)
-                blocks.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, error_rad, key)))
+                if error_rad is not None:
+                    off_rad = error_rad if off_rad is None else off_rad + error_rad
+                blocks.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, off_rad, key)))
         each = frame.blocks
         payload = tuple(blocks[:each])
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
@@ -210,9 +212,10 @@ class Observer:
 
     def _estimate(
         self, links: Links, gain: FloatArray, noise_w: float | FloatArray, key: tuple[int, ...]
-    ) -> FloatArray:
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Estimate of |h| and the phase by which alignment to it is off, `[links]` each; None: it is not."""
         if type(self._parts.csi) is Perfect:
-            return gain
+            return gain, None
         rng = self._streams.draws("radio.csi", *key)
         part = self._parts.labels["radio.csi"]
         with Guard(f"radio.csi: {part.name}", is_user_class=part.is_user_class):
@@ -220,11 +223,14 @@ class Observer:
             noise_w = noise_w if isinstance(noise_w, float) else read_only(noise_w)
             estimate = self._parts.csi.estimate(links, given, pilot_w, noise_w, rng)
             if estimate is given:
-                return gain
+                return gain, None
+            complex_valued = np.iscomplexobj(estimate)
         rules: dict[str, Any] = {"place": links.place, "is_user_class": part.is_user_class}
-        return checked_array(
-            f"radio.csi: {part.name}", estimate, gain.shape, "one estimate per link", NON_NEGATIVE, **rules
-        )
+        name, each = f"radio.csi: {part.name}", "one estimate per link"
+        if not complex_valued:
+            return checked_array(name, estimate, gain.shape, each, NON_NEGATIVE, **rules), None
+        found = checked_array(name, estimate, gain.shape, each, dtype=np.complex128, **rules)
+        return np.maximum(found.real, 0.0), np.angle(found)
 
     def _phase_error_rad(self, links: Links, key: tuple[int, ...]) -> FloatArray | None:
         """What alignment leaves of each link's phase in a slot, `[links]`, the same in all subbands; None for none."""

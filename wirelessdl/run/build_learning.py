@@ -56,7 +56,6 @@ def build_learning(
     mechanism: Mechanism = builder.part("privacy.noise", noise, privacy=scenario.privacy)
     if noise.is_user_class:
         mechanism = UserMechanism(noise.name, mechanism)
-    _check_seeds(builder, pairs=mechanism.draws_pairs)
     schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if scenario.learning.learning_rate.is_user_class:
@@ -66,17 +65,18 @@ def build_learning(
     if plant is not None:
         data, client_indices = plant(data, client_indices)
     learner = _learner(builder, data, streams)
+    _check_counters(builder, learner.size, pairs=mechanism.draws_pairs)
     engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
     return BuiltLearning(
         data=data, client_indices=client_indices, learning=engine, schedule=schedule, mechanism=mechanism
     )
 
 
-def _check_seeds(builder: Builder, *, pairs: bool) -> None:
-    """Noise that repeats is no noise: every node and round needs a 32-bit seed of its own."""
+def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
+    """Noise that repeats is no noise: every number of a round needs a counter of its own. size: of a model."""
     scenario = builder.scenario
     rounds, nodes = scenario.scenario.rounds, scenario.network.nodes
-    most = most_rounds(nodes, pairs=pairs, passes=_most_passes(scenario))
+    most = most_rounds(nodes, size, pairs=pairs, passes=_most_passes(scenario))
     if rounds > most:
         raise builder.fail(
             f"scenario.rounds is {rounds}; with {nodes} nodes noise would repeat after {most} rounds: lower it, or "

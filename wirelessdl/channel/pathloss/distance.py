@@ -50,6 +50,8 @@ def two_ray_loss_db(
 class PathLoss(Composable):
     """Base of models that are a loss in dB; the gain follows from it: |h| = 10^(-loss / 20)."""
 
+    placed = True
+
     def loss_db(self, links: Links) -> FloatArray:
         """Loss of every link, `[links]` dB."""
         raise AssertionError("a loss model has a loss")
@@ -57,7 +59,7 @@ class PathLoss(Composable):
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         return loss_db_to_gain(self.loss_db(links))
 
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
+    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray:
         """|h| at several instants, `[instants, links]`: a loss depends on where nodes are and on nothing else."""
         return np.asarray(loss_db_to_gain(self.loss_db(instants.stacked))).reshape(len(instants), -1)
 
@@ -173,10 +175,7 @@ class Matrix(PathLoss):
             raise ValueError(f"loss_db has shape {self._matrix.shape}; must be square, [rx][tx], without NaN")
 
     def loss_db(self, links: Links) -> FloatArray:
-        if links.nodes != len(self._matrix):
-            raise ValueError(f"loss_db is for {len(self._matrix)} nodes; the network has {links.nodes}")
-        return links.vector(self._matrix)
-
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        """One after the other: nodes have numbers here, which `stacked` counts on."""
-        return None
+        nodes = links.nodes // links.instants
+        if nodes != len(self._matrix):
+            raise ValueError(f"loss_db is for {len(self._matrix)} nodes; the network has {nodes}")
+        return np.asarray(self._matrix[links.rx % nodes, links.tx % nodes])

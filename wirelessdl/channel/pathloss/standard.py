@@ -10,11 +10,10 @@ from annotated_types import Gt, Interval
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.los import NLOSV, ChannelCondition, always_in_sight
-from wirelessdl.channel.model import RngOf
 from wirelessdl.channel.pathloss.distance import PathLoss
 from wirelessdl.channel.pathloss.formulas import check_range, standard_loss_db
 from wirelessdl.channel.pathloss.tr37885 import VehicleLaw, vehicle_loss_db
-from wirelessdl.links import Instants, Links
+from wirelessdl.links import Links
 
 _CAR_M, _TRUCK_M = 1.6, 3.0  # TR 37.885: vehicle types 1 and 2; type 3
 
@@ -33,6 +32,11 @@ class StandardLoss(PathLoss):
         self.frequency_hz, self._enforce = frequency_hz, enforce_range
         self._condition = condition or always_in_sight()
 
+    @property
+    def correlated_m(self) -> float:
+        """Shortest distance over which what it depends on is correlated, m; inf where nothing is drawn by places."""
+        return self._condition.correlated_m
+
     def warning(self, links: Links) -> str | None:
         """Which link is outside the range of validity, in words; None where all are inside."""
         try:
@@ -43,9 +47,6 @@ class StandardLoss(PathLoss):
 
     def loss_db(self, links: Links) -> FloatArray:
         return np.where(self._condition.nlos(links), self._formula_db(links, False), self._formula_db(links, True))
-
-    def gains(self, instants: Instants, rng_of: RngOf) -> FloatArray | None:
-        return super().gains(instants, rng_of) if self._condition.stacks or len(instants) == 1 else None
 
     def _formula_db(self, links: Links, los: bool) -> FloatArray:
         return standard_loss_db(

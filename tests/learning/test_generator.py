@@ -1,0 +1,87 @@
+"""The generator of noise: integers bit for bit as in NumPy, normal numbers with their moments, no key twice."""
+
+import numpy as np
+import pytest
+import torch
+
+from wirelessdl.learning import generator
+from wirelessdl.learning.generator import CounterGenerator
+
+CPU = torch.device("cpu")
+KEY = 0xFEDCBA9876543210
+
+
+def numpy_words(counters, key):
+    """The equations of the module, in unsigned arithmetic and one word after the other."""
+    found = []
+    for counter in counters:
+        z = (counter * 0x9E3779B97F4A7C15 + key) % 2**64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        found.append(z ^ (z >> 31))
+    return np.array(found, dtype=np.uint64)
+
+
+def normal(rows, size, first=None, key=KEY, dtype=torch.float64):
+    out = torch.empty(rows, size, dtype=dtype)
+    start = torch.arange(rows) * ((size + 1) // 2) if first is None else torch.tensor(first)
+    CounterGenerator(CPU).fill_normal(out, start, key)
+    return out.numpy()
+
+
+def test_words_are_those_of_unsigned_arithmetic():
+    counters = [0, 1, 2, 12345, 2**40 + 3, 2**62 + 1]
+    out = torch.empty(len(counters), 1, dtype=torch.float64)
+    CounterGenerator(CPU).fill_uniform(out, torch.tensor(counters), KEY)
+    expected = (numpy_words(counters, KEY) >> np.uint64(11)) * 2.0**-53
+    np.testing.assert_array_equal(out.numpy()[:, 0], expected)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
+@pytest.mark.parametrize("size", [1, 7, 8])
+def test_normal_numbers_are_box_and_mullers_of_the_words(size, dtype, tolerance):
+    first, half = [3, 10**9], (size + 1) // 2
+    found = normal(2, size, first, dtype=dtype)
+    for row, start in enumerate(first):
+        z = numpy_words(range(start, start + half), KEY)
+        radius = np.sqrt(-2 * np.log(((z & np.uint64(2**31 - 1)) + 0.5) / 2**31))
+        angle = np.pi * (z >> np.uint64(32)).astype(np.uint32).astype(np.int32) / 2**31
+        expected = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
+        # radius 6.7 at most; single precision: an angle of 3 rounds by 1e-7
+        np.testing.assert_allclose(found[row], expected, atol=7 * tolerance)
+
+
+def test_pieces_make_no_difference(monkeypatch):
+    whole = normal(5, 1001, dtype=torch.float32)
+    monkeypatch.setattr(generator, "_WORDS", 64)
+    np.testing.assert_array_equal(normal(5, 1001, dtype=torch.float32), whole)
+    np.testing.assert_array_equal(normal(2, 1001, [2 * 501, 4 * 501], dtype=torch.float32), whole[[2, 4]])
+
+
+def test_moments_are_those_of_the_normal_law():
+    draws = normal(1000, 2000).reshape(-1)
+    count = draws.size
+    for power, expected, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
+        assert abs((draws**power).mean() - expected) < 4 * np.sqrt(variance / count)
+    beyond = np.mean(np.abs(draws) > 3.0)
+    assert abs(beyond - 0.0026998) < 4 * np.sqrt(0.0027 / count)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param((0, KEY), (1000, KEY), id="next row"),
+        pytest.param((0, KEY), (2**40, KEY), id="far counter"),
+        pytest.param((0, KEY), (2**61, KEY), id="other purpose"),
+        pytest.param((0, KEY), (0, KEY + 1), id="other key"),
+    ],
+)
+def test_rows_of_different_counters_or_keys_are_uncorrelated(one, other):
+    size = 2000
+    a, b = (normal(200, size, [first + 10**6 * n for n in range(200)], key).reshape(-1) for first, key in (one, other))
+    for left, right in ((a, b), (a**2 - 1, (b**2 - 1) / 2), (np.sign(a), np.sign(b))):
+        scale = left.std() * right.std() * np.sqrt(a.size)
+        assert abs((left * right).sum()) / np.sqrt(a.size) < 4 * scale / np.sqrt(a.size)
+    halves = a.reshape(200, 2, size // 2)
+    assert abs((halves[:, 0] * halves[:, 1]).mean()) < 4 / np.sqrt(a.size / 2)  # cos and sin of one word
+    assert abs((a[:-1] * a[1:]).mean()) < 4 / np.sqrt(a.size)
