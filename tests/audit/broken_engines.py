@@ -132,8 +132,8 @@ def no_pair_noise(patch: pytest.MonkeyPatch) -> None:
 
 def pair_noise_of_one_round(patch: pytest.MonkeyPatch) -> None:
     """What pairs share is that of the first round in every round; their own noise is fresh."""
-    real, shared = NodeDraws.fill_pair, Airing.shared_noise
-    patch.setattr(NodeDraws, "fill_pair", lambda self, out, round, low, high: real(self, out, 1, low, high))  # noqa: ARG005
+    real, shared = NodeDraws.fill_pairs, Airing.shared_noise
+    patch.setattr(NodeDraws, "fill_pairs", lambda self, out, round, low, high: real(self, out, 1, low, high))  # noqa: ARG005
 
     def shared_noise(self, pairs, draws, round, out):
         shared(self, listed(pairs), draws, round, out)  # a closed form draws no pairs

@@ -122,7 +122,7 @@ def test_passes_change_nothing_in_the_attack():
     trial, (recording, _) = make_trial(job)
     plants = [planted(job.canary, 0, SAMPLES, with_canary=present) for present in (False, True)]
     engines = tuple(build(scenario, device="cpu", plant=plant).learning for plant in plants)
-    inputs = [replace(given, passes=()) for given in recording.inputs]
+    inputs = [replace(given, steps=given.steps[:1]) for given in recording.inputs]
     plain = CanaryTrial(engines, inputs, 0, "batch", coalition=(1, 2))
     for number in range(4):
         streams = [trial_streams(scenario, number) for _ in range(2)]

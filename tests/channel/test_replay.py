@@ -139,7 +139,7 @@ def test_the_channel_command_draws_and_says_what_is_wrong(tmp_path, wirelessdl_c
     for arguments, words in (
         (("--export", "air.csv"), "must end in .parquet or .npz"),
         (("--links", "0-77"), "there is no such link"),
-        (("--links", "zero"), "must be like 0-1,4-2"),
+        (("--links", "zero"), "must be sender and receiver, such as 0-3"),
         (("--figure", "air.gif"), "figures are written as"),
     ):
         bad = wirelessdl_command("channel", "quickstart", "--rounds", "2", *arguments)

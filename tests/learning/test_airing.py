@@ -127,7 +127,8 @@ def test_noise_of_edges_is_an_exact_map_of_the_draws(on_air):
 
     def unit(out, low, high):
         out.zero_()
-        out[6 + pairs.index((low, high))] = 1.0
+        for row, pair in enumerate(zip(low, high)):
+            out[row, 6 + pairs.index(pair)] = 1.0
 
     edge_noise_(draws, edges(on_air), unit)
     matrix, dense = draws.numpy(), np.zeros((6, 6))
@@ -140,7 +141,7 @@ def keyed(round, streams=None, order=slice(None), size=50):
     source = NodeDraws(streams or Streams(3), 6, CPU)
     draws = torch.empty(6, size)
     source.fill_normal(draws, round, "noise")
-    edge_noise_(draws, edges(order=order), lambda out, low, high: source.fill_pair(out, round, low, high))
+    edge_noise_(draws, edges(order=order), lambda out, low, high: source.fill_pairs(out, round, low, high))
     return draws
 
 
@@ -159,7 +160,7 @@ def test_keyed_noise_has_the_covariance_of_the_formula():
 
 
 def test_draws_of_nodes_and_pairs_are_all_different():
-    """No seed is used twice: the first numbers of every node, purpose, pair and round differ."""
+    """No counter is used twice: the first numbers of every node, purpose, pair and round differ."""
     source, rounds, out = NodeDraws(Streams(1), 5, CPU), 40, torch.empty(1, 2)
     seen = []
     for round in range(1, rounds + 1):
@@ -167,31 +168,39 @@ def test_draws_of_nodes_and_pairs_are_all_different():
             for purpose in ("noise", "thermal"):
                 source.fill_normal(out, round, purpose, [node])
                 seen.append(tuple(out[0].tolist()))
-        for high in range(5):
-            for low in range(high):
-                source.fill_pair(out[0], round, low, high)
-                seen.append(tuple(out[0].tolist()))
+        low, high = np.triu_indices(5, 1)
+        shared = torch.empty(10, 2)
+        source.fill_pairs(shared, round, low, high)
+        seen += [tuple(row) for row in shared.tolist()]
     assert len(set(seen)) == len(seen) == rounds * (10 + 10)
 
 
-def test_keys_of_nodes_and_pairs_fill_the_seeds_without_meeting():
-    for nodes in (2, 20, 1000, 2000):
-        rounds, pairs = most_rounds(nodes, pairs=True), nodes * (nodes - 1) // 2
-        highest = ((rounds * nodes + nodes - 1) * 2) + 1
-        lowest = -1 - (rounds * pairs + pairs - 1)
-        assert highest - lowest < 2**32
-        assert highest - lowest + 2 * nodes + pairs >= 2**32  # one more round would not fit
+def test_counters_of_nodes_pairs_and_dither_never_meet(monkeypatch):
+    """The last counter of the last round lies below the first of the next kind; one more round would not fit."""
+    nodes, size, passes = 7, 9, 3
+    rounds = most_rounds(nodes, size, pairs=True, passes=passes)
+    draws, seen = NodeDraws(Streams(1), nodes, CPU, passes), []
+    monkeypatch.setattr(draws._generator, "fill_normal", lambda out, first, _: seen.append((first, out.shape[1])))
+    monkeypatch.setattr(draws._generator, "fill_uniform", lambda out, first, _: seen.append((first, out.shape[1])))
+    for round in (0, rounds):
+        draws.fill_normal(torch.empty(nodes, size), round, passes - 1)
+        draws.fill_pairs(torch.empty(1, size), round, np.array([nodes - 2]), np.array([nodes - 1]))
+        draws.fill_dither(torch.empty(nodes, size, dtype=torch.float64), round)
+    for place, begin in enumerate((0, 2**61, 2**62)):
+        (first, _), (last, width) = seen[place], seen[3 + place]
+        assert first.min() >= begin
+        assert last.max() + width <= begin + 2**61
+    assert (rounds + 2) * nodes * nodes * size > 2**61
 
 
-def test_pairs_of_large_networks_need_no_seeds_of_their_own():
-    assert most_rounds(100_000, pairs=True) == most_rounds(100_000)
+def test_what_pairs_share_is_standard_normal_and_differs_by_pair_and_round():
     draws = NodeDraws(Streams(3), 5000, CPU)
     rows = torch.zeros(4, 20_000)
     for row, (round, low, high) in zip(rows, ((1, 0, 1), (1, 0, 2), (2, 0, 1), (1, 4998, 4999))):
-        draws.fill_pair(row, round, low, high)
-    again = torch.zeros(20_000)
-    NodeDraws(Streams(3), 5000, CPU).fill_pair(again, 2, 0, 1)
-    assert torch.equal(again, rows[2])
+        draws.fill_pairs(row[None], round, np.array([low]), np.array([high]))
+    again = torch.zeros(1, 20_000)
+    NodeDraws(Streams(3), 5000, CPU).fill_pairs(again, 2, np.array([0]), np.array([1]))
+    assert torch.equal(again[0], rows[2])
     # correlations and deviations of 20,000 draws: five standard errors of 1 / sqrt(20,000)
     np.testing.assert_allclose(np.cov(rows.numpy()), np.eye(4), atol=5 * np.sqrt(2 / 20_000))
 

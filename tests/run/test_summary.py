@@ -131,11 +131,11 @@ def test_no_view_is_stated_below_what_the_declared_rounds_would_have_cost(runs):
 
 
 def test_the_table_after_a_run_shows_the_other_view_of_all_rounds(runs):
-    from wirelessdl.cli.run import summary_table
+    from wirelessdl.cli.run import summary_rows
 
     stopped = runs[0].summary
     other = "own" if stopped["promised"] == "coalition" else "coalition"
-    cells = " ".join(str(cell) for column in summary_table(stopped).columns for cell in column.cells)
+    cells = " ".join(words for _, words in summary_rows(stopped))
     assert f"epsilon {stopped[f'epsilon_{other}_declared']:.3g} (replace-one) against" in cells
 
 

@@ -23,14 +23,16 @@ The log, `--log sim=debug,channel=info`, is one more listener: lines on the stan
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wirelessdl.arrays import read_only
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ScenarioError, nearest
-from wirelessdl.scenario.part import Catalog, Part
+
+if TYPE_CHECKING:
+    from wirelessdl.scenario.part import Catalog
 
 TRACE_EVENTS = (
     "node.state",
@@ -95,8 +97,10 @@ class TraceEvents:
                 listener(event)
 
 
-def user_listeners(catalog: Catalog, connect: Mapping[str, str | list[str]]) -> list[tuple[str, Listener]]:
+def user_listeners(catalog: "Catalog", connect: Mapping[str, str | list[str]]) -> list[tuple[str, Listener]]:
     """The functions that a scenario connects, found in the user's files; a mistake in one becomes one line."""
+    from wirelessdl.scenario.part import Part
+
     found: list[tuple[str, Listener]] = []
     for source, names in connect.items():
         where = f'trace.connect."{source}"'

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,6 @@ import tomli_w
 from numpy.typing import NDArray
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.scenario.part import MODELS, UserFile
 from wirelessdl.trace.files import (
     StablePath,
     figures_text,
@@ -45,6 +44,9 @@ from wirelessdl.trace.files import (
     write_whole,
 )
 from wirelessdl.trace.schema import TABLES, part_schema
+
+if TYPE_CHECKING:  # readers of runs load this module, and none that loads scenarios
+    from wirelessdl.scenario.part import UserFile
 
 CHECKSUMS = "checksums.txt"
 _DOCUMENTS = ("scenario.toml", "provenance.json", "summary.json")
@@ -212,12 +214,14 @@ class RunWriter:
         write_text(self.folder / name, text)
         self._sums.wrote(self.folder / name)
 
-    def user_file(self, file: UserFile) -> None:
+    def user_file(self, file: "UserFile") -> None:
         """Keep a copy of a file of the user's that the run loaded, under a flat name."""
         try:
             content = file.path.read_bytes() if file.content is None else file.content
         except OSError as error:
             raise TraceError(f"{shown(file.path)}: cannot be read any more: {error.strerror}") from error
+        from wirelessdl.scenario.part import MODELS
+
         path = own_folder(self.folder / MODELS) / file.stored_name
         write_bytes(path, content)
         self._sums.wrote(path)
@@ -247,6 +251,8 @@ class RunWriter:
         self._sums.removed(*gone)
         remove_asides(self.folder, _ASIDES)
         remove_left_report(self.folder)
+        from wirelessdl.scenario.part import MODELS
+
         remove_asides(self.folder / MODELS, r"[0-9a-f]{12}-.+")
         for name in TABLES:
             remove_asides(self.folder / name, r"part-\d+\.parquet")

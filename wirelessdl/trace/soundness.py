@@ -120,11 +120,10 @@ _PROVENANCE: dict[str, tuple[str, ...]] = {
 
 def require_resolved(table: dict[str, Any], path: Path) -> None:
     """Raise, naming the key, unless a stored scenario has what readers rely on."""
-    for kind, keys in _SCENARIO.items():
-        for key in keys:
-            section, _, name = key.partition(".")
-            part = table.get(section)
-            value = part.get(name) if isinstance(part, dict) else None
+    for section in ("scenario", "network", "radio", "privacy", "learning", "trace"):
+        part = table.get(section)
+        for key, kind in ((key, kind) for kind, keys in _SCENARIO.items() for key in keys if key.startswith(section)):
+            value = part.get(key.removeprefix(f"{section}.")) if isinstance(part, dict) else None
             if not _KINDS[kind](value):
                 what = f"is {shown(value, 40)}; must be {kind}"
                 what = "is missing; a run's scenario is complete" if value is None else what
