@@ -69,7 +69,7 @@ SOUND = {
     "pairs of neighbours": RING,
     "digital": DIGITAL,
     "self-interference": {"radio": LOUD},
-    "batches": {"learning": {"sampling": "without-replacement", "batch_size": 8}},
+    "batches": {"learning": {"sampling": "without-replacement", "batch_size": 20}},
     "a crash": {"faults": CRASH},
     "float64": {"learning": {"dtype": "float64"}, "faults": CRASH},
     "the paper's protocol": {

@@ -11,7 +11,7 @@ from made_engines import bytes_data, make, order
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, apply_changes, draw_changes, sample_shape
 from wirelessdl.learning.clipping import sensitivity
-from wirelessdl.learning.draws import NodeDraws, _fill_rows, rows_in_turn
+from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import share_right
 from wirelessdl.learning.models.closed_form import Softmax
 from wirelessdl.learning.models.module import ModuleLearner
@@ -198,15 +198,6 @@ def test_the_share_that_is_right_is_that_of_the_first_largest_score():
     nan = scores.clone()
     nan[0, 0, 2] = torch.nan
     assert share_right(nan, torch.tensor([2, 0, 0]))[0] == 1.0  # as argmax has it
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rows_filled_without_the_interpreters_lock_are_the_same(dtype):
-    seeds = [5, 2**32 - 1, 0, 77]
-    found = [torch.empty(4, 501, dtype=dtype) for _ in range(2)]
-    _fill_rows(found[0], seeds, torch.Generator())
-    rows_in_turn(found[1], seeds, torch.Generator())
-    assert torch.equal(*found)
 
 
 CPU = torch.device("cpu")

@@ -59,7 +59,7 @@ def transmitted(**sections):
 
 @pytest.mark.parametrize("pairs", ["all", "neighbours", {"groups": 2}], ids=["all", "neighbours", "groups"])
 def test_transmitted_noise_has_the_covariance_of_the_formula(pairs):
-    """Twenty rounds of 7,850 coordinates each, drawn alike: three standard errors of 157,000 draws."""
+    """Twenty rounds of 7,850 coordinates each, drawn alike: four standard errors of 157,000 draws, each of 15."""
     constant = {"learning_rate": {"kind": "constant", "initial": 0.05}, "dtype": "float64"}
     noise, decisions, given = transmitted(rounds=20, privacy={**PRIVATE, "pairs": pairs}, learning=constant)
     units, b_squares = [], None
@@ -89,7 +89,7 @@ def test_transmitted_noise_has_the_covariance_of_the_formula(pairs):
     count = draws.shape[1]
     found = draws @ draws.T / count
     deviation = np.sqrt((np.outer(np.diagonal(b_squares), np.diagonal(b_squares)) + b_squares**2) / count)
-    assert np.abs((found - b_squares) / deviation).max() < 3.0
+    assert np.abs((found - b_squares) / deviation).max() < 4.0
     mean = draws.mean(axis=0)
     alone = float(np.mean(np.diagonal(b_squares) / (1 + (b_squares < 0).sum(axis=1) * 1.4**2))) / 5  # a^2 / K
     assert np.mean(mean**2) == pytest.approx(alone, rel=3 * np.sqrt(2 / count))

@@ -201,7 +201,7 @@ def test_receivers_balance_by_what_they_estimate(tmp_path):
     """The estimated weights are doubly stochastic; the true ones, in the table, are not."""
     run = wirelessdl.simulate(tiny(**{**PHYSICS, "power": {"objective": "own-noise"}}), out=tmp_path)
     link = run.links.query("round == 9")
-    scale = link["weight"] / link["gain"]
+    scale = link["weight"] / (link["gain"] * np.cos(link["phase_rad"]))
     believed = np.zeros((5, 5))
     believed[link["rx"], link["tx"]] = scale * link["gain_est"]
     columns = believed.sum(axis=0) + (1 - believed.sum(axis=1))

@@ -7,6 +7,7 @@ from conftest import tiny, tiny_table
 
 import wirelessdl
 from wirelessdl.errors import DataError, ScenarioError, TraceError, shown
+from wirelessdl.learning import draws
 from wirelessdl.learning.data.fetch import download
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
@@ -117,10 +118,13 @@ def test_sizes_are_compared_with_memory_before_they_are_allocated(section, words
         build(tiny(**section))
 
 
-def test_more_node_rounds_than_there_are_noise_seeds_are_refused():
-    ring = {"nodes": 5000, "topology": "ring"}
-    with pytest.raises(ScenarioError, match="noise would repeat after 429495 rounds"):
-        build(tiny(scenario={"rounds": 999_999}, network=ring))
+def test_more_noise_than_there_are_counters_is_refused(monkeypatch):
+    world = build(tiny(scenario={"rounds": 40}))
+    row = world.scenario.network.nodes * world.learning.x.shape[1]
+    monkeypatch.setattr(draws, "_COUNTERS", 2 * row * 41)  # two kinds of noise, and a round 0
+    build(tiny(scenario={"rounds": 40}))
+    with pytest.raises(ScenarioError, match="noise would repeat after 40 rounds"):
+        build(tiny(scenario={"rounds": 41}))
 
 
 @pytest.mark.parametrize("address", ["http://example.org/x.gz", "ftp://example.org/x.gz", "file:///etc/passwd"])
