@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
 from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
 if TYPE_CHECKING:
     from wirelessdl.access.weights import FrameWeights
+    from wirelessdl.learning.announced import AnnouncedStep
     from wirelessdl.learning.records import MessageInput
     from wirelessdl.links import Links
     from wirelessdl.power.problem import PowerPlan
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     from wirelessdl.radio.offsets import Offsets
     from wirelessdl.radio.participation import Turns
 
-# |h| of all that is heard, slot by slot, at later instants of the frame, ns from its opening
+# of all that is heard, at later instants of the frame, ns: |h|, instant by instant; and complex h, [instants, heard]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
+ComplexLater = Callable[["FrameChannel", Sequence[int]], "NDArray[np.complex128]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,9 @@ class AirSettings:
 
     mixing: how steps that send on what is held are weighed, "chebyshev" or "plain" (`access.passes`). balance_from:
     whether receivers balance by every frame's gains ("block") or by mean gains. offsets: of carriers and timing, None
-    without any. later: asks for gains of the open frame as time goes on; None in previews.
+    without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
+    passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
+    phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
     """
 
     frame: "Frame"
@@ -53,7 +58,15 @@ class AirSettings:
     balance_from: str
     mixing: str
     offsets: "Offsets | None"
+    rounds: int = 1
+    passes: int = 0
+    closing: int = 0
+    pilots: int | None = None
+    phase_error_rad: float = 0.0
+    timing_error_s: float = 0.0
+    number_s: float = 0.0
     later: Later | None = None
+    h_at: ComplexLater | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +74,22 @@ class Sending:
     """A frame as it is decided, before anything is sent.
 
     channel: among who sends and who listens. model_w: [K] power of each sender's model, alpha P, W. listening: [K]
-    nodes that take the mean of what they hear. held_square: mean square of a coordinate at which what a node holds
-    takes all its power.
+    nodes that take the mean of what they hear. receivers: [K] these, and others that may receive and do not send.
+    held_square: mean square of a coordinate at which what a node holds takes all its power. component: [K] which nodes
+    what is sent can join, -1 for none; None: all.
     """
 
+    round: int
     now_ns: int
     channel: "FrameChannel"
     plan: "PowerPlan"
     model_w: FloatArray
     on_air: BoolArray
     listening: BoolArray
+    receivers: BoolArray
     turns: "Turns"
     held_square: float
+    component: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +126,16 @@ class Carried:
 
     uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
     each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
-    links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers.
+    links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers. announced:
+    payloads by the announced size of what is held (`learning/announced.py`), in sequence, in place of steps; a holding
+    is w at first. Then the one step has the weights that they make together, for tables.
     """
 
     steps: tuple[Step, ...]
     uneven_ns: tuple[int, ...] | None = None
     airtime: "AirTime | None" = None
     coded: bool = False
+    announced: "tuple[AnnouncedStep, ...]" = ()
     nodes: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
@@ -128,10 +148,15 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class CarryPreview:
-    """What to expect of an access, before a run: as `plan --json` says it, and in words."""
+    """What to expect of an access, before a run: as `plan --json` says it, and in words.
+
+    receiver_share: deviation that receivers add to the network's mean over that of the noise that a node sends; None
+    where it follows from weights.
+    """
 
     facts: Mapping[str, Any]
     words: str
+    receiver_share: float | None = None
 
 
 class Carrier:
@@ -145,9 +170,15 @@ class Carrier:
         raise NotImplementedError
 
     def lasting(
-        self, now_ns: int, channel: "FrameChannel", on_air: BoolArray, schedule: "Turns"
-    ) -> tuple[int, ...] | None:
-        """Payloads of all turns, where turns differ: all that a run which replays time needs to know."""
+        self,
+        round: int,
+        now_ns: int,
+        channel: "FrameChannel",
+        on_air: BoolArray,
+        receivers: BoolArray,
+        schedule: "Turns",
+    ) -> "tuple[tuple[int, ...], AirTime] | None":
+        """Payloads of all turns and airtime of nodes, where turns differ: all that replaying time needs to know."""
         return None
 
     def messages(self, on_air: BoolArray) -> "MessageInput | None":
@@ -169,6 +200,19 @@ class Access:
     orthogonal = False
     coded = False
     hears_itself = False
+    one_slot = True  # whether what a receiver hears of a sender in one slot is all that it ever hears of it
+    needs_phases = False  # whether it is given complex h
+    lays_out_frames = False  # whether turns, pilots and passes of a frame are its own matter, decided as time goes on
+
+    def planned_airtime(self, frame: "Frame") -> "AirTime | None":
+        """What a battery must carry to take part in a frame; None: what the frame says."""
+        return None
+
+    def reached(
+        self, channel: "FrameChannel", on_air: BoolArray, power_w: FloatArray, thermal_w: float
+    ) -> IntArray | None:
+        """Which nodes on air what is sent can join, `[K]`: their group, -1 for who is out of reach; None: all."""
+        return None
 
     def least_gain(self, power_w: FloatArray, thermal_w: float) -> FloatArray | float:
         """|h| by sender, `[K]`, below which a receiver leaves a link out (`radio.truncate_snr_db`); 0: none is."""

@@ -258,9 +258,16 @@ class Messages(Carrier):
         )
 
     def lasting(
-        self, now_ns: int, channel: "FrameChannel", on_air: BoolArray, schedule: "Turns"
-    ) -> tuple[int, ...] | None:
-        return self._delivered(now_ns, channel, on_air, schedule).payloads_ns
+        self,
+        round: int,
+        now_ns: int,
+        channel: "FrameChannel",
+        on_air: BoolArray,
+        receivers: BoolArray,
+        schedule: "Turns",
+    ) -> "tuple[tuple[int, ...], AirTime]":
+        delivery = self._delivered(now_ns, channel, on_air, schedule)
+        return delivery.payloads_ns, delivery.airtime
 
     def messages(self, on_air: BoolArray) -> "MessageInput | None":
         from wirelessdl.learning.records import MessageInput

@@ -8,34 +8,118 @@
     way
                   round. Links within a class carry nothing in that frame
 
-All phases are taken as aligned at every receiver at once (the paper); a sender has only one.
+`radio.alignment` says at whose antenna phases are aligned; a sender has only one phase:
+
+    all     at every receiver at once: the paper's assumption, which no sender can meet
+    turns   at one receiver after another (`access/turns.py`)
+    hubs    at one hub after another, which sends the mean back (`access/hubs.py`)
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 from wirelessdl.access import Access, AirSettings, Carrier
-from wirelessdl.arrays import BoolArray
-from wirelessdl.scenario.section import Section
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.scenario.section import Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
+    from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
     from wirelessdl.streams import Streams
 
-COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
+TRUNCATE_DB = 15.0  # radio.truncate_snr_db "auto" of hubs and turns
+COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
+    "rounds": [
+        ("hubs", "float", "", "turns of hubs in the frame; null unless alignment is hubs"),
+        ("uncollected", "float", "", "nodes on air that no hub collected; null likewise"),
+        ("disagreement", "float", "", "what the frame leaves of the largest disagreement; null likewise"),
+    ],
+    "nodes": [
+        ("hub_turns", "int", "", "turns in which it was hub; null unless alignment is hubs"),
+        ("collected", "bool", "", "whether a hub collected it, or it was one; null if not on air, or likewise"),
+        ("component", "int", "", "group of nodes that hubs could join when the frame opened; null: out of reach"),
+    ],
+}
 
 
 class Keys(Section):
-    """Over-the-air computation has no keys that nothing else reads."""
+    """Keys of [radio] that over-the-air computation reads."""
+
+    alignment: Literal["all", "turns", "hubs"] = Field(
+        "all",
+        description="At whose antenna senders' phases are aligned. all: at every receiver at once (the paper), which "
+        "no sender can do; turns: at one receiver after another; hubs: at one hub after another, which sends the "
+        "mean back.",
+    )
+    subslots: Annotated[int, Field(ge=1, le=64)] = Field(
+        8, description="Parts of a payload under turns and hubs, each after a pilot of its receiver."
+    )
+    hub_order: Literal["there", "there-and-back"] = Field(
+        "there", description="Hubs of a round. there: each once; there-and-back: then again in reverse order."
+    )
+    hub_rotation: bool = Field(
+        False,
+        description="Whether nodes that were hub less often come first, among those that reach nearly as many: hubs "
+        "send more than others.",
+    )
+    hub_failure: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
+        0.0,
+        json_schema_extra=rule_text("must be >= 0 and < 1"),
+        description="Probability that a hub fails after it has collected and before it sends back.",
+    )
 
 
 def refuse(scenario: "Scenario") -> None:
     """Raise ValueError for what does not go together with senders that are superposed."""
-    refuse_truncation(scenario, "all neighbours are superposed, and none of them can be left out")
+    keys = cast(Keys, scenario.radio)
+    if keys.alignment == "all":
+        refuse_truncation(scenario, "all neighbours are superposed, and none of them can be left out")
+        return
+    refuse_alignment(scenario, f'radio.alignment is "{keys.alignment}"')
+
+
+def refuse_alignment(scenario: "Scenario", what: str) -> None:
+    """Raise ValueError for what does not go together with one aligned receiver at a time."""
+    radio, power, privacy = scenario.radio, scenario.power, scenario.privacy
+    clashes = (
+        (privacy.protocol == "paper", 'privacy.protocol "paper"', "it aligns all receivers", 'set alignment = "all"'),
+        (
+            power.objective != "own-noise",
+            f'power.objective "{power.objective}"',
+            "who overhears several turns solves for single senders, and nobody else's noise hides them",
+            'set objective = "own-noise"',
+        ),
+        (
+            power.balance != "receiver",
+            f"power.balance {power.balance!r}".replace("False", "false"),
+            "weights are doubly stochastic as they are",
+            'leave it at "receiver"',
+        ),
+        (
+            power.schedule != "static",
+            f'power.schedule "{power.schedule}"',
+            "senders scale by what they announce before every payload",
+            'set schedule = "static"',
+        ),
+        (privacy.credit_thermal, "privacy.credit_thermal", "links are not accounted for", "set it to false"),
+        (radio.use_full_power, "radio.use_full_power", "every payload is sent at full power", "set it to false"),
+        (radio.subbands > 1, f"radio.subbands {radio.subbands}", "a payload goes over the whole band", "set it to 1"),
+        (
+            radio.payload_slots not in ("auto", 1),
+            f"radio.payload_slots {radio.payload_slots}",
+            "a payload goes in radio.subslots parts",
+            'leave it at "auto"',
+        ),
+        (radio.csi.is_user_class, f"radio.csi {radio.csi.name}", "pilots are its own", 'use "pilots" or "perfect"'),
+    )
+    for there, other, why, remedy in clashes:
+        if there:
+            raise ValueError(f"{what} with {other}; {why}: {remedy}")
 
 
 def refuse_truncation(scenario: "Scenario", why: str) -> None:
@@ -52,8 +136,15 @@ class Member(Access):
     """All senders of a turn at once."""
 
     def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
+        self._keys, self.aligned = cast(Keys, radio), "all" if silent else cast(Keys, radio).alignment
+        one_by_one = self.aligned != "all"
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
-        self.hears_itself = radio.duplex == "full"
+        self._half_duplex = self._half_duplex and not one_by_one  # nobody sends while it receives
+        self.hears_itself = radio.duplex == "full" and not one_by_one
+        self.one_slot, self.needs_phases = not one_by_one, one_by_one
+        self.lays_out_frames = one_by_one
+        given = radio.truncate_snr_db
+        self._near_snr = 10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0)
         self._everyone: Turns | None = None
 
     def schedule(self, round: int, links: "Links") -> "Turns":
@@ -68,10 +159,25 @@ class Member(Access):
     def planned_turns(self, links: "Links") -> tuple[int, int]:
         return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)
 
+    def reached(
+        self, channel: "FrameChannel", on_air: BoolArray, power_w: FloatArray, thermal_w: float
+    ) -> IntArray | None:
+        if self.aligned != "hubs":
+            return None
+        from wirelessdl.access.hubs import reached
+
+        return reached(channel, on_air, power_w, thermal_w, self._near_snr)
+
     def words(self, turns: int) -> str:
+        if self.aligned != "all":
+            return f", one {'hub' if self.aligned == 'hubs' else 'receiver'} aligned at a time"
         return ", half duplex in two turns" if self._half_duplex else ""
 
     def carrier(self, given: AirSettings) -> Carrier:
+        if self.aligned == "hubs":
+            from wirelessdl.access.hubs import HubCarrier
+
+            return HubCarrier(self._keys, given, self._near_snr, self._streams)
         from wirelessdl.access.weights import AllAtOnce
 
         return AllAtOnce(given)

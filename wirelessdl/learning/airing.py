@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.learning.announced import AnnouncedStep, send_announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
@@ -76,7 +77,31 @@ class Airing:
             if messages is not None:  # last of all: scales are those of what is noisy already
                 self._round(messages, draws[worker], given.round, nodes, sent)
 
+        if given.announced:
+
+            def work(worker: int, piece: int) -> None:
+                send(worker, range(piece * self.rows, min((piece + 1) * self.rows, self.nodes)))
+
+            self.workers.each(-(-self.nodes // self.rows), work)
+            out.copy_(sent)
+            return None
         return self._receive(given.segments, given.round, "thermal", draws, sent, out, self.air, send)
+
+    def announced_steps(
+        self, steps: Sequence[AnnouncedStep], round: int, draws: NodeDraws, held: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Payloads in sequence, in place: `held` is w at first. W radiated, summed over payloads, `[K]`, and the
+        variance that receivers added to the sum of all nodes.
+        """
+        radiated, added = (torch.zeros(shape, dtype=torch.float64, device=self.device) for shape in (self.nodes, ()))
+        for number, step in enumerate(steps):
+            receivers = np.unique(step.rx).tolist()
+            noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
+            draws.fill_normal(noise, round, number, receivers)
+            power, variance = send_announced(step, held, noise)
+            radiated += power
+            added += variance
+        return radiated, added
 
     def held_steps(
         self,

@@ -223,6 +223,9 @@ class LearningEngine:
             return x
 
         mixed, self_interference_power, held_power = self._on_air(given, model)
+        radiated = noise = None
+        if given.announced:
+            radiated, noise = self.airing.announced_steps(given.announced, given.round, self.draws, mixed)
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
@@ -262,6 +265,8 @@ class LearningEngine:
             consensus_distance(evaluated, self._spare),
             held_power,
             None if self._objective is None else self._objective.excess(evaluated),
+            radiated,
+            noise,
         )
 
     def _evaluated_models(self) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
 from wirelessdl.learning.sampling import Sampling
@@ -97,6 +98,7 @@ class RoundInput:
     whole: bool = False  # evaluated on all test samples, whatever `Settings.eval_samples` says
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
     messages: MessageInput | None = None  # None: what is sent arrives as it is
+    announced: tuple[AnnouncedStep, ...] = ()  # in place of what steps send, where there are any
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -118,6 +120,8 @@ class RoundResult:
     consensus_distance: Tensor  # one number
     held_power: Tensor | None = None  # ||v||^2 / m of what was held and sent on, summed over steps by power_ratio
     excess: Tensor | None = None  # F(x) - F(x*) of the models evaluated, where the optimum is known and wanted
+    radiated_w: Tensor | None = None  # W in each announced payload, summed over payloads
+    receiver_noise: Tensor | None = None  # variance per coordinate that receivers added to the sum of all, likewise
     accuracy: Tensor | None = None  # share of the test set that the model gets right; None: not evaluated
 
     @property

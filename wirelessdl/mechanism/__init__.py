@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
 from wirelessdl.contract import SHARES, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
@@ -73,6 +73,12 @@ class Mechanism:
     def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> Protection:
         """Of a frame in which these nodes send, `[K]`. sigma: [K] deviation of eta; links: of those on air."""
         raise NotImplementedError
+
+    def protect_groups(
+        self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray, component: IntArray
+    ) -> Protection:
+        """The same where what is sent joins only nodes of one group. component: [K] group of each node on air."""
+        return self.protect(plan, on_air, links, sigma)
 
     def room(self, plan: "PowerPlan", links: "Links") -> str:
         """When it will have to do otherwise, in words, or nothing; raises InfeasiblePowerError if it always has to."""

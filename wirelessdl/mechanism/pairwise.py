@@ -235,6 +235,11 @@ class Member(Mechanism):
     def protect(self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray) -> PairProtection:
         return with_pairs(plan, roster_of(self.terms, on_air, links), sigma)
 
+    def protect_groups(
+        self, plan: "PowerPlan", on_air: BoolArray, links: "Links", sigma: FloatArray, component: IntArray
+    ) -> PairProtection:
+        return with_pairs(plan, roster_of(self.terms, on_air, links, component), sigma)
+
     def room(self, plan: "PowerPlan", links: "Links") -> str:
         terms = self.terms
         require_room(plan, roster_of(terms, np.ones(links.nodes, dtype=bool), links))
@@ -264,8 +269,11 @@ class Member(Mechanism):
             )
 
 
-def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links") -> Roster:
-    """The pairs among those on air, `[K]`; none where the coalition may hold all partners of all: they hide nothing."""
+def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links", component: IntArray | None = None) -> Roster:
+    """The pairs among those on air, `[K]`; none where the coalition may hold all partners of all: they hide nothing.
+
+    component: [K] only nodes with the same number meet in a mean, so only they share noise; None: all do.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -285,6 +293,9 @@ def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links") -> Roster:
         return Roster(terms, on_air, np.where(useful, partners, 0), joined, None, low, high)
     groups = 1 if terms.pairs == "all" else terms.pairs
     group = np.arange(nodes) % groups
+    if component is not None:
+        group = np.where(on_air, component, 0) * groups + group
+        groups *= int(np.max(component, initial=0)) + 1
     size = np.bincount(group[on_air], minlength=groups)
     paired = on_air & (size[group] - 1 > terms.coalition)
     partners = np.where(paired, size[group] - 1, 0)

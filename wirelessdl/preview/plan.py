@@ -129,7 +129,11 @@ def preview_plan(world: World) -> PlanPreview:
         pool = world.fading.gains(audible.heard, audible.mean, _CARRIED, offset=power.samples + _FRESH)
         carry = make_carrier(world).preview(audible, schedule, pool)
     noise_std = gamma * plan.noise_per_step
-    receiver_std, left_out = _receiver_noise(world, audible, schedule, plan, gamma)
+    node_std = gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha)
+    if carry is not None and carry.receiver_share is not None:
+        receiver_std, left_out = float(node_std.max()) * carry.receiver_share, 0.0
+    else:
+        receiver_std, left_out = _receiver_noise(world, audible, schedule, plan, gamma)
     receiver_ratio = 0.0
     if noise_std and receiver_std:  # privacy noise falls with the learning rate, receiver noise stays
         rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
@@ -140,7 +144,7 @@ def preview_plan(world: World) -> PlanPreview:
     return PlanPreview(
         plan=plan,
         noise_std=noise_std,
-        node_noise_std=gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha),
+        node_noise_std=node_std,
         sinr_db=_sinr_db(world, audible, schedule, plan),
         thermal_std=receiver_std,
         receiver_ratio=receiver_ratio,
@@ -204,7 +208,8 @@ def _receiver_noise(
     carrier = make_carrier(world)
     carrier.expect(frame, plan, schedule)
     model_w, held_square = plan.alpha * releases.budget_w(plan, sigma), releases.held_square(plan, sigma, everyone)
-    steps = carrier.carry(Sending(0, frame, plan, model_w, everyone, ~everyone, schedule, held_square)).steps
+    given = Sending(1, 0, frame, plan, model_w, everyone, ~everyone, ~everyone, schedule, held_square)
+    steps = carrier.carry(given).steps
     noise_w = np.full(world.nodes, world.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
     _, receiver = noise_of_mean(steps, everyone, np.zeros(world.nodes), noise_w)
     return float(np.sqrt(receiver)), float(np.mean([slot.known.link == 0 for slot in steps[0].weights.slots]))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.radio.frame import AirTime
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +51,11 @@ class Transmissions:
     """What a round makes of it: who sends `[K]`, in how many turns, and who computes a gradient `[K]`.
 
     Who is silent takes no step that would have to be sent later; where nobody ever sends, everyone computes. uneven_ns:
-    payloads of all turns in sequence, None where the frame says how long they take.
+    payloads of all turns in sequence, None where the frame says how long they take; airtime: of each node, likewise.
     """
 
     on_air: BoolArray
     computes: BoolArray
     turns: int = 1
     uneven_ns: tuple[int, ...] | None = None
+    airtime: AirTime | None = None

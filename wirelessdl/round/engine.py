@@ -15,7 +15,7 @@ mobility and channel run again from zero, without learning or tracing, up to the
 kept. Then models, z, ledger and sums are put in place.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from wirelessdl.access import Access, Carrier, Sending, Step
+from wirelessdl.access import Access, Carried, Carrier, Sending
 from wirelessdl.access.weights import FrameWeights
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.contract import guarded
@@ -151,10 +151,14 @@ class Engine:
             stages.carrier.expect(stages.access.audible(channel, turns), first, turns)
         channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
         if self._replay is not None:
-            on_air = stages.gate.wanting(round, participation)
+            on_air, uncovered = stages.gate.wanting(round, participation), np.zeros_like(participation.ready)
+            component = stages.gate.reached(channel.among(on_air, participation.ready), on_air)
+            if component is not None:
+                on_air, uncovered = on_air & (component >= 0), on_air & (component < 0)
             computes = stages.gate.computing(on_air, participation)
-            uneven_ns = stages.carrier.lasting(now_ns, channel.among(on_air, participation.ready), on_air, turns)
-            return Transmissions(on_air, computes, turns.count, uneven_ns)
+            heard, receivers = channel.among(on_air, participation.ready), participation.ready & ~on_air & ~uncovered
+            lasting = stages.carrier.lasting(round, now_ns, heard, on_air, receivers, turns)
+            return Transmissions(on_air, computes, turns.count, *(lasting or ()))
         if self.terms.offsets is not None:
             channel = self.terms.offsets.aligned(channel, turns)
         self._decision = self._decide(round, channel, participation, turns)
@@ -162,7 +166,8 @@ class Engine:
         if round == 1:
             self._hooks.on_start()
         decided = self._decision
-        return Transmissions(decided.on_air, decided.computes, turns.count, decided.frame.uneven_ns)
+        carried = decided.carried
+        return Transmissions(decided.on_air, decided.computes, turns.count, decided.frame.uneven_ns, carried.airtime)
 
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
@@ -176,17 +181,20 @@ class Engine:
         budget_w = stages.releases.budget_w(plan, sigma)
         carried = stages.carrier.carry(
             Sending(
+                round=round,
                 now_ns=self._now_ns,
                 channel=air.channel,
                 plan=plan,
                 model_w=plan.alpha * budget_w,
                 on_air=air.on_air,
                 listening=participation.listening,
+                receivers=participation.ready & ~air.on_air & ~air.uncovered,
                 turns=turns,
                 held_square=stages.releases.held_square(plan, sigma, air.on_air),
+                component=air.component,
             )
         )
-        _require_one_release(carried.steps, air.on_air)
+        _require_one_release(carried, air.on_air)
         weights = carried.weights
         z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
@@ -269,6 +277,7 @@ class Engine:
             whole=decision.round == self.terms.rounds,
             pairs=decision.air.protection.noise(noise_scale),
             messages=self.stages.carrier.messages(decision.on_air),
+            announced=decision.carried.announced,
         )
 
     def _silence(self, over_budget: BoolArray) -> None:
@@ -358,11 +367,14 @@ class Engine:
         self._hooks.on_start()
 
 
-def _require_one_release(steps: Sequence[Step], on_air: BoolArray) -> None:
+def _require_one_release(carried: Carried, on_air: BoolArray) -> None:
     """Raise unless w is sent once, and what is held only after that, by nodes that sent w: totals rest on it.
 
     on_air: [K] nodes that are charged for w. What any other node holds may be a step that was never sent.
     """
+    steps = carried.steps
+    if any(not on_air[one.tx].all() for one in carried.announced):
+        raise ContractError("radio.access lets nodes send that are not charged for it in this round")
     if [step.source for step in steps] != ["w", *["held"] * (len(steps) - 1)]:
         raise ContractError("radio.access sends w other than once, in the first step: send what is held after that")
     for step in steps[1:]:

@@ -139,8 +139,11 @@ class Observer:
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
-    def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, ...]:
-        """|h| of `heard`, of the frame that is open, at later instants of it: the graph is that of its opening."""
+    def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, FloatArray | None]:
+        """|h| of `heard`, of the frame that is open, at later instants of it, and its phase: `[instants, heard]` each.
+
+        The graph is that of its opening.
+        """
         channel = self._parts.channel
         assert channel is not None
         times_s = [max(when_s, self._latest_s) for when_s in times_s]
@@ -148,7 +151,8 @@ class Observer:
         instants = Instants(tuple(self._heard.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
         # models are asked for all links, whoever sends: some follow each link through time
         chosen = np.isin(self._heard.number, heard.number)
-        return tuple(channel.gains(instants).now[:, chosen])
+        found = channel.gains(instants)
+        return found.now[:, chosen], None if found.phase_rad is None else found.phase_rad[:, chosen]
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""

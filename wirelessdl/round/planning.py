@@ -130,9 +130,13 @@ class Planner:
         self._first: PowerPlan | None = None
         self._last: tuple[PowerPlan, FloatArray] | None = None
 
-    def protect(self, plan: PowerPlan, on_air: BoolArray, links: Links, sigma: FloatArray) -> Protection:
+    def protect(
+        self, plan: PowerPlan, on_air: BoolArray, links: Links, sigma: FloatArray, component: IntArray | None = None
+    ) -> Protection:
         """The plan with the noise that the mechanism takes, for those on air, `[K]`. sigma: [K] of eta."""
-        return self.mechanism.protect(plan, on_air, links, sigma)
+        if component is None:
+            return self.mechanism.protect(plan, on_air, links, sigma)
+        return self.mechanism.protect_groups(plan, on_air, links, sigma, component)
 
     @property
     def latest(self) -> PowerPlan:
@@ -320,9 +324,10 @@ class BudgetGate:
         ledger: Ledger,
         *,
         silent: bool = False,
+        reached: Callable[[FrameChannel, BoolArray], IntArray | None] = lambda _channel, _on_air: None,
     ):
-        """silent: nobody ever sends, budget or not."""
-        self._silent = silent
+        """silent: nobody ever sends, budget or not. reached: `Access.reached`."""
+        self._silent, self.reached = silent, reached
         self.budget, self._planner, self._releases, self._ledger = budget, planner, releases, ledger
         self.silent_from: IntArray = np.full(nodes, _NEVER)  # round from which a node is silent for good
 
@@ -342,18 +347,23 @@ class BudgetGate:
         """Who sends in this frame. sigma: [K] deviation of eta."""
         wanting = self.wanting(round, participation)
         on_air = wanting
+        over_budget = np.zeros_like(wanting)
         while True:
             heard = channel.among(on_air, participation.ready)
-            protection = self._planner.protect(self._planner.plan(heard, sigma), on_air, heard.links, sigma)
+            component = self.reached(heard, on_air)
+            if component is not None and (on_air & (component < 0)).any():
+                on_air = on_air & (component >= 0)
+                heard = channel.among(on_air, participation.ready)
+            plan = self._planner.plan(heard, sigma)
+            protection = self._planner.protect(plan, on_air, heard.links, sigma, component)
             if not self.limited:
                 break
             mu = np.where(on_air, self._releases.promised_mu(protection.plan, sigma), 0.0)
             over = on_air & self._ledger.promised.exhausted(mu, self.budget)
             if not over.any():
                 break
-            on_air = on_air & ~over
+            on_air, over_budget = on_air & ~over, over_budget | over
         if protection.note:
             self._planner.on_note(protection.note)
-        over_budget = wanting & ~on_air
         self.silent_from = np.where(over_budget, round, self.silent_from)
-        return OnAir(on_air, over_budget, heard, protection)
+        return OnAir(on_air, over_budget, heard, protection, wanting & ~on_air & ~over_budget, component)

@@ -20,12 +20,18 @@ from wirelessdl.trace.events import TraceEvents
 
 @dataclass(frozen=True, eq=False)
 class OnAir:
-    """Who sends, whose budget is spent from this round on, `[K]` each; what is heard of the senders; their noise."""
+    """Who sends, whose budget is spent from this round on, `[K]` each; what is heard of the senders; their noise.
+
+    uncovered: [K] who would send and is out of reach: it keeps what it holds and what is pending. component: [K] groups
+    that what is sent can join; None where it joins all.
+    """
 
     on_air: BoolArray
     over_budget: BoolArray
     channel: FrameChannel
     protection: Protection
+    uncovered: BoolArray
+    component: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +109,11 @@ class FrameDecision:
 
     @property
     def absent(self) -> BoolArray:
-        """Nodes that hold what they held: not ready, or listeners that heard nobody, `[K]`.
+        """Nodes that hold what they held: not ready, out of reach, or listeners that heard nobody, `[K]`.
 
         A listener that heard nobody still holds an un-noised model: it must not be shown, nor mixed.
         """
-        return ~self.participation.ready | (self.participation.listening & ~self.weights.heard)
+        return ~self.participation.ready | self.air.uncovered | (self.participation.listening & ~self.weights.heard)
 
 
 @dataclass(frozen=True, eq=False)

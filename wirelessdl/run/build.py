@@ -108,7 +108,7 @@ class World(BuiltNetwork, BuiltLearning):
             declared=privacy.noise.name if privacy.noise.is_user_class else "",
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
-            one_slot=not self.scenario.radio.access.is_user_class,
+            one_slot=not self.scenario.radio.access.is_user_class and self.access.one_slot,
             sends=not self.scenario.silent,
             rounding=self.rounding_share,
         )

@@ -85,7 +85,10 @@ def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
 
 
 def _most_passes(scenario: Scenario) -> int:
-    return scenario.radio.mixing_passes + scenario.learning.closing_passes
+    passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
+    if scenario.radio.access.name == "oac" and scenario.radio.alignment != "all":
+        return 4 * scenario.network.nodes * (1 + passes)  # payloads: two a turn, every node hub twice at most
+    return passes
 
 
 def _least_rate(builder: Builder, schedule: Schedule) -> float:

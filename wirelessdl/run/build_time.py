@@ -101,7 +101,8 @@ def _frame(
     message = access.message_symbols(parameters)
     payload_s = (math.ceil((parameters + extra) / 2) if message is None else message) / radio.bandwidth_hz
     try:
-        slots = payload_slots(payload_s, coherence) if radio.payload_slots == "auto" else radio.payload_slots
+        slots = 1 if access.lays_out_frames else radio.payload_slots
+        slots = payload_slots(payload_s, coherence) if slots == "auto" else slots
     except ValueError as error:
         raise builder.fail(f"radio.{error}") from error
     number_s = _number_s(radio)
@@ -121,8 +122,8 @@ def _frame(
             (radio.subbands * (len(links) + nodes) + nodes) * number_s if scenario.power.schedule == "adaptive" else 0.0
         ),
         exchange_s=nodes**2 * number_s if _exchanges_z(scenario) and not extra else 0.0,
-        passes=radio.mixing_passes,
-        closing=scenario.learning.closing_passes,
+        passes=0 if access.lays_out_frames else radio.mixing_passes,
+        closing=0 if access.lays_out_frames else scenario.learning.closing_passes,
         message=message,
         subbands=radio.subbands,
     )

@@ -67,6 +67,9 @@ def node_columns(
     power_w = on_air * budget_w * (alpha * sent_power + (1.0 - alpha) * sigma**2)
     if decisions[0].carried.coded:  # symbols of a code, whatever they stand for
         power_w = on_air * flat(lambda d: d.plan.power_w)
+    power_w = np.concatenate(
+        [_payload_power_w(record, power) for record, power in zip(records, power_w.reshape(len(records), -1))]
+    )
     pass_power_w = np.concatenate([_pass_power_w(record) for record in records])
     spent = [
         energy.spent(
@@ -229,6 +232,15 @@ def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSamp
     return found
 
 
+def _payload_power_w(record: RoundRecord, planned_w: FloatArray) -> FloatArray:
+    """Mean power that each node radiated in its payloads, `[K]` W: as planned, or as it was scaled before each."""
+    steps, radiated_w = record.decision.carried.announced, record.result.radiated_w
+    if radiated_w is None:
+        return planned_w
+    payloads = np.bincount(np.concatenate([step.senders for step in steps]), minlength=len(planned_w))
+    return np.asarray(fetch([radiated_w])[0] / np.maximum(payloads, 1))
+
+
 def _pass_power_w(record: RoundRecord) -> FloatArray:
     """Mean power that each node radiated in the mixing passes of a frame, `[K]` W."""
     decision, sent, held = record.decision, record.result.held_power, record.decision.carried.steps[1:]
@@ -288,7 +300,7 @@ def round_columns(
 ) -> Columns:
     """One row per round. nodes: the columns of the nodes table; sinr_db: of all heard in each round."""
     decisions, count = [record.decision for record in records], len(records)
-    noise = np.sqrt([_noise_of_mean(decision, thermal_w) for decision in decisions])
+    noise = np.sqrt([_noise_of_mean(record, thermal_w) for record in records])
 
     def each(get: Callable[[FrameDecision], Any]) -> Any:
         return np.array([get(decision) for decision in decisions])
@@ -341,13 +353,17 @@ def round_columns(
     }
 
 
-def _noise_of_mean(decision: FrameDecision, thermal_w: float) -> tuple[float, float]:
+def _noise_of_mean(record: RoundRecord, thermal_w: float) -> tuple[float, float]:
     """Variance that senders and receivers add to the mean model of a frame; a decoded message has no receiver noise."""
+    decision = record.decision
     sent = np.asarray(decision.plan.beta / decision.plan.alpha * decision.sigma**2)
     sent = sent if decision.plan.own_share is None else sent * decision.plan.own_share
     jammer_w = 0.0 if decision.channel.jammer_w is None else decision.channel.jammer_w
     receiver_w = np.broadcast_to(0.0 if decision.carried.coded else thermal_w + jammer_w, sent.shape)
-    return noise_of_mean(decision.carried.steps, decision.on_air, sent, receiver_w)
+    privacy, received = noise_of_mean(decision.carried.steps, decision.on_air, sent, receiver_w)
+    if record.result.receiver_noise is not None:
+        received = float(fetch([record.result.receiver_noise])[0]) / max(int(decision.on_air.sum()), 1) ** 2
+    return privacy, received
 
 
 def _known(values: FloatArray) -> Any:

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.access import AirSettings, Carrier
 from wirelessdl.arrays import FloatArray
@@ -67,8 +69,16 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
 
     def later(channel: FrameChannel, times_ns: Sequence[int]) -> Sequence[FloatArray]:
         assert observer is not None
-        return observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])
+        return tuple(observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])[0])
 
+    def h_at(channel: FrameChannel, times_ns: Sequence[int]) -> NDArray[np.complex128]:
+        assert observer is not None
+        gain, phase_rad = observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])
+        assert phase_rad is not None
+        return np.asarray(gain * np.exp(1j * phase_rad))
+
+    scenario = world.scenario
+    radio, pilots = scenario.radio, capability(world.csi, "symbols")
     return world.access.carrier(
         AirSettings(
             frame=world.frame,
@@ -79,7 +89,15 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             balance_from=world.scenario.power.balance_from,
             mixing=world.scenario.radio.mixing,
             offsets=world.offsets,
+            rounds=scenario.scenario.rounds,
+            passes=radio.mixing_passes,
+            closing=scenario.learning.closing_passes,
+            pilots=None if radio.csi.name == "perfect" else pilots,
+            phase_error_rad=radio.phase_error_rad,
+            timing_error_s=getattr(radio, "timing_error_s", 0.0),
+            number_s=radio.control_bits / radio.control_bps,
             later=later,
+            h_at=h_at,
         )
     )
 
@@ -174,7 +192,15 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         observer=observer,
         access=world.access,
         planner=planner,
-        gate=BudgetGate(nodes, privacy.budget_total, planner, releases, ledger, silent=scenario.silent),
+        gate=BudgetGate(
+            nodes,
+            privacy.budget_total,
+            planner,
+            releases,
+            ledger,
+            silent=scenario.silent,
+            reached=partial(world.access.reached, power_w=world.power_w, thermal_w=world.thermal_w),
+        ),
         carrier=make_carrier(world, observer),
         multiplier=make_multiplier(
             rule_for(scenario), nodes, lossy=radio.control_failure > 0, value=fixed_multiplier(scenario) or 1.0

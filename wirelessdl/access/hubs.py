@@ -1,0 +1,476 @@
+"""Hubs: one receiver aligned at a time, and its mean sent back (`radio.alignment = "hubs"`).
+
+    collected   mean_k = (hold_k + sum_{j in M_k} hold_j + N(0, N0) / eta_k) / n_k,    n_k = |M_k| + 1
+    sent back   hold_j <- mean_k + noise of variance N0 rms(mean_k)^2 / (P_k |h_jk|^2),   j in M_k;   hold_k <- mean_k
+
+    M_k     members of hub k: nodes whose links with k have `radio.truncate_snr_db` or more both ways, by pilots
+    hold_j  what node j holds: w_j when the round begins, then what it received; eta_k: see `learning/announced.py`
+
+Members send at once, each turned and divided by its estimate of the one channel to the hub: a sender has one phase, and
+here one is enough. Without noise a turn is the orthogonal projection onto "equal on M_k and k": doubly stochastic, so
+products keep the network's mean. Half duplex is enough.
+
+**Hubs of a round** are a greedy connected dominating set: the node that reaches most, then always a node that has been
+reached already and reaches most others, until nobody is left that can be reached. Hub and members are chosen just
+before each turn from pilots of all nodes at that time; gains change within a round. `radio.hub_order` "there-and-back"
+visits the hubs a second time in reverse order. A pass (`radio.mixing_passes`, `learning.closing_passes`) is another
+such sequence. A node whose links are too weak in its turn is taken over its best one.
+
+**A turn in time**: pilots of all nodes, messages of the choice, then per sub-slot a pilot of the hub and a part of the
+payload; then the hub's broadcast, with a pilot before every sub-slot and after the last. Members estimate h at each
+pilot; it ages until the middle of the sub-slot by itself. Receivers of the broadcast interpolate between pilots.
+
+**Privacy.** A node that can be reached when the frame opens is on the roster, charged, and holds w. All that is sent
+after that is a function of holdings, so of charged releases and receiver noise. Who cannot be reached keeps x and s,
+sends nothing and takes no step. A hub that fails after collecting (`radio.hub_failure`) leaves members with what they
+held, which is sent again as it is. Choices follow gains, pilots and who is on air. An overhearer of several turns gets
+several equations: nobody else's noise hides a sender, link epsilons are null, and objectives that count on that noise
+are refused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl import counter_rng
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, Sending, Step
+from wirelessdl.access.weights import FrameWeights, SlotWeights
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.announced import AnnouncedStep
+from wirelessdl.mixing import Mixing
+from wirelessdl.radio.frame import AirTime
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.units import to_ns
+
+if TYPE_CHECKING:
+    from wirelessdl.access.oac import Keys
+    from wirelessdl.radio.participation import Turns
+    from wirelessdl.streams import Streams
+
+RESCUE_SNR = 2.0  # linear: below it a link carries more noise than the loss of one node does
+CHOICE_NUMBERS = 2  # that each node sends for a choice: how many it would newly reach, and the rms that it holds
+_SHARE_OF_BEST = 0.8  # with rotation, of the reach of the best candidate, that a hub must have
+
+
+def joined(near: BoolArray) -> IntArray:
+    """Number of the group of each node, `[K]`, that links near[k, j] connect; -1 for a node without any."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    label = connected_components(csr_array(near), directed=False)[1].astype(np.int64)
+    return np.where(near.any(axis=1), label, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Star:
+    """One turn: hub, members that are collected, `[K]`, and who hears the broadcast, `[K]`: members and listeners."""
+
+    hub: int
+    members: BoolArray
+    hears: BoolArray
+    failed: bool
+
+    @property
+    def size(self) -> int:
+        return int(self.members.sum()) + 1
+
+
+class Walk:
+    """Chooses the hubs of one sequence from SNRs as they are before each turn.
+
+    near_snr: linear, from which a link counts. senders: [K]. served: [K] how often each node was hub so far; None
+    without rotation.
+    """
+
+    def __init__(self, near_snr: float, senders: BoolArray, served: IntArray | None = None):
+        self._near_snr, self._senders, self._served = near_snr, senders, served
+        self.reached = np.zeros(len(senders), dtype=bool)
+        self.hubs: list[int] = []
+
+    def next(self, snr: FloatArray) -> tuple[int, BoolArray] | None:
+        """Hub and members of the next turn; None where nobody is left. snr: [K, K], the weaker of both directions."""
+        among = self._senders[:, None] & self._senders[None, :]
+        near = among & (snr >= self._near_snr)
+        missing = self._senders & ~self.reached
+        if not missing.any():
+            return None
+        gain = (near & missing[None, :]).sum(axis=1)  # newly reached; a first hub reaches itself besides
+        candidates = self.reached if self.hubs else self._senders
+        hub = self._best(np.where(candidates, gain, 0), near)
+        if hub is None and self.hubs:  # nothing joins what is left to what was reached
+            hub = self._best(np.where(missing, gain, 0), near)
+        if hub is None:
+            return self._rescue(snr, near, missing)
+        return self._turn(hub, near[hub])
+
+    def again(self, hub: int, snr: FloatArray) -> tuple[int, BoolArray] | None:
+        """A turn of a hub that was chosen before; None where it reaches nobody now."""
+        members = self._senders & (snr[hub] >= self._near_snr)
+        return (hub, members) if members.any() else None
+
+    def _turn(self, hub: int, members: BoolArray) -> tuple[int, BoolArray]:
+        self.reached = self.reached | members
+        self.reached[hub] = True
+        self.hubs.append(hub)
+        return hub, members
+
+    def _best(self, gain: IntArray, near: BoolArray) -> int | None:
+        """The node that newly reaches most, of those the one that reaches most at all, or that served least."""
+        most = gain.max(initial=0)
+        if most == 0:
+            return None
+        degree = near.sum(axis=1)
+        if self._served is None:
+            return int(np.lexsort((-degree, -gain))[0])
+        good = np.flatnonzero(gain >= _SHARE_OF_BEST * most)
+        return int(good[np.lexsort((-degree[good], self._served[good]))[0]])
+
+    def _rescue(self, snr: FloatArray, near: BoolArray, missing: BoolArray) -> tuple[int, BoolArray] | None:
+        """A node whose links have all become too weak, over its best one: pairs cancel only if all are collected."""
+        others = self._senders & ~missing
+        if not others.any():
+            return None
+        reach = np.where(others[:, None] & missing[None, :], snr, 0.0)
+        hub, node = (int(end) for end in np.unravel_index(int(np.argmax(reach)), reach.shape))
+        if reach[hub, node] < RESCUE_SNR:
+            return None
+        members = near[hub].copy()
+        members[node] = True
+        return self._turn(hub, members)
+
+
+class HubCarrier(Carrier):
+    """Collects and sends back, hub by hub."""
+
+    def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
+        self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
+        frame = given.frame
+        self._slots = min(keys.subslots, frame.symbols)
+        symbols = -(-frame.symbols // self._slots)
+        self._sub_ns = to_ns(symbols / given.bandwidth_hz)
+        self._payload_ns = self._slots * self._sub_ns
+        self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s)
+        self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
+
+    @property
+    def turn_ns(self) -> int:
+        """A turn after the pilots of all nodes and their guard, until its last guard."""
+        frame, slots = self._given.frame, self._slots
+        collect = slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
+        back = (slots + 1) * frame.own_pilot_ns + slots * self._sub_ns
+        return self._choice_ns + frame.guard_ns + collect + back
+
+    @property
+    def period_ns(self) -> int:
+        """From the opening of a turn to that of the next."""
+        return self._given.frame.pilot_ns + 2 * self._given.frame.guard_ns + self.turn_ns
+
+    @cached_property
+    def _instants_ns(self) -> list[int]:
+        """From the opening of a turn: pilots of sub-slots and their middles, first of collection, then of broadcast."""
+        frame, sub = self._given.frame, self._sub_ns
+        half, now = frame.own_pilot_ns // 2, frame.pilot_ns + 2 * frame.guard_ns + self._choice_ns
+        every = frame.own_pilot_ns + 2 * frame.guard_ns + sub
+        starts = [now + n * every for n in range(self._slots)]
+        sent = frame.own_pilot_ns + frame.guard_ns + sub // 2
+        back = now + self._slots * every
+        again = [back + n * (frame.own_pilot_ns + sub) for n in range(self._slots + 1)]
+        middles = [one + frame.own_pilot_ns + sub // 2 for one in again[:-1]]
+        return [
+            *(one + half for one in starts),
+            *(one + sent for one in starts),
+            *(one + half for one in again),
+            *middles,
+        ]
+
+    def carry(self, given: Sending) -> Carried:
+        nodes = len(given.on_air)
+        known = actual = np.eye(nodes)
+        took = np.zeros(nodes, dtype=bool)
+        steps: list[AnnouncedStep] = []
+        hub_turns, sent, collected = (np.zeros(nodes, dtype=np.int64) for _ in range(3))
+        turns = 0
+        for star, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
+            turns += 1
+            hub_turns[star.hub] += 1
+            sent[star.members] += 1
+            collected |= star.members
+            steps.append(built[0])
+            if star.failed:
+                continue
+            steps.append(built[1])
+            sent[star.hub] += 1
+            collected[star.hub] = 1
+            took |= star.hears
+            known, actual = _turned(star, known, None), _turned(star, actual, built)
+        weights = _weights(given.channel, known, actual, took)
+        on_air = np.flatnonzero(given.on_air)
+        apart = known[np.ix_(on_air, on_air)] - 1.0 / max(1, len(on_air))
+        return Carried(
+            (Step.release(weights, given.model_w),),
+            self._payloads_ns(turns),
+            self._airtime(turns, hub_turns, sent),
+            announced=tuple(steps),
+            nodes={
+                "hub_turns": hub_turns,
+                "collected": np.ma.masked_array(collected.astype(bool), ~given.on_air),
+                "component": np.ma.masked_array(given.component, given.component < 0)
+                if given.component is not None
+                else np.ma.masked_all(nodes, dtype=np.int64),
+            },
+            rounds={
+                "hubs": float(turns),
+                "uncollected": float((given.on_air & (collected == 0)).sum()),
+                "disagreement": float(np.linalg.norm(apart, 2)) if len(on_air) else np.nan,
+            },
+        )
+
+    def lasting(
+        self,
+        round: int,
+        now_ns: int,
+        channel: FrameChannel,
+        on_air: BoolArray,
+        receivers: BoolArray,
+        schedule: "Turns",
+    ) -> tuple[tuple[int, ...], AirTime] | None:
+        nodes = len(on_air)
+        hub_turns, sent, turns = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64), 0
+        for star, _ in self._turns(round, now_ns, channel, on_air, receivers):
+            turns += 1
+            hub_turns[star.hub] += 1
+            sent[star.members] += 1
+            sent[star.hub] += not star.failed
+        return self._payloads_ns(turns), self._airtime(turns, hub_turns, sent)
+
+    def _payloads_ns(self, turns: int) -> tuple[int, ...]:
+        """Of all turns; where nobody is reached, nodes wait for the pilots of one: time goes on."""
+        return (self.turn_ns,) * turns or (0,)
+
+    def _airtime(self, turns: int, hub_turns: IntArray, sent: IntArray) -> AirTime:
+        """Pilots with the messages of choices, which go at the same power; who does not send listens."""
+        frame = self._given.frame
+        own_choice = self._choice_ns // max(1, len(sent))
+        pilot_ns = turns * (frame.own_pilot_ns + own_choice) + hub_turns * (2 * self._slots + 1) * frame.own_pilot_ns
+        payload_ns = sent * self._payload_ns
+        all_ns = turns * (frame.pilot_ns + self.turn_ns)
+        return AirTime(payload_ns, pilot_ns, np.maximum(all_ns - payload_ns - pilot_ns, 0))
+
+    def _turns(
+        self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
+    ) -> Iterator[tuple[Star, tuple[AnnouncedStep, AnnouncedStep]]]:
+        """Turns of a frame as they are chosen, one after the other, with what each sends."""
+        given, keys = self._given, self._keys
+        noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
+        turn = 0
+        for _ in range(1 + given.passes + (given.closing if round == given.rounds else 0)):
+            walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
+            back: list[int] | None = None  # hubs that are still to be visited again
+            while back is None or back:
+                draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)))
+                opens_ns = now_ns + turn * self.period_ns
+                size = self._estimated_size(channel, opens_ns, noise_w, draw, first=turn == 0)
+                snr = self._snr(size, noise_w)
+                chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
+                if chosen is None:
+                    if back is None:
+                        back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
+                    continue
+                hub, members = chosen
+                heard_snr = size[:, hub] ** 2 * given.power_w[hub]
+                hears = members | (receivers & (heard_snr >= self._near_snr * noise_w))
+                star = Star(hub, members, hears, draw.uniform() < keys.hub_failure)
+                self._served[hub] += 1
+                yield star, self._sent(star, channel, opens_ns, size[hub], noise_w, draw)
+                turn += 1
+
+    def _estimated_size(
+        self, channel: FrameChannel, opens_ns: int, noise_w: FloatArray, draw: "Errors", *, first: bool
+    ) -> FloatArray:
+        """|h[rx, tx]| by the pilots with which a turn opens, `[K, K]`; the first turn opens with those of the frame."""
+        heard = channel.heard
+        if first:
+            return heard.matrix(channel.heard_gain_est)
+        h, symbols = self._h(channel, [opens_ns])[0], self._given.pilots
+        if symbols is not None:
+            deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
+            h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
+        return heard.matrix(np.abs(h))
+
+    def _snr(self, size: FloatArray, noise_w: FloatArray) -> FloatArray:
+        """The weaker direction of each link, `[K, K]` linear. size: [K, K] |h|."""
+        return weaker_snr(size, self._given.power_w, noise_w)
+
+    def _h(self, channel: FrameChannel, times_ns: list[int]) -> NDArray[np.complex128]:
+        assert self._given.h_at is not None
+        return self._given.h_at(channel, times_ns)
+
+    def _sent(
+        self,
+        star: Star,
+        channel: FrameChannel,
+        opens_ns: int,
+        size: FloatArray,
+        noise_w: FloatArray,
+        draw: "Errors",
+    ) -> tuple[AnnouncedStep, AnnouncedStep]:
+        """Collection and broadcast of a turn. size: [K] estimated |h| of links to the hub, from which eta follows."""
+        given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
+        members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
+        heard = channel.heard
+        times = [opens_ns + one for one in self._instants_ns]
+        h = self._h(channel, times)
+        back = np.flatnonzero(heard.tx == hub)  # what everybody hears of the hub, [K] with zeros elsewhere
+        to, fro = np.zeros((len(h), nodes), np.complex128), np.zeros((len(h), nodes), np.complex128)
+        to[:, heard.tx[heard.rx == hub]] = h[:, heard.rx == hub]
+        fro[:, heard.rx[back]] = h[:, back]
+        pilots, middles, back_pilots, back_middles = (slice(*ends) for ends in _edges(slots, slots, slots + 1, slots))
+        amplitude, who = np.sqrt(given.power_w), np.arange(nodes)
+        if given.pilots is not None:
+            level = np.sqrt(noise_w / (given.power_w[hub] * given.pilots))
+            for number, row in enumerate(
+                (*range(pilots.start, pilots.stop), *range(back_pilots.start, back_pilots.stop))
+            ):
+                fro[row] += level * draw.complex_normal(1 + number, who * nodes + hub, nodes)
+        estimate = fro[pilots][:, members]  # members hear the hub's pilot; h is reciprocal
+        wait_s = (0.5 * (given.frame.own_pilot_ns + self._sub_ns) + given.frame.guard_ns) / 1e9
+        turned = self._turned_by(members, hub, wait_s) * draw.phase(given.phase_error_rad, members, 0)
+        count = len(members)
+        collect = AnnouncedStep(
+            rx=np.full(count, hub),
+            tx=members,
+            aim=np.full(count, hub),
+            weight=np.full(count, 1.0 / star.size),
+            ratio=to[middles][:, members] / estimate * turned,
+            announced=(1.0 / (size[members] * amplitude[members]))[None, :],
+            needed=1.0 / (np.abs(estimate) * amplitude[members]),
+            own=np.where(who == hub, 1.0 / star.size, 1.0),
+            noise_w=noise_w,
+            power_w=given.power_w,
+            late=draw.late(given.timing_error_s * given.bandwidth_hz, members),
+            reaches=float(star.size),
+        )
+        if star.failed:  # the hub is gone with all it heard; who sent did so
+            silence = {"ratio": np.zeros_like(collect.ratio), "noise_w": np.zeros(nodes), "own": np.ones(nodes)}
+            collect = replace(collect, **silence)
+        between = 0.5 * (fro[back_pilots][:-1] + fro[back_pilots][1:])[:, hears]
+        broadcast = AnnouncedStep(
+            rx=hears,
+            tx=np.full(len(hears), hub),
+            aim=hears,
+            weight=np.ones(len(hears)),
+            ratio=fro[back_middles][:, hears] / between * draw.phase(given.phase_error_rad, hears, 1),
+            announced=1.0 / (np.abs(between) * amplitude[hub]),
+            needed=None,
+            own=np.where(star.hears, 0.0, 1.0),
+            noise_w=noise_w,
+            power_w=given.power_w,
+            late=draw.late(given.timing_error_s * given.bandwidth_hz, hears, 1),
+        )
+        return collect, broadcast
+
+    def _turned_by(self, members: IntArray, hub: int, wait_s: float) -> NDArray[np.complex128]:
+        """What carriers turn from the pilot to the middle of a sub-slot, `[members]`."""
+        offsets = self._given.offsets
+        if offsets is None or offsets.cfo_hz is None:
+            return np.ones(len(members), np.complex128)
+        return np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s)
+
+    def _errors(self, round: int, turn: int) -> "Errors":
+        return Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)), len(self._given.power_w))
+
+    def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
+        """Turns and what they leave of disagreement, for mean gains."""
+        nodes = channel.heard.nodes
+        everyone = np.ones(nodes, dtype=bool)
+        snr = self._snr(channel.heard.matrix(channel.mean), np.full(nodes, self._given.thermal_w))
+        walk, known = Walk(self._near_snr, everyone), np.eye(nodes)
+        inverse = 0.0  # sum over first collections of 1 / SNR of their weakest member
+        while (found := walk.next(snr)) is not None:
+            known = _turned(Star(*found, found[1], False), known, None)
+            inverse += 1.0 / float(snr[found[0]][found[1]].min())
+        if self._keys.hub_order == "there-and-back":
+            for hub in walk.hubs[-2::-1]:
+                if (found := walk.again(hub, snr)) is not None:
+                    known = _turned(Star(*found, found[1], False), known, None)
+        turns = len(walk.hubs) * (2 if self._keys.hub_order == "there-and-back" else 1)
+        apart = float(np.linalg.norm(known - 1.0 / nodes, 2))
+        left = int((~walk.reached).sum())
+        airtime_s = turns * self.period_ns / 1e9
+        return CarryPreview(
+            {"hubs": walk.hubs, "disagreement": apart, "unreached": left, "airtime_s": airtime_s},
+            f"{len(walk.hubs)} hubs by mean gains ({', '.join(str(hub) for hub in walk.hubs)}), {1e3 * airtime_s:.3g} "
+            f"ms on air a round, {apart:.2g} of disagreement left" + (f"; {left} nodes out of reach" if left else ""),
+            float(np.sqrt(inverse)) / nodes,
+        )
+
+
+class Errors:
+    """Draws of one turn, all from one key."""
+
+    def __init__(self, word: int):
+        self._word = word
+
+    def complex_normal(self, pilot: int, number: IntArray, nodes: int) -> NDArray[np.complex128]:
+        """CN(0, 1) of links with these numbers at one pilot of the turn."""
+        return counter_rng.complex_normal(self._word, number + pilot * nodes**2)
+
+    def uniform(self) -> float:
+        return float(counter_rng.uniform(self._word ^ 1, np.zeros(1, dtype=np.int64))[0, 0])
+
+    def phase(self, deviation: float, nodes: IntArray, leg: int) -> NDArray[np.complex128] | float:
+        """What alignment leaves of each node's phase, of the collection (leg 0) or the broadcast (1)."""
+        if deviation == 0:
+            return 1.0
+        return np.asarray(np.exp(1j * deviation * counter_rng.normal(self._word ^ (2 + leg), nodes)))
+
+    def late(self, deviation: float, nodes: IntArray, leg: int = 0) -> FloatArray | None:
+        """How late each node's symbols arrive, in symbols, within one."""
+        if deviation == 0:
+            return None
+        return np.clip(deviation * counter_rng.normal(self._word ^ (4 + leg), nodes), -1.0, 1.0)
+
+
+def weaker_snr(size: FloatArray, power_w: FloatArray, noise_w: FloatArray) -> FloatArray:
+    """SNR of every pair by the weaker of its directions, `[K, K]` linear. size: [rx, tx] |h|; power_w, noise_w: [K]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        snr = np.where(size > 0, size**2 * power_w / noise_w[:, None], 0.0)
+    return np.minimum(snr, snr.T)
+
+
+def reached(
+    channel: FrameChannel, on_air: BoolArray, power_w: FloatArray, thermal_w: float, near_snr: float
+) -> IntArray:
+    """Group of nodes that hubs can join, by the pilots of the frame, `[K]`; -1: out of reach, or not on air."""
+    noise_w = np.full(len(on_air), thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
+    near = weaker_snr(channel.heard.matrix(channel.heard_gain_est), power_w, noise_w) >= near_snr
+    return joined(near & on_air[:, None] & on_air[None, :])
+
+
+def _edges(*counts: int) -> Iterator[tuple[int, int]]:
+    ends = np.cumsum(counts).tolist()
+    return zip([0, *ends[:-1]], ends)
+
+
+def _turned(star: Star, before: FloatArray, built: tuple[AnnouncedStep, AnnouncedStep] | None) -> FloatArray:
+    """Weights after a turn, `[K, K]`; built: with what gains leave of them on average, None: as planned."""
+    after = before.copy()
+    collect = np.ones(int(star.members.sum())) if built is None else built[0].ratio.real.mean(axis=0)
+    back = np.ones(int(star.hears.sum())) if built is None else built[1].ratio.real.mean(axis=0)
+    mean = (before[star.hub] + collect @ before[star.members]) / star.size
+    after[star.hub] = mean
+    after[star.hears] = back[:, None] * mean
+    return after
+
+
+def _weights(channel: FrameChannel, known: FloatArray, actual: FloatArray, took: BoolArray) -> FrameWeights:
+    """The weights of the whole frame, as tables show them."""
+    scale = took.astype(np.float64)
+    own, links, heard = np.diagonal(known).copy(), channel.links, channel.heard
+    planned = Mixing(links, links.vector(known), own, scale)
+    found = Mixing(heard, heard.vector(actual), np.diagonal(actual).copy(), scale)
+    return FrameWeights((SlotWeights(planned, found, None),))
