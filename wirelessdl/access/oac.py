@@ -157,6 +157,8 @@ class Member(Access):
         return self._everyone
 
     def planned_turns(self, links: "Links") -> tuple[int, int]:
+        if self.aligned == "turns":  # pilots of all go before the first turn
+            return 1, 1
         return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)
 
     def reached(
@@ -178,6 +180,10 @@ class Member(Access):
             from wirelessdl.access.hubs import HubCarrier
 
             return HubCarrier(self._keys, given, self._near_snr, self._streams)
+        if self.aligned == "turns":
+            from wirelessdl.access.turns import TurnCarrier
+
+            return TurnCarrier(self._keys, given, self._near_snr, self._streams)
         from wirelessdl.access.weights import AllAtOnce
 
         return AllAtOnce(given)

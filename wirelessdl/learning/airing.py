@@ -94,11 +94,14 @@ class Airing:
         variance that receivers added to the sum of all nodes.
         """
         radiated, added = (torch.zeros(shape, dtype=torch.float64, device=self.device) for shape in (self.nodes, ()))
+        before = held
         for number, step in enumerate(steps):
+            if step.together and step.opens:
+                before = held.clone()
             receivers = np.unique(step.rx).tolist()
             noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
             draws.fill_normal(noise, round, number, receivers)
-            power, variance = send_announced(step, held, noise)
+            power, variance = send_announced(step, before if step.together else held, held, noise)
             radiated += power
             added += variance
         return radiated, added

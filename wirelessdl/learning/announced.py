@@ -38,6 +38,7 @@ class AnnouncedStep:
     announced: [subslots or 1, links] 1 / (|g| sqrt(P)) by which the sum is scaled. needed: [subslots, links] the same
     by which senders divide; None where receivers do. own: [K] weight of what a node holds. noise_w: [K] receiver noise.
     power_w: [K]. late: [links] in symbols, None for none. reaches: nodes that will hold what a receiver made of it.
+    together: whether it sends what nodes held before the last step that `opens`, not what they hold by now.
     """
 
     rx: IntArray
@@ -52,6 +53,8 @@ class AnnouncedStep:
     power_w: FloatArray
     late: FloatArray | None = None
     reaches: float = 1.0
+    together: bool = False
+    opens: bool = True
 
     @property
     def senders(self) -> IntArray:
@@ -77,8 +80,8 @@ def announced_rms(held: Tensor) -> Tensor:
     return torch.where(rms > 0, up, 0.0)
 
 
-def send_announced(step: AnnouncedStep, held: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """What receivers make of it, in place of what they held, `[K, m]`.
+def send_announced(step: AnnouncedStep, sent: Tensor, held: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """What receivers make of `sent`, `[K, m]`, in place of what they held, `[K, m]`, which may be the same tensor.
 
     noise: [receivers, m] standard normal numbers. Returns W radiated per node on average over the payload, `[K]`, and
     the variance per coordinate that receivers add to the sum of all nodes.
@@ -90,7 +93,7 @@ def send_announced(step: AnnouncedStep, held: Tensor, noise: Tensor) -> tuple[Te
         return torch.as_tensor(values).to(device=device, non_blocking=True)
 
     senders, receivers = tensor(columns), tensor(rows)
-    v = held.index_select(0, senders)
+    v = sent.index_select(0, senders)
     rho = announced_rms(v)
     of_link = rho[tensor(column)] * tensor(step.weight)
     aimed = tensor(np.searchsorted(rows, step.aim))
@@ -117,7 +120,7 @@ def send_announced(step: AnnouncedStep, held: Tensor, noise: Tensor) -> tuple[Te
     length = symbols.shape[2] * 2
     added = noise * spread.repeat_interleave(length, dim=1)[:, :size].to(noise.dtype)
     own = tensor(step.own[rows]).unsqueeze(1).to(held.dtype)
-    held.index_copy_(0, receivers, held.index_select(0, receivers) * own + out.to(held.dtype) + added)
+    held.index_copy_(0, receivers, sent.index_select(0, receivers) * own + out.to(held.dtype) + added)
     # W over the payload: of every sub-slot, by the power of the symbols that it carries
     carried = symbols.abs().square().sum(dim=2).to(wide).T / size  # [subslots, senders]
     first = tensor(np.unique(column, return_index=True)[1])  # a sender has one amplitude, whoever hears it

@@ -1,0 +1,226 @@
+"""Receivers in turn: every receiver is aligned once, one after another (`radio.alignment = "turns"`).
+
+    s_i = W_ii w_i + sum_j W_ij (cos e_ij w_j + sin e_ij J w_j) + N(0, N0 / eta_i^2)
+
+    N_i     neighbours whose links with i have `radio.truncate_snr_db` or more both ways, by pilots as the pass opens
+    W       Metropolis weights on N: 1 / (1 + max(d_i, d_j)), the rest on the own model; doubly stochastic
+    eta_i   min_j |h_ij| sqrt(P_j) / (W_ij rho_j), rho_j the announced rms of what j holds (`learning/announced.py`)
+    e_ij    phase that estimation and ageing leave
+
+In receiver i's turn its neighbours send eta_i W_ij e^(-i phi_ij) / |h_ij| times what they hold, in sub-slots, each after
+a pilot of the receiver. Two receivers share a turn only if they share no sender and neither sends: on symmetric graphs
+that is the distance-2 colouring of TDMA, so there are **exactly as many turns**, and what is gained is noise: that of the
+weakest neighbour instead of the sum over neighbours. Receivers of one turn hear each other's senders with the phase that
+these happen to have there.
+
+All turns of a pass send what nodes held when it opened, w in the first: bit for bit the same, so one release. An
+overhearer gets one equation in every turn, and solves for single senders: nobody else's noise hides them, link epsilons
+are null.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wirelessdl import counter_rng
+from wirelessdl.access import AirSettings, Carried, Carrier, Sending, Step
+from wirelessdl.access.hubs import CHOICE_NUMBERS, Errors, weaker_snr
+from wirelessdl.access.tdma import coloring
+from wirelessdl.access.weights import FrameWeights, SlotWeights
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.learning.announced import AnnouncedStep
+from wirelessdl.mixing import Mixing
+from wirelessdl.radio.frame import AirTime
+from wirelessdl.radio.frame_channel import FrameChannel
+from wirelessdl.units import to_ns
+
+if TYPE_CHECKING:
+    from wirelessdl.access.oac import Keys
+    from wirelessdl.radio.participation import Turns
+    from wirelessdl.streams import Streams
+
+
+def metropolis_weights(near: BoolArray, receivers: BoolArray) -> FloatArray:
+    """W[rx, tx] on links near[rx, tx], its own weight on the diagonal; receivers: [K] who only listen take the mean."""
+    both = near & near.T
+    degree = both.sum(axis=1)
+    weights = np.where(both, 1.0 / (1.0 + np.maximum(degree[:, None], degree[None, :])), 0.0)
+    np.fill_diagonal(weights, 0.0)
+    np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))
+    for node in np.flatnonzero(receivers):
+        heard = near[node].sum()
+        weights[node] = near[node] / heard if heard else np.eye(len(near))[node]
+    return weights
+
+
+class TurnCarrier(Carrier):
+    """One pass over all receivers, and as many again as the frame has passes."""
+
+    def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
+        self._given, self._near_snr, self._streams = given, near_snr, streams
+        frame, nodes = given.frame, len(given.power_w)
+        self._slots = min(keys.subslots, frame.symbols)
+        self._sub_ns = to_ns(-(-frame.symbols // self._slots) / given.bandwidth_hz)
+        # pilots of all nodes, whose number in the frame's own turns is one, and their announcements
+        self._opening_ns = nodes * frame.own_pilot_ns + to_ns(CHOICE_NUMBERS * nodes * given.number_s) + frame.guard_ns
+
+    def carry(self, given: Sending) -> Carried:
+        nodes = len(given.on_air)
+        known = actual = np.eye(nodes)
+        steps: list[AnnouncedStep] = []
+        took, payloads = np.zeros(nodes, dtype=bool), []
+        for lasts_ns, step, weights in self._turns(given.round, given.now_ns, given):
+            payloads.append(lasts_ns)
+            if weights is not None:
+                known = weights @ known
+                took |= (weights - np.diag(np.diag(weights))).any(axis=1)
+            if step is not None:
+                steps.append(step)
+        actual = known
+        scale, links, heard = took.astype(np.float64), given.channel.links, given.channel.heard
+        planned = Mixing(links, links.vector(known), np.diagonal(known).copy(), scale)
+        found = Mixing(heard, heard.vector(actual), np.diagonal(actual).copy(), scale)
+        return Carried(
+            (Step.release(FrameWeights((SlotWeights(planned, found, None),)), given.model_w),),
+            tuple(payloads),
+            self._airtime(payloads, steps),
+            announced=tuple(steps),
+        )
+
+    def lasting(
+        self,
+        round: int,
+        now_ns: int,
+        channel: FrameChannel,
+        on_air: BoolArray,
+        receivers: BoolArray,
+        schedule: "Turns",
+    ) -> tuple[tuple[int, ...], AirTime] | None:
+        found = list(self._turns_of(round, now_ns, channel, on_air, receivers))
+        payloads = [lasts_ns for lasts_ns, _, _ in found]
+        return tuple(payloads), self._airtime(payloads, [step for _, step, _ in found if step is not None])
+
+    def _turns(
+        self, round: int, now_ns: int, given: Sending
+    ) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
+        return self._turns_of(round, now_ns, given.channel, given.on_air, given.receivers)
+
+    def _airtime(self, payloads_ns: list[int], steps: list[AnnouncedStep]) -> AirTime:
+        frame, nodes = self._given.frame, len(self._given.power_w)
+        sent, heard = (
+            sum((np.bincount(np.unique(part(step)), minlength=nodes) for step in steps), np.zeros(nodes, np.int64))
+            for part in (lambda step: step.tx, lambda step: step.rx)
+        )
+        passes = max(1, 1 + self._given.passes)
+        payload_ns = sent * self._slots * self._sub_ns
+        pilot_ns = passes * self._opening_ns // max(1, nodes) + heard * self._slots * frame.own_pilot_ns
+        return AirTime(payload_ns, pilot_ns, np.maximum(sum(payloads_ns) - payload_ns - pilot_ns, 0))
+
+    def _turns_of(
+        self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
+    ) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
+        """Turn by turn: how long its payload takes, what is sent, and, with the first of a pass, the weights of it."""
+        given, frame, heard = self._given, self._given.frame, channel.heard
+        noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
+        color = coloring(channel.links)
+        clock_ns, passes = now_ns, 1 + given.passes + (given.closing if round == given.rounds else 0)
+        for number in range(passes):
+            draw = self._errors(round, number, 0)
+            size = self._estimated_size(channel, clock_ns, noise_w, draw, first=number == 0)
+            audible = size**2 * given.power_w >= self._near_snr * noise_w[:, None]
+            near = audible & (size > 0) & on_air[None, :]
+            near &= np.where(receivers[:, None], True, (weaker_snr(size, given.power_w, noise_w) >= self._near_snr))
+            weights = metropolis_weights(near, receivers)
+            linked = weights[heard.rx, heard.tx] > 0
+            lead_ns, pending = self._opening_ns, weights
+            for turn in range(int(color.max(initial=0)) + 1):
+                wanted = linked & (color[heard.rx] == turn)
+                if not wanted.any():
+                    continue
+                aligned = np.unique(heard.rx[wanted])
+                sub_ns = len(aligned) * frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns
+                lasts_ns = lead_ns + self._slots * sub_ns
+                opens_ns = clock_ns + frame.pilot_ns + frame.guard_ns + lead_ns
+                draw = self._errors(round, number, 1 + turn)
+                starts = [opens_ns + slot * sub_ns for slot in range(self._slots)]
+                middle_ns = len(aligned) * frame.own_pilot_ns + frame.guard_ns + self._sub_ns // 2
+                step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, not turn)
+                yield lasts_ns, step, pending
+                clock_ns += lasts_ns + frame.pilot_ns + 2 * frame.guard_ns
+                lead_ns, pending = 0, None
+            if lead_ns:  # nobody hears anybody: pilots only
+                yield lead_ns, None, None
+                clock_ns += lead_ns + frame.pilot_ns + 2 * frame.guard_ns
+
+    def _errors(self, round: int, number: int, turn: int) -> Errors:
+        return Errors(counter_rng.key(self._streams.draws("radio.turns", round, number, turn)))
+
+    def _estimated_size(
+        self, channel: FrameChannel, opens_ns: int, noise_w: FloatArray, draw: Errors, *, first: bool
+    ) -> FloatArray:
+        heard = channel.heard
+        if first:
+            return heard.matrix(channel.heard_gain_est)
+        assert self._given.h_at is not None
+        h, symbols = self._given.h_at(channel, [opens_ns])[0], self._given.pilots
+        if symbols is not None:
+            deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
+            h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
+        return heard.matrix(np.abs(h))
+
+    def _sent(
+        self,
+        channel: FrameChannel,
+        wanted: BoolArray,
+        aligned: IntArray,
+        weights: FloatArray,
+        size: FloatArray,
+        starts_ns: list[int],
+        middle_ns: int,
+        noise_w: FloatArray,
+        draw: Errors,
+        opens: bool,
+    ) -> AnnouncedStep:
+        """One turn. wanted: [heard] links of the receivers that are aligned in it; opens: whether it is the first."""
+        given, heard, slots = self._given, channel.heard, self._slots
+        assert given.h_at is not None
+        h = given.h_at(channel, [time for start in starts_ns for time in (start, start + middle_ns)])
+        dense: NDArray[np.complex128] = np.zeros((len(h), heard.nodes, heard.nodes), np.complex128)
+        dense[:, heard.rx, heard.tx] = h
+        pilots, middles = dense[0::2], dense[1::2]
+        aim = np.full(heard.nodes, -1)
+        aim[heard.tx[wanted]] = heard.rx[wanted]  # receivers of a turn share no sender
+        # also what the receivers hear of each other's senders
+        beside = np.isin(heard.rx, aligned) & (aim[heard.tx] >= 0)
+        rx, tx = heard.rx[beside], heard.tx[beside]
+        to = aim[tx]
+        own = np.ones(heard.nodes)
+        own[aligned] = np.diagonal(weights)[aligned]
+        amplitude = np.sqrt(given.power_w)
+        estimate = pilots[:, to, tx]
+        if given.pilots is not None:  # senders hear the receiver's pilot; h is reciprocal
+            level = np.sqrt(noise_w[tx] / (given.power_w[to] * given.pilots))
+            places = to * heard.nodes + tx
+            rows = [draw.complex_normal(1 + slot, places, heard.nodes) for slot in range(slots)]
+            estimate = estimate + level * np.array(rows)
+        phase = draw.phase(given.phase_error_rad, tx, 0)
+        if given.offsets is not None and given.offsets.cfo_hz is not None:
+            cfo_hz = given.offsets.cfo_hz
+            phase = phase * np.exp(2j * np.pi * (cfo_hz[tx] - cfo_hz[to]) * middle_ns / 1e9)
+        return AnnouncedStep(
+            rx=rx,
+            tx=tx,
+            aim=to,
+            weight=weights[to, tx],
+            ratio=middles[:, rx, tx] / estimate * phase,
+            announced=(1.0 / (size[to, tx] * amplitude[tx]))[None, :],
+            needed=1.0 / (np.abs(estimate) * amplitude[tx]),
+            own=own,
+            noise_w=noise_w,
+            power_w=given.power_w,
+            late=draw.late(given.timing_error_s * given.bandwidth_hz, tx),
+            together=True,
+            opens=opens,
+        )
