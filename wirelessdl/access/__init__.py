@@ -7,9 +7,10 @@ depends on data. A frame is a sequence of `Step`s. The first sends w, the one re
 further ones send on only what nodes hold by then, and only nodes that sent w take part in that. The round engine holds
 every access to it, so the own and the coalition total hold whatever its weights (post-processing).
 
-To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`) and `COLUMNS`, what it adds to
-the tables; a line in `families.MEMBERS`, a test, a page. A class of the user's, `radio.access = "mine.py:Mine"`, has a
-method `mix` (see `UserAccess`); totals are proven under it by construction.
+To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`), `COLUMNS`, what it adds to
+the tables, `needs_phases(radio)`, whether it is given complex h, and `payloads_of_pass(radio, nodes)`; a line in
+`families.MEMBERS`, a test, a page. Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`);
+totals are proven under it by construction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -159,6 +160,18 @@ class CarryPreview:
     receiver_share: float | None = None
 
 
+@dataclass(frozen=True)
+class MeanErrors:
+    """What the air adds to the network's mean in a frame, as shares of the variance that one node sends over K.
+
+    receiver: of receiver noise; alignment: of phases and estimates. apart: disagreement that is left at the end.
+    """
+
+    receiver: float
+    alignment: float
+    apart: float
+
+
 class Carrier:
     """An access at work in a run: it carries; what else it does not say is as on an air that adds up models."""
 
@@ -185,6 +198,10 @@ class Carrier:
         """How what is sent is rounded; None where it is sent as it is."""
         return None
 
+    def errors(self, size: FloatArray) -> MeanErrors | None:
+        """What it adds to the network's mean by mean gains, `[K, K]`; None where that follows from weights."""
+        return None
+
     def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """What fading will make of it; None without anything to say. pool: [N, heard] |h| that no run will see."""
         return None
@@ -201,7 +218,6 @@ class Access:
     coded = False
     hears_itself = False
     one_slot = True  # whether what a receiver hears of a sender in one slot is all that it ever hears of it
-    needs_phases = False  # whether it is given complex h
     lays_out_frames = False  # whether turns, pilots and passes of a frame are its own matter, decided as time goes on
 
     def planned_airtime(self, frame: "Frame") -> "AirTime | None":

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, Sending, Step
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.announced import AnnouncedStep
@@ -61,7 +61,7 @@ def joined(near: BoolArray) -> IntArray:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    label = connected_components(csr_array(near), directed=False)[1].astype(np.int64)
+    label = connected_components(csr_array(near.astype(np.int8)), directed=False)[1].astype(np.int64)
     return np.where(near.any(axis=1), label, -1)
 
 
@@ -188,6 +188,7 @@ class HubCarrier(Carrier):
         ]
 
     def carry(self, given: Sending) -> Carried:
+        assert given.component is not None
         nodes = len(given.on_air)
         known = actual = np.eye(nodes)
         took = np.zeros(nodes, dtype=bool)
@@ -218,9 +219,7 @@ class HubCarrier(Carrier):
             nodes={
                 "hub_turns": hub_turns,
                 "collected": np.ma.masked_array(collected.astype(bool), ~given.on_air),
-                "component": np.ma.masked_array(given.component, given.component < 0)
-                if given.component is not None
-                else np.ma.masked_all(nodes, dtype=np.int64),
+                "component": np.ma.masked_less(given.component, 0),
             },
             rounds={
                 "hubs": float(turns),
@@ -355,8 +354,8 @@ class HubCarrier(Carrier):
             reaches=float(star.size),
         )
         if star.failed:  # the hub is gone with all it heard; who sent did so
-            silence = {"ratio": np.zeros_like(collect.ratio), "noise_w": np.zeros(nodes), "own": np.ones(nodes)}
-            collect = replace(collect, **silence)
+            nothing = np.zeros_like(collect.ratio)
+            collect = replace(collect, ratio=nothing, noise_w=np.zeros(nodes), own=np.ones(nodes))
         between = 0.5 * (fro[back_pilots][:-1] + fro[back_pilots][1:])[:, hears]
         broadcast = AnnouncedStep(
             rx=hears,
@@ -378,35 +377,50 @@ class HubCarrier(Carrier):
         offsets = self._given.offsets
         if offsets is None or offsets.cfo_hz is None:
             return np.ones(len(members), np.complex128)
-        return np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s)
-
-    def _errors(self, round: int, turn: int) -> "Errors":
-        return Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)), len(self._given.power_w))
+        return np.asarray(np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s))
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
-        nodes = channel.heard.nodes
-        everyone = np.ones(nodes, dtype=bool)
-        snr = self._snr(channel.heard.matrix(channel.mean), np.full(nodes, self._given.thermal_w))
-        walk, known = Walk(self._near_snr, everyone), np.eye(nodes)
-        inverse = 0.0  # sum over first collections of 1 / SNR of their weakest member
-        while (found := walk.next(snr)) is not None:
-            known = _turned(Star(*found, found[1], False), known, None)
-            inverse += 1.0 / float(snr[found[0]][found[1]].min())
-        if self._keys.hub_order == "there-and-back":
-            for hub in walk.hubs[-2::-1]:
-                if (found := walk.again(hub, snr)) is not None:
-                    known = _turned(Star(*found, found[1], False), known, None)
-        turns = len(walk.hubs) * (2 if self._keys.hub_order == "there-and-back" else 1)
-        apart = float(np.linalg.norm(known - 1.0 / nodes, 2))
-        left = int((~walk.reached).sum())
+        hubs, known, turns = self._by_mean(channel.heard.matrix(channel.mean))
+        nodes = len(known)
+        apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
         airtime_s = turns * self.period_ns / 1e9
         return CarryPreview(
-            {"hubs": walk.hubs, "disagreement": apart, "unreached": left, "airtime_s": airtime_s},
-            f"{len(walk.hubs)} hubs by mean gains ({', '.join(str(hub) for hub in walk.hubs)}), {1e3 * airtime_s:.3g} "
+            {"hubs": hubs, "disagreement": apart, "unreached": left, "airtime_s": airtime_s},
+            f"{len(hubs)} hubs by mean gains ({', '.join(str(hub) for hub in hubs)}), {1e3 * airtime_s:.3g} "
             f"ms on air a round, {apart:.2g} of disagreement left" + (f"; {left} nodes out of reach" if left else ""),
-            float(np.sqrt(inverse)) / nodes,
+            float(np.sqrt(self.errors(channel.heard.matrix(channel.mean)).receiver / nodes)),
         )
+
+    def errors(self, size: FloatArray) -> MeanErrors:
+        """What the air adds to the network's mean, by mean gains. size: [K, K] |h|."""
+        given, nodes = self._given, len(size)
+        snr = self._snr(size, np.full(nodes, given.thermal_w))
+        hubs, known, _ = self._by_mean(size)
+        receiver = estimates = 0.0
+        first, new = np.zeros(nodes, dtype=bool), []
+        for hub in hubs:
+            members = snr[hub] >= self._near_snr
+            members = members if members.any() else snr[hub] == snr[hub].max()
+            receiver += 1.0 / float(snr[hub][members].min())
+            new = members & ~first  # noise is largest in what is collected for the first time
+            estimates += float(np.sum(1.0 / snr[hub][new])) / (nodes * (given.pilots or np.inf))
+            first |= members
+        apart = float(np.linalg.norm(known - 1.0 / nodes, 2)) ** (1 + given.passes + given.closing)
+        return MeanErrors(receiver / nodes, estimates + given.phase_error_rad**2, apart)
+
+    def _by_mean(self, size: FloatArray) -> tuple[list[int], FloatArray, int]:
+        """Hubs in sequence, weights of a sequence, `[K, K]`, and its turns, with everyone on air. size: [K, K] |h|."""
+        nodes = len(size)
+        snr = self._snr(size, np.full(nodes, self._given.thermal_w))
+        walk, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), np.eye(nodes)
+        while (found := walk.next(snr)) is not None:
+            known = _turned(Star(*found, found[1], False), known, None)
+        back = walk.hubs[-2::-1] if self._keys.hub_order == "there-and-back" else []
+        for hub in back:
+            if (found := walk.again(hub, snr)) is not None:
+                known = _turned(Star(*found, found[1], False), known, None)
+        return walk.hubs, known, len(walk.hubs) + len(back)
 
 
 class Errors:

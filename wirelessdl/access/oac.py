@@ -27,6 +27,7 @@ from wirelessdl.scenario.section import Section, rule_text
 
 if TYPE_CHECKING:
     from wirelessdl.links import Links
+    from wirelessdl.radio.frame import AirTime, Frame
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
     from wirelessdl.scenario.schema import RadioSection, Scenario
@@ -132,6 +133,16 @@ def refuse_truncation(scenario: "Scenario", why: str) -> None:
         )
 
 
+def needs_phases(radio: "RadioSection") -> bool:
+    """Whether channel models are asked for complex h."""
+    return cast(Keys, radio).alignment != "all"
+
+
+def payloads_of_pass(radio: "RadioSection", nodes: int) -> int:
+    """Payloads that one averaging takes at most: two a turn of hubs, and every node is hub twice at most."""
+    return {"all": 1, "turns": nodes, "hubs": 4 * nodes}[cast(Keys, radio).alignment]
+
+
 class Member(Access):
     """All senders of a turn at once."""
 
@@ -141,8 +152,7 @@ class Member(Access):
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
         self._half_duplex = self._half_duplex and not one_by_one  # nobody sends while it receives
         self.hears_itself = radio.duplex == "full" and not one_by_one
-        self.one_slot, self.needs_phases = not one_by_one, one_by_one
-        self.lays_out_frames = one_by_one
+        self.one_slot, self.lays_out_frames = not one_by_one, one_by_one
         given = radio.truncate_snr_db
         self._near_snr = 10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0)
         self._everyone: Turns | None = None
@@ -160,6 +170,16 @@ class Member(Access):
         if self.aligned == "turns":  # pilots of all go before the first turn
             return 1, 1
         return (2, (links.nodes + 1) // 2) if self._half_duplex else (1, links.nodes)
+
+    def planned_airtime(self, frame: "Frame") -> "AirTime | None":
+        """Of a node that is hub once and member three times, or that sends to ten receivers in turn."""
+        from wirelessdl.radio.frame import AirTime
+
+        if self.aligned == "all":
+            return None
+        payloads, turns = (4, 4) if self.aligned == "hubs" else (10, 1)
+        pilots = turns + 2 * self._keys.subslots + 1
+        return AirTime(payloads * frame.payload_ns, pilots * frame.own_pilot_ns, 2 * payloads * frame.payload_ns)
 
     def reached(
         self, channel: "FrameChannel", on_air: BoolArray, power_w: FloatArray, thermal_w: float

@@ -53,6 +53,16 @@ def refuse(scenario: "Scenario") -> None:
         )
 
 
+def needs_phases(_radio: "RadioSection") -> bool:
+    """Receivers take off the phase of each sender."""
+    return False
+
+
+def payloads_of_pass(_radio: "RadioSection", _nodes: int) -> int:
+    """All turns together are one averaging."""
+    return 1
+
+
 class Member(Access):
     """Turns by graph colouring."""
 

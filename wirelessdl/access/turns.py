@@ -7,11 +7,11 @@
     eta_i   min_j |h_ij| sqrt(P_j) / (W_ij rho_j), rho_j the announced rms of what j holds (`learning/announced.py`)
     e_ij    phase that estimation and ageing leave
 
-In receiver i's turn its neighbours send eta_i W_ij e^(-i phi_ij) / |h_ij| times what they hold, in sub-slots, each after
-a pilot of the receiver. Two receivers share a turn only if they share no sender and neither sends: on symmetric graphs
-that is the distance-2 colouring of TDMA, so there are **exactly as many turns**, and what is gained is noise: that of the
-weakest neighbour instead of the sum over neighbours. Receivers of one turn hear each other's senders with the phase that
-these happen to have there.
+In receiver i's turn its neighbours send eta_i W_ij e^(-i phi_ij) / |h_ij| times what they hold, in sub-slots, each
+after a pilot of the receiver. Two receivers share a turn only if they share no sender and neither sends: on symmetric
+graphs that is the distance-2 colouring of TDMA, so there are **exactly as many turns**, and what is gained is noise:
+that of the weakest neighbour instead of the sum over neighbours. Receivers of one turn hear each other's senders with
+the phase that these happen to have there.
 
 All turns of a pass send what nodes held when it opened, w in the first: bit for bit the same, so one release. An
 overhearer gets one equation in every turn, and solves for single senders: nobody else's noise hides them, link epsilons
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.access import AirSettings, Carried, Carrier, Sending, Step
+from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, Sending, Step
 from wirelessdl.access.hubs import CHOICE_NUMBERS, Errors, weaker_snr
 from wirelessdl.access.tdma import coloring
 from wirelessdl.access.weights import FrameWeights, SlotWeights
@@ -63,25 +63,26 @@ class TurnCarrier(Carrier):
         frame, nodes = given.frame, len(given.power_w)
         self._slots = min(keys.subslots, frame.symbols)
         self._sub_ns = to_ns(-(-frame.symbols // self._slots) / given.bandwidth_hz)
-        # pilots of all nodes, whose number in the frame's own turns is one, and their announcements
+        # pilots of all nodes, and what they announce
         self._opening_ns = nodes * frame.own_pilot_ns + to_ns(CHOICE_NUMBERS * nodes * given.number_s) + frame.guard_ns
 
     def carry(self, given: Sending) -> Carried:
         nodes = len(given.on_air)
-        known = actual = np.eye(nodes)
+        known = np.eye(nodes)
         steps: list[AnnouncedStep] = []
         took, payloads = np.zeros(nodes, dtype=bool), []
-        for lasts_ns, step, weights in self._turns(given.round, given.now_ns, given):
+        for lasts_ns, step, weights in self._turns(
+            given.round, given.now_ns, given.channel, given.on_air, given.receivers
+        ):
             payloads.append(lasts_ns)
             if weights is not None:
                 known = weights @ known
                 took |= (weights - np.diag(np.diag(weights))).any(axis=1)
             if step is not None:
                 steps.append(step)
-        actual = known
         scale, links, heard = took.astype(np.float64), given.channel.links, given.channel.heard
         planned = Mixing(links, links.vector(known), np.diagonal(known).copy(), scale)
-        found = Mixing(heard, heard.vector(actual), np.diagonal(actual).copy(), scale)
+        found = Mixing(heard, heard.vector(known), np.diagonal(known).copy(), scale)
         return Carried(
             (Step.release(FrameWeights((SlotWeights(planned, found, None),)), given.model_w),),
             tuple(payloads),
@@ -98,27 +99,47 @@ class TurnCarrier(Carrier):
         receivers: BoolArray,
         schedule: "Turns",
     ) -> tuple[tuple[int, ...], AirTime] | None:
-        found = list(self._turns_of(round, now_ns, channel, on_air, receivers))
+        found = list(self._turns(round, now_ns, channel, on_air, receivers))
         payloads = [lasts_ns for lasts_ns, _, _ in found]
         return tuple(payloads), self._airtime(payloads, [step for _, step, _ in found if step is not None])
 
-    def _turns(
-        self, round: int, now_ns: int, given: Sending
-    ) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
-        return self._turns_of(round, now_ns, given.channel, given.on_air, given.receivers)
+    def errors(self, size: FloatArray) -> MeanErrors:
+        given, nodes = self._given, len(size)
+        snr = weaker_snr(size, given.power_w, np.full(nodes, given.thermal_w))
+        weights = metropolis_weights(snr >= self._near_snr, np.zeros(nodes, dtype=bool))
+        others = (weights > 0) & ~np.eye(nodes, dtype=bool)
+        inverse = np.divide(1.0, snr, out=np.zeros_like(snr), where=others)
+        pilots = np.inf if given.pilots is None else given.pilots
+        apart = float(np.linalg.norm(weights - 1.0 / nodes, 2)) ** (1 + given.passes + given.closing)
+        return MeanErrors(
+            receiver=float(np.sum(np.max(weights**2 * inverse, axis=1))) / nodes,
+            alignment=float(np.sum(weights**2 * others * (inverse / pilots + given.phase_error_rad**2))) / nodes,
+            apart=apart,
+        )
+
+    def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
+        found, turns = self.errors(channel.heard.matrix(channel.mean)), int(coloring(channel.links).max(initial=0)) + 1
+        frame, slots = self._given.frame, self._slots
+        turn_ns = slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns) + frame.pilot_ns + 2 * frame.guard_ns
+        airtime_s = (self._opening_ns + turns * turn_ns) * (1 + self._given.passes) / 1e9
+        return CarryPreview(
+            {"turns": turns, "airtime_s": airtime_s},
+            f"{turns} receivers in turn, as many turns as TDMA; {1e3 * airtime_s:.3g} ms on air a round",
+            float(np.sqrt(found.receiver / channel.heard.nodes)),
+        )
 
     def _airtime(self, payloads_ns: list[int], steps: list[AnnouncedStep]) -> AirTime:
         frame, nodes = self._given.frame, len(self._given.power_w)
-        sent, heard = (
-            sum((np.bincount(np.unique(part(step)), minlength=nodes) for step in steps), np.zeros(nodes, np.int64))
-            for part in (lambda step: step.tx, lambda step: step.rx)
-        )
+        sent, heard = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+        for step in steps:
+            sent[np.unique(step.tx)] += 1
+            heard[np.unique(step.rx)] += 1
         passes = max(1, 1 + self._given.passes)
         payload_ns = sent * self._slots * self._sub_ns
         pilot_ns = passes * self._opening_ns // max(1, nodes) + heard * self._slots * frame.own_pilot_ns
         return AirTime(payload_ns, pilot_ns, np.maximum(sum(payloads_ns) - payload_ns - pilot_ns, 0))
 
-    def _turns_of(
+    def _turns(
         self, round: int, now_ns: int, channel: FrameChannel, on_air: BoolArray, receivers: BoolArray
     ) -> Iterator[tuple[int, AnnouncedStep | None, FloatArray | None]]:
         """Turn by turn: how long its payload takes, what is sent, and, with the first of a pass, the weights of it."""
@@ -134,7 +155,7 @@ class TurnCarrier(Carrier):
             near &= np.where(receivers[:, None], True, (weaker_snr(size, given.power_w, noise_w) >= self._near_snr))
             weights = metropolis_weights(near, receivers)
             linked = weights[heard.rx, heard.tx] > 0
-            lead_ns, pending = self._opening_ns, weights
+            lead_ns, pending = self._opening_ns, True
             for turn in range(int(color.max(initial=0)) + 1):
                 wanted = linked & (color[heard.rx] == turn)
                 if not wanted.any():
@@ -147,9 +168,9 @@ class TurnCarrier(Carrier):
                 starts = [opens_ns + slot * sub_ns for slot in range(self._slots)]
                 middle_ns = len(aligned) * frame.own_pilot_ns + frame.guard_ns + self._sub_ns // 2
                 step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, not turn)
-                yield lasts_ns, step, pending
+                yield lasts_ns, step, weights if pending else None
                 clock_ns += lasts_ns + frame.pilot_ns + 2 * frame.guard_ns
-                lead_ns, pending = 0, None
+                lead_ns, pending = 0, False
             if lead_ns:  # nobody hears anybody: pilots only
                 yield lead_ns, None, None
                 clock_ns += lead_ns + frame.pilot_ns + 2 * frame.guard_ns

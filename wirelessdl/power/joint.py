@@ -209,6 +209,24 @@ def choose(
     return JointPlan(problem, best, tuple(one for one, _ in tried), shape.share, notes)
 
 
+def choose_by_mean(
+    problem: JointProblem, ratios: Sequence[float], receiver: float, alignment: float, apart: float
+) -> JointPlan:
+    """The pair ratio with the least effective noise where one receiver is aligned at a time, or hubs send means back.
+
+        kappa^2 = (K / F) (1 + (1 + p r^2) (receiver + alignment)),   F = hidden / a^2
+
+    receiver, alignment: what the air adds to the mean, per unit of what a node sends; apart: disagreement at the end.
+    """
+    nodes, tried = problem.links.nodes, []
+    for ratio in ratios:
+        sent = problem.sent(ratio)
+        mean = problem.rounds * (problem.own(ratio) + sent * (receiver + alignment)) / nodes
+        tried.append(Forecast(ratio, 0.0, mean, sent * apart**2, problem.alpha(ratio)))
+    best = min(tried, key=lambda one: one.error)
+    return JointPlan(problem, best, tuple(tried), np.ones(nodes), ())
+
+
 def predict(problem: JointProblem, shape: Shape, ratios: Sequence[float]) -> list[Forecast]:
     """J of these amplitudes at every ratio."""
     if problem.links.nodes > _MAX_DENSE_NODES:

@@ -96,7 +96,10 @@ class Spent:
 
 @dataclass(frozen=True, eq=False)
 class EnergyModel:
-    """Powers of a node's parts; `budget_w[K]` is what it may radiate, `battery_j[K]` what it may use, inf for all."""
+    """Powers of a node's parts; `budget_w[K]` is what it may radiate, `battery_j[K]` what it may use, inf for all.
+
+    planned: what taking part in a frame may take, where that is known only as time goes on; None: the frame says it.
+    """
 
     budget_w: FloatArray
     battery_j: FloatArray
@@ -104,6 +107,7 @@ class EnergyModel:
     efficiency: float = 1.0
     receive_w: float = 0.0
     compute_w: float = 0.0
+    planned: AirTime | None = None
 
     @property
     def finite(self) -> bool:
@@ -146,4 +150,6 @@ class EnergyModel:
 
     def nominal_j(self, frame: Frame, **use: Any) -> FloatArray:
         """What a round takes from batteries, `[K]`: as `spent`, with everything that is sent at the power budget."""
+        if use.get("airtime") is None:
+            use["airtime"] = self.planned
         return self.spent(frame, power_w=self.budget_w, **use).total_j

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from wirelessdl.access import MeanErrors
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import POSITIVE, SHARES, checked_array, guard_of, of_node
 from wirelessdl.errors import ContractError, InfeasiblePowerError, shown
@@ -13,7 +14,7 @@ from wirelessdl.leakage import own_mu
 from wirelessdl.links import Links
 from wirelessdl.mechanism import Mechanism, Protection
 from wirelessdl.power.allocate import PowerAllocator, hide_unheard
-from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose
+from wirelessdl.power.joint import EXPONENTS, RATIOS, JointPlan, JointProblem, choose, choose_by_mean
 from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem, PowerSettings
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
@@ -39,8 +40,8 @@ class PlanSchedule:
 class JointChoice:
     """What the first plan chooses for the least predicted error: the ratio of shared noise, and amplitudes.
 
-    exponent: of partial balancing; None where it is to be chosen. largest_rate: of all rounds. The other fields are
-    those of `JointProblem`.
+    exponent: of partial balancing; None where it is to be chosen. largest_rate: of all rounds. errors: those of the
+    carrier. The other fields are those of `JointProblem`.
     """
 
     exponent: float | None
@@ -52,6 +53,7 @@ class JointChoice:
     full_power: bool
     radius: float
     largest_rate: float
+    errors: Callable[[FloatArray], MeanErrors | None] = lambda _: None
 
     def choose(self, mechanism: Mechanism, plan: PowerPlan, links: Links, gain: FloatArray) -> JointPlan:
         """The choice for these mean gains, `[links]`, with everyone on air; a fixed value is the only one tried."""
@@ -72,6 +74,9 @@ class JointChoice:
             radius=self.radius,
         )
         ratios = RATIOS if mechanism.ratio is None else (mechanism.ratio,)
+        errors = self.errors(links.matrix(gain))
+        if errors is not None:
+            return choose_by_mean(problem, ratios, errors.receiver, errors.alignment, errors.apart)
         return choose(problem, ratios, EXPONENTS if self.exponent is None else (self.exponent,))
 
 

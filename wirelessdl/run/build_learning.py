@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wirelessdl.arrays import IntArray
+from wirelessdl.families import member
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.clipping import step_rounding
 from wirelessdl.learning.data import Dataset
@@ -85,10 +86,11 @@ def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
 
 
 def _most_passes(scenario: Scenario) -> int:
+    """Payloads of a round after the first, at most: each has receiver noise of its own."""
     passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
-    if scenario.radio.access.name == "oac" and scenario.radio.alignment != "all":
-        return 4 * scenario.network.nodes * (1 + passes)  # payloads: two a turn, every node hub twice at most
-    return passes
+    access = member("access", scenario.radio.access.name)
+    each = 1 if access is None else access.payloads_of_pass(scenario.radio, scenario.network.nodes)
+    return passes if each == 1 else each * (1 + passes)
 
 
 def _least_rate(builder: Builder, schedule: Schedule) -> float:

@@ -23,6 +23,7 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ScenarioError
+from wirelessdl.families import member
 from wirelessdl.links import Geometry, Links
 from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
@@ -112,7 +113,8 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     ]
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
-    phases = radio.access.name == "oac" and radio.alignment != "all"
+    access = member("access", radio.access.name)
+    phases = access is not None and access.needs_phases(radio)
     channel = Chain(models, streams, offset_hz=offset_hz, phases=phases)
     fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(

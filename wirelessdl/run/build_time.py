@@ -45,6 +45,7 @@ def build_time(
     parameters, links = learning.learner.size, network.links
     frame = _frame(builder, access, parameters, pilots, links, None)
     simulation = _simulation(builder, frame, streams, learning, network)
+    simulation = replace(simulation, energy=replace(simulation.energy, planned=access.planned_airtime(frame)))
     if builder.scenario.silent:  # no payload, so nothing to cut into slots and no recording to outlast
         _check_battery(builder, simulation)
         return simulation, None

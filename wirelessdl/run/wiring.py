@@ -173,6 +173,7 @@ def _joint_choice(world: World) -> JointChoice | None:
         full_power=scenario.radio.use_full_power,
         radius=scenario.learning.projection_radius,
         largest_rate=world.largest_rate,
+        errors=make_carrier(world).errors,
     )
 
 

@@ -16,7 +16,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import AirTime, Frame
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.sim.policy import Policy
 
@@ -241,11 +241,18 @@ class Medium:
         self.compute_ns *= computes
         if self._drains:
             ready, missed = participation.ready, participation.missed
-            self._battery_j = self._battery_j - self._costs_j(frame, ready, missed, on_air, computes)
+            costs_j = self._costs_j(frame, ready, missed, on_air, computes, transmissions.airtime)
+            self._battery_j = np.maximum(self._battery_j - costs_j, 0.0)
         self.states.opened(computes)
 
     def _costs_j(
-        self, frame: Frame, ready: BoolArray, missed: BoolArray, sends: BoolArray, computes: BoolArray
+        self,
+        frame: Frame,
+        ready: BoolArray,
+        missed: BoolArray,
+        sends: BoolArray,
+        computes: BoolArray,
+        airtime: AirTime | None = None,
     ) -> FloatArray:
-        compute_s = computes * self.compute_ns / 1e9
-        return self._energy.nominal_j(frame, sends=sends, hears=ready, missed=missed, compute_s=compute_s)
+        use = {"sends": sends, "hears": ready, "missed": missed, "compute_s": computes * self.compute_ns / 1e9}
+        return self._energy.nominal_j(frame, **use, airtime=airtime)
