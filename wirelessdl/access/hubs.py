@@ -18,7 +18,7 @@ such sequence. A node whose links are too weak in its turn is taken over its bes
 
 **A turn in time**: pilots of all nodes, messages of the choice, then per sub-slot a pilot of the hub and a part of the
 payload; then the hub's broadcast, with a pilot before every sub-slot and after the last. Members estimate h at each
-pilot; it ages until the middle of the sub-slot by itself. Receivers of the broadcast interpolate between pilots.
+pilot; it ages until the middle of the sub-slot by itself. Receivers of the broadcast lay a parabola through its pilots.
 
 **Privacy.** A node that can be reached when the frame opens is on the roster, charged, and holds w. All that is sent
 after that is a function of holdings, so of charged releases and receiver noise. Who cannot be reached keeps x and s,
@@ -186,6 +186,16 @@ class HubCarrier(Carrier):
             *(one + half for one in again),
             *middles,
         ]
+
+    @cached_property
+    def _between(self) -> FloatArray:
+        """What receivers of a broadcast make of its pilots for the middles of sub-slots, `[subslots, pilots]`.
+
+        The parabola of least squares: h is smooth over a payload, and all pilots together are better than two.
+        """
+        pilots = np.arange(self._slots + 1) - 0.5 * self._slots
+        degree = min(2, self._slots)
+        return np.asarray(np.vander(pilots[:-1] + 0.5, degree + 1) @ np.linalg.pinv(np.vander(pilots, degree + 1)))
 
     def carry(self, given: Sending) -> Carried:
         assert given.component is not None
@@ -356,7 +366,7 @@ class HubCarrier(Carrier):
         if star.failed:  # the hub is gone with all it heard; who sent did so
             nothing = np.zeros_like(collect.ratio)
             collect = replace(collect, ratio=nothing, noise_w=np.zeros(nodes), own=np.ones(nodes))
-        between = 0.5 * (fro[back_pilots][:-1] + fro[back_pilots][1:])[:, hears]
+        between = self._between @ fro[back_pilots][:, hears]
         broadcast = AnnouncedStep(
             rx=hears,
             tx=np.full(len(hears), hub),
