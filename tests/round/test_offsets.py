@@ -18,7 +18,7 @@ from wirelessdl.leakage import link_mu
 from wirelessdl.learning.superposition import Air, Shifted, SymbolOffsets, one_slot
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.offsets import Offsets
+from wirelessdl.radio.offsets import Offsets, masking_share
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.warnings import scenario_warnings
@@ -175,12 +175,12 @@ def test_a_run_with_offsets_goes_on_to_the_same_tables(tmp_path, monkeypatch):
 def test_the_air_equals_loops_over_symbols_with_half_a_symbol_at_the_end(sparse):
     rng = np.random.default_rng(2)
     nodes, width, symbols = 3, 9, 7  # a slot that is not full
-    amount = {part: rng.normal(size=(nodes, nodes)) + 1j * rng.normal(size=(nodes, nodes)) for part in (0, 1, -1)}
+    amount = {part: rng.normal(size=(nodes, nodes)) + 1j * rng.normal(size=(nodes, nodes)) for part in (0, 1, -1, 3, 8)}
     ramp, sent = rng.normal(size=nodes), rng.normal(size=(nodes, width))
     matrix = csr_array if sparse else np.asarray
     (segment,) = one_slot(width, matrix(amount[0].real), np.zeros(nodes))
-    late, early = (Shifted(matrix(amount[by].real), matrix(amount[by].imag)) for by in (1, -1))
-    offsets = SymbolOffsets(ramp, symbols, late, early)
+    shifted = tuple(Shifted(by, matrix(amount[by].real), matrix(amount[by].imag)) for by in (1, -1, 3, 8))
+    offsets = SymbolOffsets(ramp, symbols, shifted)
     noise = rng.normal(size=(nodes, width))
     out = torch.from_numpy(noise.copy())
     Air(torch.device("cpu"), torch.float64).superpose(
@@ -213,7 +213,7 @@ def test_links_are_charged_at_least_what_a_receiver_can_get_out_of_overlapping_s
         offsets = Offsets.of(rng.uniform(-2e4, 2e4, nodes), rng.uniform(0, 4.5e-7, nodes), 1e6, frame)
         gain, power, noise = rng.uniform(0.2, 1, len(links)), rng.uniform(0.5, 1, nodes), rng.uniform(0.1, 1, nodes)
         given = {"model_w": power, "noise_w": noise, "step_sensitivity": np.ones(nodes), "thermal_w": 0.01}
-        charged = links.matrix(link_mu(links, gain, masks_others=offsets.masking_share(links), **given))
+        charged = links.matrix(link_mu(links, gain, masks_others=masking_share(offsets.lateness(links)), **given))
         in_step = links.matrix(link_mu(links, gain, **given))
         dense = links.matrix(gain)
         late, ramp = offsets.late, offsets.ramp_rad

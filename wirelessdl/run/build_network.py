@@ -112,7 +112,8 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     ]
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
-    channel, fading = Chain(models, streams, offset_hz=offset_hz), FadingSamples(models, condition, streams)
+    channel = Chain(models, streams, offset_hz=offset_hz, phases=radio.flight_time)
+    fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(
         "radio",
         lambda: values_of(
