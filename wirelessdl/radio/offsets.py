@@ -180,11 +180,12 @@ class Offsets:
             )
         if self.delayed:
             share = np.abs(self.lateness(links)).max(initial=0.0)
-            what = "timing" if self.flight_hz is None else "arrivals by flight time"
-            error = f", give or take {self.error_s * self.symbol_hz:.2g}" if self.error_s else ""
-            found.append(f"{what} up to {share:.2g} of a symbol apart ({_loss(1.0 - share)}){error}")
-        if self.flight_hz is not None:
-            found.append("each sender's phase aligned at one neighbour")
+            if self.flight_hz is None:
+                found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
+            else:
+                found.append(f"arrivals up to {share:.3g} symbols late; each sender's phase aligned at one neighbour")
+        if self.error_s > 0:
+            found.append(f"timing errors of {self.error_s * self.symbol_hz:.2g} of a symbol")
         return "; ".join(found)
 
 
