@@ -234,15 +234,25 @@ def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path, monkeypatch):
     assert_same_tables(wirelessdl.resume(interrupted(27)).path, whole.path)
 
 
+@pytest.mark.slow
+def test_the_main_example_is_at_chance_once_senders_have_one_phase_and_signals_take_time(tmp_path):
+    """Ten classes: 10% by chance; 82% with phases aligned at every receiver at once."""
+    scenario = load_scenario("scenarios/urban_er_k20.toml", overrides=("radio.flight_time=true",))
+    assert simulate(scenario, out=tmp_path).summary["accuracy_mean"] < 0.2
+
+
 def test_alignment_at_all_receivers_is_warned_of_where_gains_come_from_places():
     def warned(*models, **radio):
-        lines = scenario_warnings(build(tiny(channel={"models": [{"model": name} for name in models]}, radio=radio)))
+        power = {"objective": "own-noise"}
+        channel = {"models": [{"model": name} for name in models]}
+        lines = scenario_warnings(build(tiny(channel=channel, radio=radio, power=power)))
         return any("aligned at every receiver at once" in line for line in lines)
 
     assert warned("friis")
     assert warned("uniform", "rayleigh")
     assert not warned("uniform")
     assert not warned("friis", flight_time=True)
+    assert not warned("friis", access="tdma")
 
 
 def test_only_differences_matter():

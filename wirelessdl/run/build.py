@@ -32,7 +32,7 @@ from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import Part, UserFile
-from wirelessdl.scenario.schema import Scenario
+from wirelessdl.scenario.schema import RadioSection, Scenario
 from wirelessdl.scenario.section import values_of
 from wirelessdl.sim.simulation import EventSimulation
 from wirelessdl.streams import Streams
@@ -222,16 +222,21 @@ def _with_target(builder: Builder, world: World) -> World:
     return found
 
 
+def superposed_at_all(radio: RadioSection, access: Access) -> bool:
+    """Whether senders are superposed, and aligned at all receivers at once as far as the scenario says."""
+    return not (access.orthogonal or access.coded) and getattr(radio, "alignment", "all") == "all"
+
+
 def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, access: Access) -> Offsets | None:
     """Carrier and timing offsets of the nodes, drawn with the world, and flight time where senders are superposed."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
     if builder.scenario.silent:
         return None
-    flight_hz = None
-    if radio.flight_time and not access.orthogonal:
+    flight_hz, superposed = None, superposed_at_all(radio, access)
+    if radio.flight_time and superposed:
         carrier_hz = 0.0 if channel.has_carrier_phase else builder.scenario.channel.frequency_hz
         flight_hz = carrier_hz + subband_offset_hz(radio.bandwidth_hz, radio.subbands)
-    error_s = 0.0 if access.orthogonal else radio.timing_error_s
+    error_s = radio.timing_error_s if superposed else 0.0
 
     def found() -> Offsets | None:
         carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")

@@ -8,7 +8,7 @@ import numpy as np
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.frame import FLAT
-from wirelessdl.run.build import World
+from wirelessdl.run.build import World, superposed_at_all
 from wirelessdl.scenario.objects import keyword_of
 from wirelessdl.scenario.schema import Scenario
 
@@ -135,9 +135,13 @@ def _tables(world: World) -> Iterator[str]:
 
 def _air(world: World) -> Iterator[str]:
     radio, topology = world.scenario.radio, world.scenario.network.topology.name
-    superposed = not (world.access.orthogonal or world.access.coded or radio.access.is_user_class)
-    aligned = getattr(radio, "alignment", "all") == "all" and not radio.flight_time
-    if superposed and aligned and any(part.name not in _FIXED_GAINS for part in world.scenario.channel.models):
+    superposed = superposed_at_all(radio, world.access) and not radio.access.is_user_class
+    if superposed and radio.flight_time:
+        yield (
+            'radio.flight_time under radio.alignment "all": a sender is in phase at one neighbour only, and all others '
+            "add what is turned and late; plan and verdict do not count on it: docs/time.md"
+        )
+    elif superposed and any(part.name not in _FIXED_GAINS for part in world.scenario.channel.models):
         yield (
             'radio.alignment "all" takes phases as aligned at every receiver at once, which no sender can do: '
             "docs/air.md; radio.flight_time = true shows what it costs"
