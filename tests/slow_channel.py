@@ -4,6 +4,7 @@ It asks the parts themselves (mobility, topology, channel models, CSI) with stre
 shares no code with the observer, the planner or the allocator. Matrices are dense, [rx][tx].
 """
 
+import cmath
 import math
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from wirelessdl import counter_rng
-from wirelessdl.links import Links
+from wirelessdl.links import Instants, Links
 
 
 def batch_size(world, node):
@@ -49,6 +50,8 @@ class SlowChannel:
     def __init__(self, world):
         self.world, self.scenario, self.K = world, world.scenario, world.nodes
         self.calls = 0
+        radio = world.scenario.radio
+        self.in_flight = radio.flight_time and radio.access.name == "oac"
 
     def frame(self, t, time_s):
         world, K = self.world, self.K
@@ -67,13 +70,18 @@ class SlowChannel:
             key = (t,) if n == 0 else (t, n)
             when_s = time_s + self._opens_ns(n) / 1e9
             here = Links.from_mask(audible, world.mobility.geometry(when_s))
-            subbands, rms = self._gains(here, when_s)
+            subbands, rms, turned = self._gains(here, when_s)
             mean = here.matrix(rms) if mean is None else mean
             noise_w = np.array([world.thermal_w + jammer_w[i] for i in here.rx.tolist()])
             for k, now in enumerate(subbands):
                 own = key if k == 0 else (t, n, k)
                 est = world.csi.estimate(here, now, world.power_w, noise_w, world.streams.draws("radio.csi", *own))
-                slots.append(SlowSlot(here.matrix(now), here.matrix(est), self._phases(here, key, own, graph)))
+                # of a complex estimate the real part counts, and alignment is off by its angle
+                off, est = here.matrix(np.angle(est)), here.matrix(np.maximum(np.real(est), 0.0))
+                phase = self._phases(here, key, own, graph) + np.where(graph, off, 0.0)
+                if self.in_flight:
+                    phase = self._one_phase(here, graph, est, here.matrix(turned[k]), k, key) + off
+                slots.append(SlowSlot(here.matrix(now), est, phase))
         neighbours = [[j for j in range(K) if graph[i][j]] for i in range(K)]
         heard = [[j for j in range(K) if audible[i][j]] for i in range(K)]
         return SlowFrame(neighbours, heard, mean, slots, jammer_w)
@@ -97,8 +105,25 @@ class SlowChannel:
             (k + 0.5) * radio.bandwidth_hz / radio.subbands - radio.bandwidth_hz / 2 for k in range(radio.subbands)
         ]
         now, mean = [[1.0] * len(links) for _ in centres], [1.0] * len(links)
-        for named in self.world.channel.models:
+        models = self.world.channel.models
+        turned = [[0.0] * len(links) for _ in centres]
+        if self.in_flight and not any(hasattr(named.model, "response") for named in models):
+            word = counter_rng.key(self.world.streams.draws("channel.phase"))
+            pair = (2 * math.pi * counter_rng.uniform(word, links.pair)[0]).tolist()
+            turned = [list(pair) for _ in centres]
+        for named in models:
             rng = self.world.streams.draws(named.stream, self.calls)
+            if self.in_flight and hasattr(named.model, "amplitudes"):
+                h = (
+                    named.model.response(links, time_s, np.array(centres), rng)
+                    if hasattr(named.model, "response")
+                    else named.model.amplitudes(Instants((links,), (time_s,)), lambda _, rng=rng: rng)
+                )
+                for k, row in enumerate(now):
+                    for n, value in enumerate(h[k % len(h)].tolist()):
+                        row[n] *= abs(value)
+                        turned[k][n] += cmath.phase(value)
+                continue
             if radio.subbands > 1 and hasattr(named.model, "response"):
                 for k, row in enumerate(named.model.response(links, time_s, np.array(centres), rng).tolist()):
                     for n, value in enumerate(row):
@@ -109,7 +134,25 @@ class SlowChannel:
                     row[n] *= value
                 if not getattr(named.model, "small_scale", False):
                     mean[n] *= value
-        return [np.array(row) for row in now], np.array(mean)
+        return [np.array(row) for row in now], np.array(mean), [np.array(row) for row in turned]
+
+    def _one_phase(self, links, graph, est, phase, subband, key):
+        """What is left at each receiver after the sender removed the phase of its strongest neighbour."""
+        radio, K = self.scenario.radio, self.K
+        fades = any(hasattr(named.model, "amplitudes") for named in self.world.channel.models)
+        hz = (subband + 0.5) * radio.bandwidth_hz / radio.subbands - radio.bandwidth_hz / 2
+        hz += 0.0 if fades else self.scenario.channel.frequency_hz
+        position_m, left = links.geometry.position_m, np.zeros((K, K))
+        way = [[math.dist(position_m[i], position_m[j]) / 299792458 for j in range(K)] for i in range(K)]
+        for j in range(K):
+            best = max((i for i in range(K) if graph[i][j]), key=lambda i: est[i][j])
+            for i in range(K):
+                if i != j:
+                    left[i][j] = (phase[i][j] - phase[best][j]) - 2 * math.pi * hz * (way[i][j] - way[best][j])
+                    if radio.phase_error_rad:
+                        word = counter_rng.key(self.world.streams.draws("radio.phase", *key))
+                        left[i][j] += radio.phase_error_rad * counter_rng.normal(word, np.array([i * K + j]))[0]
+        return left
 
     def _phases(self, links, key, own, graph):
         """What is left after alignment at neighbours, in all of a slot; anything at strangers, whom nobody aligns."""

@@ -37,6 +37,7 @@ class SlowTwin:
         world, privacy, K = self.world, self.scenario.privacy, self.K
         hardened = privacy.protocol == "hardened"
         frame = self.channel.frame(t, time_s)
+        self.offsets.begin(t, world.mobility.geometry(time_s).position_m)
         ready = [cast is None or bool(cast.ready[i]) for i in range(K)]
         listening = [cast is not None and bool(cast.listening[i]) for i in range(K)]
         sends = [ready[i] and not listening[i] for i in range(K)]
@@ -223,7 +224,7 @@ class SlowTwin:
             for j in neighbours[i]:
                 masking = 0.0
                 for k in neighbours[i]:
-                    apart = abs(self.offsets.d[k] - self.offsets.d[i]) / self.offsets.period_s
+                    apart = abs(self.offsets.late(i, k))
                     least = 1.0 if k == j else max(0.0, 1 - 2 * apart)
                     masking += least**2 * gain[i][k] ** 2 * (1 - alpha[k]) * P[k] * sigma[k] ** 2
                 if self.scenario.radio.access.name != "oac":

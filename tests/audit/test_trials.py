@@ -41,12 +41,16 @@ def test_ratios_of_full_batches_are_those_of_the_charged_gaussian():
             assert seen.std() == pytest.approx(mu, rel=3 / np.sqrt(2 * len(seen)))
 
 
-@pytest.mark.parametrize("late", [0.0, 0.3])
-def test_link_ratios_under_offsets_are_gaussian_and_within_the_charge(late):
+@pytest.mark.parametrize(("late", "flight_time"), [(0.0, False), (0.3, False), (0.3, True)])
+def test_link_ratios_under_offsets_are_gaussian_and_within_the_charge(late, flight_time):
     """A receiver undoes turned phases, so carriers change nothing; clocks let it hear more, and more is charged."""
     radio = {"cfo_hz": [40e3, -30e3, 10e3], "timing_offset_s": [0.0, late * 1e-6, -late * 5e-7]}
+    radio["flight_time"] = flight_time  # of up to four symbols
+    far = {"nodes": 3, "placement": {"kind": "disc", "radius_m": 700.0}}
     even = {**REGRESSION, "dataset": {**REGRESSION["dataset"], "features": 15}}  # of a half symbol nothing is scored
-    scenario = attacked(privacy={"epsilon_max": 2.0}, power={"objective": "sum"}, learning=even, radio=radio)
+    scenario = attacked(
+        privacy={"epsilon_max": 2.0}, power={"objective": "sum"}, network=far, learning=even, radio=radio
+    )
     trials, _, link = trials_of(scenario, "batch", 300)
     mean = [(1 if present else -1) * trials.link[trials.with_canary == present].mean() for present in (False, True)]
     for present in (False, True):

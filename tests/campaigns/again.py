@@ -163,7 +163,8 @@ def _one_symbol(scenario, rounds):
         and radio["csi"] in ("perfect", {"kind": "perfect"})
         and radio["interference"] == "none"
         and not radio["phase_error_rad"]
-        and radio["cfo_hz"] == radio["timing_offset_s"] == 0.0
+        and radio["cfo_hz"] == radio["timing_offset_s"] == radio["timing_error_s"] == 0.0
+        and not radio["flight_time"]
         and radio["subbands"] == 1
         and (rounds["payload_slots"] <= 1).all()
         and (rounds["passes"] == 0).all()

@@ -96,7 +96,8 @@ def _mixing(run, scenario, nodes):
         _kind(radio["csi"]) == "perfect"
         and radio["interference"] == "none"
         and not radio["phase_error_rad"]
-        and radio["cfo_hz"] == radio["timing_offset_s"] == 0.0
+        and radio["cfo_hz"] == radio["timing_offset_s"] == radio["timing_error_s"] == 0.0
+        and not radio["flight_time"]
     )
     present = nodes[nodes["present"]]
     if plain and not np.allclose(present["row_sum"], 1.0, atol=1e-6):

@@ -121,6 +121,7 @@ OPTIONS = {
             "radio.cfo_hz": {"kind": "uniform", "low": -30.0, "high": 30.0},
             "radio.timing_offset_s": {"kind": "uniform", "low": 0.0, "high": 2e-7},
         },
+        "flight": {"radio.flight_time": True, "radio.timing_error_s": 1e-8},
     },
     "interference": {
         "none": {},

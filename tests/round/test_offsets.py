@@ -18,11 +18,11 @@ from wirelessdl.leakage import link_mu
 from wirelessdl.learning.superposition import Air, Shifted, SymbolOffsets, one_slot
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.offsets import Offsets
+from wirelessdl.radio.offsets import Offsets, masking_share
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.run.warnings import scenario_warnings
-from wirelessdl.run.wiring import make_engine, run_rounds
+from wirelessdl.run.wiring import make_engine, make_observer, run_rounds
 from wirelessdl.scenario.loader import load_scenario
 
 CARRIERS = [110.0, -60.0, 20.0, -90.0]  # Hz
@@ -30,7 +30,10 @@ CLOCKS = [0.0, 3e-7, -2e-7, 1e-7]  # s, at symbols of 1e-6 s
 SPREAD = {"kind": "uniform", "low": -50.0, "high": 50.0}
 
 
-def heard_alone(**radio):
+FAR = {"nodes": 4, "placement": {"kind": "disc", "radius_m": 700.0}}  # up to four symbols at 1 MHz
+
+
+def heard_alone(network=None, **radio):
     """Frames in which node 0, 1, 2, 3 alone sends anything, through the whole engine.
 
     Gives the world, decisions, and complex symbols: sent [sender, n], arrived [sender, receiver, n].
@@ -40,6 +43,7 @@ def heard_alone(**radio):
         privacy={"epsilon_max": float("inf")},
         power={"balance": False, "multiplier": "mean"},
         learning={"dtype": "float64"},
+        network=network or {},
         radio=radio,
     )
     world = build(scenario, device="cpu")
@@ -137,6 +141,120 @@ def test_clocks_put_part_of_a_symbol_into_its_neighbour(aligned):
         assert decisions[0].weights.actual.dense[rx, tx] == pytest.approx((1 - abs(share)) * weight[rx, tx])
 
 
+# --- flight time
+
+
+def matched(symbols, late, n, points=2**20):
+    """Symbol n of a receiver: rectangular pulses that arrive late, through a filter matched to one, oversampled."""
+    sent = np.floor(n + (np.arange(points) + 0.5) / points - late).astype(np.int64)
+    there = (sent >= 0) & (sent < len(symbols))
+    return np.sum(symbols[sent[there]]) / points
+
+
+@pytest.mark.parametrize("subbands", [1, 2])
+def test_flight_time_is_the_convolution_of_delayed_pulses_with_the_matched_filter(aligned, subbands):
+    clocks = {"timing_offset_s": CLOCKS}
+    world, decisions, sent, arrived = heard_alone(FAR, flight_time=True, subbands=subbands, **clocks)
+    weight, position_m = aligned[1][0].weights.actual.dense, world.links.geometry.position_m
+    assert world.frame.slots == 1
+    blocks, delays = world.frame.coordinates(2 * sent.shape[1]), []
+    for rx, tx in pairs():
+        delay_s = np.linalg.norm(position_m[rx] - position_m[tx]) / 299792458 + CLOCKS[tx] - CLOCKS[rx]
+        delays.append(late := delay_s * 1e6 / subbands)
+        for block, coordinates in zip(decisions[tx].channel.slots, blocks):
+            phase = decisions[tx].channel.heard.matrix(block.phase_rad)[rx, tx]
+            part = slice(coordinates.start // 2, coordinates.stop // 2)
+            for n in (0, 1, 2, 5, len(sent[tx][part]) - 1):
+                expected = weight[rx, tx] * np.exp(1j * phase) * matched(sent[tx][part], late, n)
+                assert abs(arrived[tx][rx][part][n] - expected) < 1e-6
+    assert max(delays) > 2 / subbands
+    assert min(delays) < 1.5
+
+
+def test_a_sender_is_in_phase_at_its_strongest_neighbour_and_at_no_other():
+    for round, decision in enumerate(heard_alone(FAR, flight_time=True)[1]):
+        (slot,) = decision.channel.slots
+        phase, gain = (decision.channel.heard.matrix(values) for values in (slot.phase_rad, slot.gain_est))
+        for tx in range(4):
+            others = np.delete(np.arange(4), [tx, best := int(np.argmax(gain[:, tx]))])
+            assert phase[best, tx] == 0
+            assert (np.abs(phase[others, tx]) > 1e-3).all(), round
+    assert np.abs(phase).max() <= np.pi
+
+
+def test_without_fading_a_phase_turns_once_per_wavelength(tmp_path):
+    """Nodes 1 and 2 at one distance of node 0, then 2 is moved away by a quarter of a wavelength."""
+    quarter_m = 299792458 / 3.5e9 / 4
+    phase = []
+    for way_m in (100.0, 100.0 + quarter_m):
+        (tmp_path / "places.csv").write_text(f"x_m,y_m\n0,0\n50,0\n{-way_m!r},0\n")
+        network = {"nodes": 3, "placement": {"kind": "file", "file": str(tmp_path / "places.csv")}}
+        world = build(tiny(network=network, channel={"models": [{"model": "friis"}]}, radio={"flight_time": True}))
+        channel = make_observer(world).observe(1, 0.0)
+        phase.append(channel.heard.matrix(channel.slots[0].phase_rad))
+    turned = np.exp(1j * (phase[1] - phase[0]))
+    assert turned[2, 0] == pytest.approx(-1j, abs=1e-6)
+    assert turned[1, 0] == pytest.approx(1.0)
+    assert turned[1, 2] == pytest.approx(1.0)  # node 2 aligns at 0; the way to both grew alike
+
+
+def test_timing_errors_are_drawn_per_node_and_round():
+    world = build(tiny(radio={"timing_error_s": 3e-7}))
+    observer = make_observer(world)
+    late = np.stack([observer.observe(round, float(round)).slots[0].late for round in range(1, 400)])
+    links = world.links
+    assert (late[:, links.tx == 0] == late[:, links.tx == 0][:, :1]).all()
+    assert late.std() == pytest.approx(0.3, rel=0.05)  # 1,600 draws: 1.8% each
+    assert abs(np.corrcoef(late[:-1, links.tx == 1][:, 0], late[1:, links.tx == 1][:, 0])[0, 1]) < 0.15
+
+
+@pytest.mark.parametrize("access", ["tdma", "digital"])
+def test_receivers_that_hear_one_sender_at_a_time_compensate_flight_time(access, tmp_path):
+    given = {"power": {"objective": "own-noise"}, "channel": {"models": [{"model": "friis"}, {"model": "rayleigh"}]}}
+    radio = {"access": access, "interference": "physical", "thermal_noise": True}
+    one, other = (
+        simulate(tiny(network=FAR, radio={**radio, **keys}, **given), out=tmp_path)
+        for keys in ({}, {"flight_time": True, "timing_error_s": 1e-6})
+    )
+    for name in ("rounds", "nodes", "links"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), check_exact=True)
+
+
+def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tiny_table(
+        scenario={"rounds": 45},
+        network=FAR,
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        radio={"flight_time": True, "timing_error_s": 1e-7, "thermal_noise": True},
+        trace={"checkpoint_every": 20, "flush_every": 20},
+    )
+    Path("tiny.toml").write_text(tomli_w.dumps(table))
+    whole = simulate(load_scenario("tiny.toml"), out="whole")
+    assert_same_tables(wirelessdl.resume(interrupted(27)).path, whole.path)
+
+
+@pytest.mark.slow
+def test_the_main_example_is_at_chance_once_senders_have_one_phase_and_signals_take_time(tmp_path):
+    """Ten classes: 10% by chance; 82% with phases aligned at every receiver at once."""
+    scenario = load_scenario("scenarios/urban_er_k20.toml", overrides=("radio.flight_time=true",))
+    assert simulate(scenario, out=tmp_path).summary["accuracy_mean"] < 0.2
+
+
+def test_alignment_at_all_receivers_is_warned_of_where_gains_come_from_places():
+    def warned(*models, **radio):
+        power = {"objective": "own-noise"}
+        channel = {"models": [{"model": name} for name in models]}
+        lines = scenario_warnings(build(tiny(channel=channel, radio=radio, power=power)))
+        return any("aligned at every receiver at once" in line for line in lines)
+
+    assert warned("friis")
+    assert warned("uniform", "rayleigh")
+    assert not warned("uniform")
+    assert not warned("friis", flight_time=True)
+    assert not warned("friis", access="tdma")
+
+
 def test_only_differences_matter():
     """All carriers and clocks moved alike: the same to rounding, in spite of symbols that overlap."""
     radio = {"cfo_hz": CARRIERS, "timing_offset_s": CLOCKS}
@@ -175,12 +293,12 @@ def test_a_run_with_offsets_goes_on_to_the_same_tables(tmp_path, monkeypatch):
 def test_the_air_equals_loops_over_symbols_with_half_a_symbol_at_the_end(sparse):
     rng = np.random.default_rng(2)
     nodes, width, symbols = 3, 9, 7  # a slot that is not full
-    amount = {part: rng.normal(size=(nodes, nodes)) + 1j * rng.normal(size=(nodes, nodes)) for part in (0, 1, -1)}
+    amount = {part: rng.normal(size=(nodes, nodes)) + 1j * rng.normal(size=(nodes, nodes)) for part in (0, 1, -1, 3, 8)}
     ramp, sent = rng.normal(size=nodes), rng.normal(size=(nodes, width))
     matrix = csr_array if sparse else np.asarray
     (segment,) = one_slot(width, matrix(amount[0].real), np.zeros(nodes))
-    late, early = (Shifted(matrix(amount[by].real), matrix(amount[by].imag)) for by in (1, -1))
-    offsets = SymbolOffsets(ramp, symbols, late, early)
+    shifted = tuple(Shifted(by, matrix(amount[by].real), matrix(amount[by].imag)) for by in (1, -1, 3, 8))
+    offsets = SymbolOffsets(ramp, symbols, shifted)
     noise = rng.normal(size=(nodes, width))
     out = torch.from_numpy(noise.copy())
     Air(torch.device("cpu"), torch.float64).superpose(
@@ -206,31 +324,36 @@ def test_the_air_equals_loops_over_symbols_with_half_a_symbol_at_the_end(sparse)
 def test_links_are_charged_at_least_what_a_receiver_can_get_out_of_overlapping_symbols():
     """The worst change of a model, found exactly by singular values, through carriers and clocks of all kinds."""
     rng, count, nodes = np.random.default_rng(1), 24, 4
-    links = Links.from_mask(np.ones((nodes, nodes), dtype=bool), Geometry.at_rest(np.zeros((nodes, 3))))
+    links_of = np.ones((nodes, nodes), dtype=bool)
     frame = Frame.of(parameters=2 * count, nodes=nodes, pilots=1, bandwidth_hz=1e6, guard_s=0.0)
     gaps = []
-    for _ in range(40):
-        offsets = Offsets.of(rng.uniform(-2e4, 2e4, nodes), rng.uniform(0, 4.5e-7, nodes), 1e6, frame)
+    for trial in range(60):
+        flight_hz = np.zeros(1) if trial >= 40 else None
+        offsets = Offsets.of(
+            rng.uniform(-2e4, 2e4, nodes), rng.uniform(0, 4.5e-7, nodes), 1e6, frame, flight_hz=flight_hz
+        )
+        links = Links.from_mask(links_of, Geometry.at_rest(rng.uniform(0, 12.0 * trial, (nodes, 3))))
         gain, power, noise = rng.uniform(0.2, 1, len(links)), rng.uniform(0.5, 1, nodes), rng.uniform(0.1, 1, nodes)
         given = {"model_w": power, "noise_w": noise, "step_sensitivity": np.ones(nodes), "thermal_w": 0.01}
-        charged = links.matrix(link_mu(links, gain, masks_others=offsets.masking_share(links), **given))
+        charged = links.matrix(link_mu(links, gain, masks_others=masking_share(offsets.lateness(links)), **given))
         in_step = links.matrix(link_mu(links, gain, **given))
         dense = links.matrix(gain)
-        late, ramp = offsets.late, offsets.ramp_rad
+        late, ramp = links.matrix(offsets.lateness(links)), offsets.ramp_rad
         for i in range(nodes):
             paths = {}
             for k in range(nodes):
-                b = late[k] - late[i]
-                shift = np.eye(count, k=-1) if b > 0 else np.eye(count, k=1)
+                b = late[i][k]
+                shares = {by: max(0.0, 1 - abs(b - by)) for by in range(-2, count)}
                 turn = np.diag(np.exp(1j * (ramp[k] - ramp[i]) * np.arange(count)))
-                paths[k] = dense[i][k] * turn @ ((1 - abs(b)) * np.eye(count) + abs(b) * shift)
+                paths[k] = dense[i][k] * turn @ sum(share * np.eye(count, k=-by) for by, share in shares.items())
             masking = 0.01 * np.eye(count) + sum(noise[k] * paths[k] @ paths[k].conj().T for k in paths if k != i)
             for j in paths:
                 if j != i:
                     leak = paths[j].conj().T @ np.linalg.solve(masking, paths[j]) * power[j]
                     worst = np.sqrt(np.linalg.eigvalsh(leak)[-1])
                     assert worst <= charged[i][j] * (1 + 1e-9)
-                    gaps.append((worst / in_step[i][j], charged[i][j] / worst))
+                    if flight_hz is None:
+                        gaps.append((worst / in_step[i][j], charged[i][j] / worst))
     gaps = np.array(gaps)
     assert gaps[:, 0].max() > 1.2  # the charge of symbols in step would be too small
     assert np.median(gaps[:, 1]) < 1.5  # and this one is not far off

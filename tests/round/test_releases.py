@@ -35,12 +35,13 @@ def plan():
     return replace(made, alpha=ALPHA, power_w=POWER_W, theta=THETA)
 
 
-def frame(slots=2):
-    return FrameChannel(LINKS, LINKS, None, GAINS[0], tuple(SlotChannel(gain, gain) for gain in GAINS[:slots]))
+def frame(slots=2, late=None):
+    every = tuple(SlotChannel(gain, gain, late=late) for gain in GAINS[:slots])
+    return FrameChannel(LINKS, LINKS, None, GAINS[0], every)
 
 
-def released(terms, sigma, on_air=(True, True, True), slots=2):
-    return terms.release(7, np.array(on_air), frame(slots), plan(), POWER_W, sigma, GAMMA)
+def released(terms, sigma, on_air=(True, True, True), slots=2, late=None):
+    return terms.release(7, np.array(on_air), frame(slots, late), plan(), POWER_W, sigma, GAMMA)
 
 
 def expected_links(shift, sigma, thermal_w=0.0, slots=2, alone=False):
@@ -120,12 +121,9 @@ def test_a_message_tells_all_of_a_release_whatever_the_gain():
 
 
 def test_a_late_senders_noise_hides_others_less():
-    class Late:
-        def masking_share(self, links):
-            return np.where(links.tx == 2, 0.25, 1.0)
-
     sigma = np.array([0.9, 1.6, 0.4])
-    found, plain = (released(releases(offsets=late), sigma).link_mu for late in (Late(), None))
+    late = np.where(LINKS.tx == 2, 0.25, 0.0)  # symbols, of which a quarter of the noise power is sure to mask
+    found, plain = (released(releases(), sigma, late=given).link_mu for given in (late, None))
     heard_with_2 = (LINKS.rx == 0) & (LINKS.tx == 1)
     assert (found[heard_with_2] > plain[heard_with_2]).all()
     np.testing.assert_allclose(found[LINKS.rx != 0], plain[LINKS.rx != 0], rtol=1e-14)

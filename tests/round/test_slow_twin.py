@@ -25,6 +25,7 @@ class Directed:
 """
 
 CARRIERS = [120.0, -70.0, 0.0, 35.0, -150.0]  # Hz: phases turn by up to a radian in a slot
+FAR = {"nodes": 5, "placement": {"kind": "disc", "radius_m": 700.0}}  # up to four symbols
 CLOCKS = [0.0, 2e-7, -1e-7, 5e-7, 1e-7]  # s: up to 0.6 of a symbol
 
 CASES = {
@@ -91,6 +92,36 @@ CASES = {
             ]
         },
         "radio": {"subbands": 3, "cfo_hz": CARRIERS, "timing_offset_s": CLOCKS},
+    },
+    "flight time over whole symbols, clocks apart, three slots, strangers, phase errors, fading": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rician", "k_db": 6, "process": "clarke"}]},
+        "network": FAR,
+        "radio": {
+            "flight_time": True,
+            "timing_error_s": 2e-7,
+            "timing_offset_s": CLOCKS,
+            "cfo_hz": CARRIERS,
+            "payload_slots": 3,
+            "interference": "physical",
+            "phase_error_rad": 0.3,
+            "csi": {"kind": "pilots", "symbols": 4},
+            "thermal_noise": True,
+        },
+    },
+    "flight time in subbands": {
+        "privacy": {"epsilon_max": 1.0},
+        "power": {"balance": "receiver", "objective": "own-noise"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "tdl", "delay_spread_s": 5e-7}]},
+        "network": FAR,
+        "radio": {"flight_time": True, "subbands": 3},
+    },
+    "flight time without fading": {
+        "privacy": {"epsilon_max": 1.0},
+        "channel": {"models": [{"model": "friis"}]},
+        "network": FAR,
+        "radio": {"flight_time": True},
     },
     "timing alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"timing_offset_s": CLOCKS}},
     "carriers alone": {"privacy": {"epsilon_max": 1.0}, "radio": {"cfo_hz": CARRIERS}},

@@ -135,7 +135,7 @@ def refuse_truncation(scenario: "Scenario", why: str) -> None:
 
 def needs_phases(radio: "RadioSection") -> bool:
     """Whether channel models are asked for complex h."""
-    return cast(Keys, radio).alignment != "all"
+    return cast(Keys, radio).alignment != "all" or radio.flight_time
 
 
 def payloads_of_pass(radio: "RadioSection", nodes: int) -> int:

@@ -24,7 +24,7 @@ from wirelessdl.mixing import (
 )
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.radio.offsets import Offsets
+from wirelessdl.radio.offsets import Offsets, symbol_shares
 from wirelessdl.radio.participation import Turns
 
 # weight [links], own [K] and noise [K] for links, estimated gains, amplitudes and who is on air
@@ -35,13 +35,12 @@ Asked = Callable[[Links, FloatArray, FloatArray, BoolArray], tuple[FloatArray, F
 class SymbolWeights:
     """Weights of single symbols under offsets, before carriers turn over the slot; crosstalk: None without phases.
 
-    late, early: weights and crosstalk of the symbol before, and after; None without timing offsets.
+    shifted: weights and crosstalk of every other symbol that is heard, with how many symbols earlier it was sent.
     """
 
     itself: Mixing
     crosstalk: Mixing | None
-    late: tuple[Mixing, Mixing | None] | None
-    early: tuple[Mixing, Mixing | None] | None
+    shifted: tuple[tuple[int, Mixing, Mixing | None], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +156,7 @@ class Weigher(Carrier):
             return SlotWeights(known, known, None)
         reaching = self._reaching(channel, slot, known, amplitude, turn)
         if self._offsets is not None:
-            return _under_offsets(known, heard, reaching, slot.phase_rad, self._offsets)
+            return _under_offsets(known, heard, reaching, slot, self._offsets)
         if slot.phase_rad is None:
             return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
@@ -276,10 +275,10 @@ def delivered_weights(channel: FrameChannel, arrived: BoolArray, listening: Bool
 
 
 def _under_offsets(
-    known: Mixing, heard: Links, reaching: FloatArray, phase_rad: FloatArray | None, offsets: Offsets
+    known: Mixing, heard: Links, reaching: FloatArray, slot: SlotChannel, offsets: Offsets
 ) -> SlotWeights:
     """reaching: [heard] weight of all that arrives, whatever symbol it belongs to. A node's own term is not touched."""
-    nothing = np.zeros_like(known.own)
+    nothing, phase_rad = np.zeros_like(known.own), slot.phase_rad
 
     def parts(amount: FloatArray, own: FloatArray) -> tuple[Mixing, Mixing | None]:
         if phase_rad is None:
@@ -287,17 +286,11 @@ def _under_offsets(
         turned = Mixing(heard, amount * np.sin(phase_rad), nothing, known.scale)
         return Mixing(heard, amount * np.cos(phase_rad), own, known.scale), turned
 
-    late = offsets.lateness(heard)
-    itself, crosstalk = parts(reaching * (1.0 - np.abs(late)), known.own)
-    timed = offsets.late is not None
-    symbols = SymbolWeights(
-        itself,
-        crosstalk,
-        parts(reaching * np.maximum(late, 0.0), nothing) if timed else None,
-        parts(reaching * np.maximum(-late, 0.0), nothing) if timed else None,
-    )
+    shares = {0: np.ones(len(heard))} if slot.late is None else symbol_shares(slot.late)
+    itself, crosstalk = parts(reaching * shares.pop(0), known.own)
+    shifted = tuple((delay, *parts(reaching * share, nothing)) for delay, share in shares.items())
     actual = Mixing(heard, itself.link * offsets.attenuation(heard), known.own, known.scale)
-    return SlotWeights(known, actual, None, symbols)
+    return SlotWeights(known, actual, None, SymbolWeights(itself, crosstalk, shifted))
 
 
 def _one_at_a_time(
@@ -312,7 +305,8 @@ def _one_at_a_time(
 
 
 def _values(slot: SlotChannel) -> tuple[FloatArray, ...]:
-    return (slot.gain, slot.gain_est) if slot.phase_rad is None else (slot.gain, slot.gain_est, slot.phase_rad)
+    given = (slot.gain, slot.gain_est, slot.phase_rad, slot.late)
+    return tuple(values for values in given if values is not None)
 
 
 def _same(one: tuple[NDArray[Any], ...], other: tuple[NDArray[Any], ...]) -> bool:

@@ -1,9 +1,9 @@
 """What one receiver hears of a slot under carrier and timing offsets, as an attacker would write it down.
 
-    y(n) = sum_k e^(j theta_k(n)) (a_k w_k(n) + l_k w_k(n - 1) + e_k w_k(n + 1)) + receiver noise
+    y(n) = sum_k e^(j theta_k(n)) sum_d a_k(d) w_k(n - d) + receiver noise
 
-in the receiver's own frame of phase. A sender's noise comes in through neighbouring symbols too, so it is correlated
-from symbol to symbol: the covariance is tridiagonal, and its Cholesky factor whitens what is heard.
+in the receiver's own frame of phase. A sender's noise comes in through several symbols d, so it is correlated from
+symbol to symbol: the covariance is banded, and its Cholesky factor whitens what is heard.
 """
 
 from typing import Any
@@ -17,7 +17,8 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.superposition import Segment, SymbolOffsets
 
 Complex = NDArray[np.complex128]
-_CUT = 2  # symbols left out where the last one is half empty: its noise is not circular, and shows in the one before
+_CUT = 2  # symbols left out, at least, where the last one is half empty: its noise is not circular
+_FLOOR = 1e-12  # of the variance, added to it: paths of more than half a symbol leave next to no noise somewhere
 
 
 class OffsetHearing:
@@ -33,27 +34,26 @@ class OffsetHearing:
         width: int,
     ):
         self._receiver, self._count = receiver, -(-width // 2)
-        self._kept = self._count - (_CUT if width % 2 else 0)
-        silent = np.zeros(len(noise_scale), dtype=np.complex128)
-        late, early = offsets.late, offsets.early
-        self.itself = _row(segment.weights, segment.crosstalk, receiver)
-        self.late = silent if late is None else _row(late.weights, late.crosstalk, receiver)
-        self.early = silent if early is None else _row(early.weights, early.crosstalk, receiver)
-        self._ramp = np.zeros(len(silent)) if offsets.ramp_rad is None else offsets.ramp_rad
+        self._paths = {0: _row(segment.weights, segment.crosstalk, receiver)}
+        self._paths |= {part.delay: _row(part.weights, part.crosstalk, receiver) for part in offsets.shifted}
+        self._kept = max(0, self._count - (max(_CUT, 1 - min(self._paths)) if width % 2 else 0))
+        nodes = len(noise_scale)
+        self._ramp = np.zeros(nodes) if offsets.ramp_rad is None else offsets.ramp_rad
         self._place = np.arange(self._count) - 0.5 * (offsets.symbols - 1)
-        self._factor = self._whitening(np.where(np.arange(len(silent)) == receiver, 0.0, noise_scale), receiver_scale)
+        self._factor = self._whitening(np.where(np.arange(nodes) == receiver, 0.0, noise_scale), receiver_scale)
 
     @property
     def audible(self) -> list[int]:
         """Nodes of which anything arrives, itself included."""
-        return [int(node) for node in np.flatnonzero(np.abs(self.itself) + np.abs(self.late) + np.abs(self.early))]
+        return [int(node) for node in np.flatnonzero(np.sum([np.abs(path) for path in self._paths.values()], axis=0))]
 
     def through(self, sender: int, values: FloatArray) -> Complex:
         """What the receiver hears of values that a sender sends, `[N]`, in its own frame of phase."""
         w = _symbols(values)
-        heard = self.itself[sender] * w
-        heard[1:] += self.late[sender] * w[:-1]
-        heard[:-1] += self.early[sender] * w[1:]
+        heard = np.zeros_like(w)
+        for delay, path in self._paths.items():
+            late, early = min(max(delay, 0), len(w)), min(max(-delay, 0), len(w))
+            heard[late : len(w) - early] += path[sender] * w[early : len(w) - late]
         return np.asarray(heard * self._turn(sender))
 
     def arrived(self, values: FloatArray) -> Complex:
@@ -62,7 +62,8 @@ class OffsetHearing:
 
     def whitened(self, heard: Complex) -> FloatArray:
         """Coordinates of unit noise, out of what is heard."""
-        white = np.ascontiguousarray(solve_banded((1, 0), self._factor, heard[: self._kept]))
+        below = len(self._factor) - 1
+        white = np.ascontiguousarray(solve_banded((below, 0), self._factor, heard[: self._kept]))
         return white.view(np.float64)
 
     def _turn(self, node: int) -> Complex:
@@ -70,15 +71,21 @@ class OffsetHearing:
 
     def _whitening(self, noise_scale: FloatArray, receiver_scale: float) -> Complex:
         """Cholesky factor of the noise, lower and banded; per real coordinate."""
-        power = noise_scale**2
-        ends = np.ones((2, self._count))
-        ends[0, 0] = ends[1, -1] = 0.0  # nothing comes in from outside the slot
-        variance = np.sum(power * np.abs(self.itself) ** 2) + receiver_scale**2
-        beside = [np.sum(power * np.abs(part) ** 2) for part in (self.late, self.early)]
-        joined = self.late * np.conj(self.itself) + self.itself * np.conj(self.early)
-        band = np.zeros((2, self._count), dtype=np.complex128)
-        band[0] = np.maximum(variance + beside @ ends, np.finfo(np.float64).tiny)
-        band[1] = np.sum(power * joined * np.exp(1j * self._ramp))
+        power, count = noise_scale**2, self._count
+        widest = max(self._paths) - min(self._paths)
+        band = np.zeros((min(widest, max(self._kept - 1, 0)) + 1, count), dtype=np.complex128)
+        reached = np.zeros(count, dtype=bool)
+        for delay, path in self._paths.items():
+            here = slice(max(delay, 0), max(count + min(delay, 0), 0))  # nothing comes in from outside the slot
+            reached[here] |= bool(np.delete(path, self._receiver).any())
+            for apart, row in enumerate(band):
+                later = self._paths.get(delay + apart)
+                if later is not None:
+                    row[here] += np.sum(power * later * np.conj(path) * np.exp(1j * apart * self._ramp))
+        variance = band[0].real + receiver_scale**2
+        # where nobody is heard there is nothing to whiten but rounding
+        floor = np.where(reached, np.finfo(np.float64).tiny, 1.0)
+        band[0] = np.maximum(variance * (1.0 + _FLOOR), floor)
         return np.asarray(cholesky_banded(band[:, : self._kept], lower=True))
 
 

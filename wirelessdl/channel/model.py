@@ -294,6 +294,11 @@ class Chain:
         if phases and all(named.response is None for named in self.models):
             self._pair_word = counter_rng.key(streams.draws(f"{prefix}.phase"))
 
+    @property
+    def has_carrier_phase(self) -> bool:
+        """Whether fading among the models turns the carrier's phase as links grow longer."""
+        return any(named.response is not None or named.amplitudes is not None for named in self.models)
+
     def gain(self, links: Links, time_s: float) -> ChannelGains:
         """|h| of every link at one instant. Every model is called at most once."""
         found = self.gains(Instants((links,), (time_s,)))

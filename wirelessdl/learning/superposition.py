@@ -13,7 +13,7 @@ Under carrier and timing offsets, with symbols n = 0 .. N - 1:
     y_i(n) = e^(-j theta_i(n)) sum_j e^(j theta_j(n)) sum_k A_ij(k) w_j(n - k)
     theta_j(n) = ramp_j (n - (N - 1)/2)
 
-    A_ij(k)   complex weight of the symbol itself (k = 0), the one before (1) and the one after (-1); cos + j sin
+    A_ij(k)   complex weight of the symbol itself (k = 0) and of those k earlier (k > 0) or later; cos + j sin
     ramp_j    phase that node j's carrier gains from symbol to symbol
 
 Phases are those at the receiver's time, whatever symbol is heard then, so only differences of carriers matter. A
@@ -54,20 +54,20 @@ def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: 
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
-    """Weights A[rx, tx] of a neighbouring symbol, and the same by the sine of phases; None without any."""
+    """Weights A[rx, tx] of symbols sent `delay` symbols earlier, and the same by the sine of phases; None without."""
 
+    delay: int
     weights: FloatArray | csr_array
     crosstalk: FloatArray | csr_array | None
 
 
 @dataclass(frozen=True, eq=False)
 class SymbolOffsets:
-    """Of one slot. ramp_rad: [K] rad per symbol, None without; late, early: the symbol before, and after, if heard."""
+    """Of one slot. ramp_rad: [K] rad per symbol, None without; shifted: all symbols heard but the one itself."""
 
     ramp_rad: FloatArray | None
     symbols: int
-    late: Shifted | None
-    early: Shifted | None
+    shifted: tuple[Shifted, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +147,10 @@ class Air:
         if offsets.ramp_rad is not None:
             ramp = self._ramp(offsets.ramp_rad, offsets.symbols, symbols.shape[1] // 2)
         got = torch.zeros_like(symbols)
-        itself = Shifted(segment.weights, segment.crosstalk)
-        for path, weights, by in (("", itself, 0), ("late", offsets.late, 1), ("early", offsets.early, -1)):
-            if weights is not None:
-                moved = delayed(symbols, by) if by else symbols
-                heard = moved if ramp is None else turned(moved, *ramp)
-                self._add(number, path, weights.weights, weights.crosstalk, heard, got)
+        for part in (Shifted(0, segment.weights, segment.crosstalk), *offsets.shifted):
+            moved = delayed(symbols, part.delay) if part.delay else symbols
+            heard = moved if ramp is None else turned(moved, *ramp)
+            self._add(number, f"{part.delay:+d}" if part.delay else "", part.weights, part.crosstalk, heard, got)
         if ramp is not None:
             got = turned(got, ramp[0], -ramp[1])
         out.add_(got[:, : out.shape[1]])

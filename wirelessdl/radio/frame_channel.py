@@ -21,16 +21,18 @@ class SlotChannel:
     """The channel of one resource block, a subband of a payload slot: arrays over the links that are heard.
 
     gain: [links] |h|; gain_est: [links] the receivers' estimate of it; phase_rad: [links] phase error, None
-    without any.
+    without any; late: [links] by how many symbols what is sent arrives late, None where all is in step.
     """
 
     gain: FloatArray
     gain_est: FloatArray
     phase_rad: FloatArray | None = None
+    late: FloatArray | None = None
 
     def where(self, keep: BoolArray) -> "SlotChannel":
         gain, phase = self.gain[keep], None if self.phase_rad is None else self.phase_rad[keep]
-        return SlotChannel(gain, gain if self.gain_est is self.gain else self.gain_est[keep], phase)
+        late = None if self.late is None else self.late[keep]
+        return SlotChannel(gain, gain if self.gain_est is self.gain else self.gain_est[keep], phase, late)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,24 @@
-"""Carrier and timing offsets of nodes: what they do to a link's symbols after alignment by pilots.
+"""Carrier and timing offsets of nodes, and flight time: what they do to a link's symbols after alignment by pilots.
 
     phase of symbol n on j -> i    2 pi (f_j - f_i) (t_n - p_j)  =  constant[i, j] + theta_j(n) - theta_i(n)
     constant[i, j]                 2 pi (f_j - f_i) (t_mid - p_j)
     theta_j(n)                     2 pi f_j (n - (N - 1)/2) / B
-    symbol n as received           (1 - |b|) w_n + |b| w_(n-1 if b > 0, n+1 if b < 0),   b = (d_j - d_i) B
+    symbol n as received           (1 - f) w_(n-k) + f w_(n-k-1),   k + f = b = (d_j - d_i + e_j + l_ij / c) B
+    phase on j -> i in flight      phi_ij - phi_i*j,   phi_ij = phase of h_ij - 2 pi F l_ij / c
 
     f_j, d_j   carrier offset in Hz and lateness in s of node j; only differences between nodes matter
+    e_j        timing error of the round, s; l_ij: length of the link, m, where flight time counts; k: whole symbols
+    i*         the neighbour whose estimate of j is strongest: a sender has one phase, and removes that of one receiver
     p_j        middle of node j's own pilots in the turn; t_mid: middle of its payload; B: bandwidth of a subband
     N          symbols of a resource block; w_n: what j sends, zero outside the block
 
 A delay turns a subband whose centre lies F from the carrier by -2 pi F (d_j - d_i): a phase ramp over subbands. Pilots
-are sent in every subband and see it there, so it is aligned like any other phase.
+are sent in every subband and see it there, so it is aligned like any other phase. In flight F is the frequency of the
+subband; with fading that has phases, which include the carrier's along the way, F counts from the carrier.
+
+Flight time and timing errors concern senders that are superposed. A receiver that hears one sender at a time (TDMA)
+compensates its phase and its delay; a decoder does so for every message. There they change nothing, and non-neighbours
+arrive with a phase uniform on the circle as before.
 
 A phase is constant over a symbol, pulses are rectangular, and the receiver's filter is matched to them.
 """
@@ -21,28 +29,42 @@ from functools import cached_property
 
 import numpy as np
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.participation import Turns
-from wirelessdl.units import to_s
+from wirelessdl.units import SPEED_OF_LIGHT_MPS, to_s
 
 _STILL = 0.1  # of the bandwidth, up to which a phase holds over a symbol: it turns by 0.6 rad, and 0.14 dB are lost
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Offsets of all nodes, `[K]` each, and the frame they show in; None where all nodes have the same."""
+    """Offsets of all nodes, `[K]` each, and the frame they show in; None where all nodes have the same.
+
+    flight_hz: [subbands] F, by which flight time turns phases; None where nothing takes time to arrive. error_s:
+    deviation of the timing error of a node in a round.
+    """
 
     cfo_hz: FloatArray | None
     timing_s: FloatArray | None
     bandwidth_hz: float
     frame: Frame
+    flight_hz: FloatArray | None = None
+    error_s: float = 0.0
 
     @staticmethod
-    def of(cfo_hz: FloatArray, timing_s: FloatArray, bandwidth_hz: float, frame: Frame) -> "Offsets | None":
-        """None where no two nodes differ. Raises ValueError where they differ by too much for a symbol.
+    def of(
+        cfo_hz: FloatArray,
+        timing_s: FloatArray,
+        bandwidth_hz: float,
+        frame: Frame,
+        *,
+        flight_hz: FloatArray | None = None,
+        error_s: float = 0.0,
+    ) -> "Offsets | None":
+        """None where everything is in step. Raises ValueError where nodes differ by too much for a symbol.
 
         bandwidth_hz: of the whole band, which the subbands of the frame share.
         """
@@ -60,9 +82,10 @@ class Offsets:
                     "either"
                 )
         carrier, timing = (values if np.ptp(values) > 0 else None for values in (cfo_hz, timing_s))
-        if carrier is None and timing is None:
+        if carrier is None and timing is None and flight_hz is None and error_s == 0:
             return None
-        return Offsets(None if carrier is None else carrier - carrier.mean(), timing, bandwidth_hz, frame)
+        centred = None if carrier is None else carrier - carrier.mean()
+        return Offsets(centred, timing, bandwidth_hz, frame, flight_hz, error_s)
 
     @property
     def symbol_hz(self) -> float:
@@ -79,9 +102,22 @@ class Offsets:
         """How late each node is, `[K]` in symbols; None without timing offsets."""
         return None if self.timing_s is None else self.timing_s * self.symbol_hz
 
-    def lateness(self, links: Links) -> FloatArray:
-        """b of each link, `[links]`: how late its sender is for its receiver, in symbols."""
-        return np.zeros(len(links)) if self.late is None else self.late[links.tx] - self.late[links.rx]
+    @property
+    def delayed(self) -> bool:
+        """Whether anything arrives late or early."""
+        return self.timing_s is not None or self.flight_hz is not None or self.error_s > 0
+
+    def lateness(self, links: Links, error_s: FloatArray | None = None) -> FloatArray:
+        """b of each link, `[links]`: how late its sender is for its receiver, in symbols. error_s: [K] of the round."""
+        late = np.zeros(len(links)) if self.late is None else self.late[links.tx] - self.late[links.rx]
+        if self.flight_hz is not None:
+            late = late + links.distance_m * (self.symbol_hz / SPEED_OF_LIGHT_MPS)
+        return late if error_s is None else late + self.symbol_hz * error_s[links.tx]
+
+    def flight_rad(self, links: Links) -> FloatArray:
+        """Phase that the way of each link takes, `[subbands, links]`."""
+        assert self.flight_hz is not None
+        return np.asarray(-2.0 * np.pi * np.multiply.outer(self.flight_hz, links.distance_m / SPEED_OF_LIGHT_MPS))
 
     def attenuation(self, links: Links) -> FloatArray:
         """Mean of cos(theta_j - theta_i) over the symbols of a slot, `[links]`: sin(N x) / (N sin x), nearly a sinc."""
@@ -94,15 +130,6 @@ class Offsets:
             np.sin(count * half), count * np.sin(half), out=np.ones(len(links)), where=half != 0
         )
         return kept
-
-    def masking_share(self, links: Links) -> FloatArray | None:
-        """Least share of each sender's noise power that masks others at the receiver, `[links]`; None: all of it.
-
-        The smallest singular value of (1 - |b|) w_n + |b| w_(n-1) is at least 1 - 2|b|: noise cancels there.
-        """
-        if self.late is None:
-            return None
-        return np.asarray(np.maximum(1.0 - 2.0 * np.abs(self.lateness(links)), 0.0) ** 2)
 
     def aligned(self, channel: FrameChannel, turns: Turns) -> FrameChannel:
         """The channel with the phases that carriers gain in every block, from pilots to the middle of its payload."""
@@ -151,10 +178,52 @@ class Offsets:
                 f"carriers up to {apart_hz:.3g} Hz apart, {across:.3g} rad across a payload slot ({_loss(kept)} by "
                 f"sinc), up to {gained:.3g} rad from pilots to its middle"
             )
-        if self.timing_s is not None:
+        if self.delayed:
             share = np.abs(self.lateness(links)).max(initial=0.0)
-            found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
+            if self.flight_hz is None:
+                found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")
+            else:
+                found.append(f"arrivals up to {share:.3g} symbols late; each sender's phase aligned at one neighbour")
+        if self.error_s > 0:
+            found.append(f"timing errors of {self.error_s * self.symbol_hz:.2g} of a symbol")
         return "; ".join(found)
+
+
+def symbol_shares(late: FloatArray) -> dict[int, FloatArray]:
+    """Share of the symbol itself (0) and of those so many symbols earlier in what each link brings, `[links]` each.
+
+    late: [links] b in symbols. A rectangular pulse that is k + f symbols late falls into two symbols of its receiver.
+    """
+    whole = np.trunc(late)
+    part, beyond = np.abs(late - whole), whole + np.copysign(1.0, late)
+    delays = {0, *np.unique(whole).astype(int).tolist(), *np.unique(beyond[part > 0]).astype(int).tolist()}
+    return {
+        delay: np.where(whole == delay, 1.0 - part, np.where(beyond == delay, part, 0.0))
+        for delay in sorted(delays, key=lambda delay: (abs(delay), -delay))
+    }
+
+
+def masking_share(late: FloatArray) -> FloatArray:
+    """Least share of each sender's noise power that masks others at the receiver, of the shape of late: b in symbols.
+
+    The smallest singular value of (1 - |b|) w_n + |b| w_(n-1) is at least 1 - 2|b|: noise cancels there. From a whole
+    symbol on, the receiver's first symbols hold none of that sender's noise.
+    """
+    return np.asarray(np.maximum(1.0 - 2.0 * np.abs(late), 0.0) ** 2)
+
+
+def one_phase(links: Links, aligned: BoolArray | None, gain_est: FloatArray, phase_rad: FloatArray) -> FloatArray:
+    """What is left of phases, `[links]`, where each sender removes that of the neighbour with the best estimate of it.
+
+    aligned: [links] which of them are the graph's, None where all are. A sender without neighbours removes nothing.
+    """
+    strength = gain_est if aligned is None else np.where(aligned, gain_est, -1.0)
+    strongest_first = np.lexsort((-strength, links.tx))
+    chosen = strongest_first[np.unique(links.tx[strongest_first], return_index=True)[1]]
+    chosen = chosen[strength[chosen] >= 0]
+    removed = np.zeros(links.nodes)
+    removed[links.tx[chosen]] = phase_rad[chosen]
+    return np.asarray(np.remainder(phase_rad - removed[links.tx] + np.pi, 2.0 * np.pi) - np.pi)
 
 
 def _loss(factor: float) -> str:

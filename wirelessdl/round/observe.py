@@ -22,6 +22,7 @@ from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square
+from wirelessdl.radio.offsets import Offsets, one_phase
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
 from wirelessdl.units import to_db, to_s
@@ -54,6 +55,7 @@ class RadioSettings:
     phase_error_rad: float
     physical: bool  # whether strangers are heard too
     reach_m: float | None = None  # how far away they are heard; None: everywhere
+    offsets: Offsets | None = None  # of carriers and timing, and flight time
 
 
 class Observer:
@@ -123,9 +125,11 @@ class Observer:
         mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, first, jammer_w)
         if neighbour is not None and blocked is not None:
             aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
+        phases = self._phases_in_flight(instants, air.phase_rad)
+        late_s = self._timing_error_s(round)
         blocks: list[SlotChannel] = []
         for slot, (here, gains) in enumerate(zip(instants.links, now)):
-            error_rad = self._phase_error_rad(here, _key(round, slot, 0))
+            error_rad, late = self._phase_error_rad(here, _key(round, slot, 0)), self._late(here, late_s)
             for subband, gain in enumerate(gains):
                 key = _key(round, slot, subband)
                 # noise of a subband and power in it are both 1/N of the band's: their ratio is the band's
@@ -133,7 +137,13 @@ class Observer:
                 self._note("radio.csi", estimate)
                 if error_rad is not None:
                     off_rad = error_rad if off_rad is None else off_rad + error_rad
-                blocks.append(SlotChannel(gain, estimate, self._phase_rad(here, aligned, off_rad, key)))
+                if phases is None:
+                    phase_rad = self._phase_rad(here, aligned, off_rad, key)
+                else:
+                    graph = aligned if neighbour is not None or blocked is None else ~blocked
+                    phase_rad = one_phase(here, graph, estimate, phases[slot, subband])
+                    phase_rad = phase_rad if off_rad is None else phase_rad + off_rad
+                blocks.append(SlotChannel(gain, estimate, phase_rad, late))
         each = frame.blocks
         payload = tuple(blocks[:each])
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
@@ -253,6 +263,27 @@ class Observer:
         word = counter_rng.key(self._streams.draws("radio.stranger_phase", *key))
         strange = 2.0 * np.pi * counter_rng.uniform(word, links.number)[0]
         return np.where(neighbour, 0.0 if error_rad is None else error_rad, strange)
+
+    def _phases_in_flight(self, instants: Instants, phase_rad: FloatArray | None) -> FloatArray | None:
+        """Phases of the channel and of the way, `[instants, subbands, links]`; None where each receiver has its own."""
+        offsets = self._radio.offsets
+        if offsets is None or offsets.flight_hz is None:
+            return None
+        assert phase_rad is not None
+        way = np.stack([offsets.flight_rad(links) for links in instants.links])
+        return np.asarray(phase_rad.reshape(way.shape) + way)
+
+    def _timing_error_s(self, round: int) -> FloatArray | None:
+        """Timing error of every node in a round, `[K]` s; None without any."""
+        if self._radio.offsets is None or self._radio.offsets.error_s == 0:
+            return None
+        word = counter_rng.key(self._streams.draws("radio.timing_error", round))
+        return np.asarray(self._radio.offsets.error_s * counter_rng.normal(word, np.arange(self._nodes)))
+
+    def _late(self, links: Links, error_s: FloatArray | None) -> FloatArray | None:
+        """By how many symbols each link is late, `[links]`; None where everything is in step."""
+        offsets = self._radio.offsets
+        return None if offsets is None or not offsets.delayed else offsets.lateness(links, error_s)
 
     def _jammer_w(self, geometry: Geometry, time_s: float) -> FloatArray | None:
         jammer = self._parts.jammer

@@ -23,7 +23,7 @@ from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy.ledger import FrameRelease
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.radio.offsets import Offsets
+from wirelessdl.radio.offsets import masking_share
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,9 @@ class ReleaseTerms:
 
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
-    budget, None where they are not. offsets: of carriers and timing, None without any. promised: to whom. counts_links:
-    whether what one receiver hears is accounted for. radius: projection radius per coordinate. coded: models go in
-    messages, which tell all of a release or nothing, whatever the gain. least_step: gamma * multiplier that a gradient
-    is charged with at least.
+    budget, None where they are not. promised: to whom. counts_links: whether what one receiver hears is accounted for.
+    radius: projection radius per coordinate. coded: models go in messages, which tell all of a release or nothing,
+    whatever the gain. least_step: gamma * multiplier that a gradient is charged with at least.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -44,7 +43,6 @@ class ReleaseTerms:
     credited_thermal_w: float
     orthogonal: bool
     full_power_radius: float | None
-    offsets: Offsets | None = None
     promised: Literal["own", "coalition"] = "own"
     counts_links: bool = True
     radius: float = 1.0
@@ -184,12 +182,13 @@ class Releases:
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
         """mu of every link in every block, `[blocks, links]`. gain: likewise."""
-        thermal_w, offsets = self._terms.credited_thermal_w, self._terms.offsets
+        thermal_w = self._terms.credited_thermal_w
         if self._terms.coded:  # a message that the first attempt did not bring may come with the next
             gain = np.ones_like(gain)
         if self._terms.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])
+        late = [slot.late for slot in channel.slots if slot.late is not None]
         return link_mu(
             channel.heard,
             gain,
@@ -197,5 +196,5 @@ class Releases:
             noise_w=noise_w,
             step_sensitivity=shift,
             thermal_w=thermal_w,
-            masks_others=None if offsets is None else offsets.masking_share(channel.heard),
+            masks_others=None if len(late) < len(channel.slots) else masking_share(np.stack(late)),
         )

@@ -7,7 +7,6 @@ from wirelessdl.access.weights import SlotWeights
 from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.records import StepInput
 from wirelessdl.learning.superposition import Segment, Shifted, SymbolOffsets
-from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.round.records import FrameDecision
@@ -66,8 +65,10 @@ class Segments:
             symbol_offsets = SymbolOffsets(
                 ramp_rad=offsets.ramp_rad,
                 symbols=self._symbols,
-                late=_shifted(symbols.late),
-                early=_shifted(symbols.early),
+                shifted=tuple(
+                    Shifted(delay, direct.compact, None if turned is None else turned.compact)
+                    for delay, direct, turned in symbols.shifted
+                ),
             )
         return Segment(
             coordinates=coordinates,
@@ -81,7 +82,3 @@ class Segments:
 
 def _ratio(power_w: FloatArray, reference_w: FloatArray) -> FloatArray:
     return np.divide(power_w, reference_w, out=np.ones_like(power_w), where=reference_w > 0)
-
-
-def _shifted(parts: tuple[Mixing, Mixing | None] | None) -> Shifted | None:
-    return None if parts is None else Shifted(parts[0].compact, None if parts[1] is None else parts[1].compact)

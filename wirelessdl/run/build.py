@@ -15,6 +15,7 @@ import numpy as np
 
 from wirelessdl.access import Access, UserAccess
 from wirelessdl.channel.csi import Csi
+from wirelessdl.channel.model import Chain
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import own_settings
@@ -22,7 +23,7 @@ from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.terms import SAMPLERS, Exposure, Terms
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.faults import Blockage, Jammer
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import Frame, subband_offset_hz
 from wirelessdl.radio.offsets import Offsets
 from wirelessdl.run.build_learning import BuiltLearning, Plant, build_learning
 from wirelessdl.run.build_network import BuiltNetwork, build_network
@@ -198,7 +199,7 @@ def build(
         noise_w=noise_w,
         # of its own emission a node hears nothing where it does not send while it listens
         self_interference=from_db(-radio.cancellation_db) if access.hears_itself else 0.0,
-        offsets=None if access.coded else _offsets(builder, streams, simulation.frame),
+        offsets=None if access.coded else _offsets(builder, streams, simulation.frame, network.channel, access),
         listeners=tuple(user_listeners(builder.catalog, scenario.trace.connect)),
         resolved=_resolved(scenario, builder.resolved),
         user_files=tuple(builder.catalog.files.values()),
@@ -221,17 +222,27 @@ def _with_target(builder: Builder, world: World) -> World:
     return found
 
 
-def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None:
-    """Carrier and timing offsets of the nodes, drawn with the world."""
+def superposed_at_all(access: Access) -> bool:
+    """Whether senders are superposed, and aligned at all receivers at once as far as the scenario says."""
+    return not (access.orthogonal or access.coded or access.lays_out_frames)
+
+
+def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, access: Access) -> Offsets | None:
+    """Carrier and timing offsets of the nodes, drawn with the world, and flight time where senders are superposed."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
     if builder.scenario.silent:
         return None
+    flight_hz, superposed = None, superposed_at_all(access)
+    if radio.flight_time and superposed:
+        carrier_hz = 0.0 if channel.has_carrier_phase else builder.scenario.channel.frequency_hz
+        flight_hz = carrier_hz + subband_offset_hz(radio.bandwidth_hz, radio.subbands)
+    error_s = radio.timing_error_s if superposed else 0.0
 
     def found() -> Offsets | None:
         carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")
         cfo_hz = values_of("cfo_hz", radio.cfo_hz, nodes, carrier_rng, low=-1e12, high=1e12)
         timing_s = values_of("timing_offset_s", radio.timing_offset_s, nodes, timing_rng, low=-1e3, high=1e3)
-        return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame)
+        return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame, flight_hz=flight_hz, error_s=error_s)
 
     offsets: Offsets | None = builder.check("radio", found)
     return offsets

@@ -114,7 +114,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
     access = member("access", radio.access.name)
-    phases = access is not None and access.needs_phases(radio)
+    phases = radio.flight_time if access is None else access.needs_phases(radio)
     channel = Chain(models, streams, offset_hz=offset_hz, phases=phases)
     fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(

@@ -8,7 +8,7 @@ import numpy as np
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.frame import FLAT
-from wirelessdl.run.build import World
+from wirelessdl.run.build import World, superposed_at_all
 from wirelessdl.scenario.objects import keyword_of
 from wirelessdl.scenario.schema import Scenario
 
@@ -16,6 +16,7 @@ from wirelessdl.scenario.schema import Scenario
 # -27 dBm: accuracy .50 at a ratio of .01, .46 at .34, .19 at 11.
 RECEIVER_NOISE_LIMIT = 1.0
 _LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
+_FIXED_GAINS = ("uniform", "matrix", "replay")  # channel models that know nothing of places
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
 
 
@@ -108,9 +109,12 @@ def _plans(world: World) -> Iterator[str]:
             f"a payload goes in {what}, each with gains of its own, and the plan does not follow them: "
             f'{what.split()[1]} may exceed epsilon_max; use schedule = "adaptive", or objective = "own-noise"'
         )
-    if masked and world.offsets is not None and world.offsets.late is not None and not world.access.orthogonal:
+    if masked and world.offsets is not None and world.offsets.delayed and not world.access.orthogonal:
+        key = "flight_time" if world.offsets.flight_hz is not None else "timing_offset_s"
+        if world.offsets.flight_hz is None and world.offsets.late is None:
+            key = "timing_error_s"
         yield (
-            "radio.timing_offset_s weakens what a sender's noise hides of others, and the plan does not count on it: "
+            f"radio.{key} weakens what a sender's noise hides of others, and the plan does not count on it: "
             'links may exceed epsilon_max; use objective = "own-noise"'
         )
     fades = any(capability(named.model, "small_scale") for named in world.channel.models)
@@ -131,6 +135,17 @@ def _tables(world: World) -> Iterator[str]:
 
 def _air(world: World) -> Iterator[str]:
     radio, topology = world.scenario.radio, world.scenario.network.topology.name
+    superposed = superposed_at_all(world.access) and not radio.access.is_user_class
+    if superposed and radio.flight_time:
+        yield (
+            'radio.flight_time under radio.alignment "all": a sender is in phase at one neighbour only, and all others '
+            "add what is turned and late; plan and verdict do not count on it: docs/time.md"
+        )
+    elif superposed and any(part.name not in _FIXED_GAINS for part in world.scenario.channel.models):
+        yield (
+            'radio.alignment "all" takes phases as aligned at every receiver at once, which no sender can do: '
+            "docs/air.md; radio.flight_time = true shows what it costs"
+        )
     for key, least_hz in _LEAST_HZ.items():
         section, _, name = key.partition(".")
         value_hz = getattr(getattr(world.scenario, section), name)

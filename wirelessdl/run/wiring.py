@@ -52,6 +52,7 @@ def make_observer(world: World) -> Observer:
         phase_error_rad=0.0 if world.access.coded else scenario.radio.phase_error_rad,
         physical=scenario.radio.interference == "physical" and not scenario.silent,
         reach_m=None if world.reach is None else world.reach.radius_m,
+        offsets=world.offsets,
     )
     return Observer(
         parts,
@@ -94,7 +95,7 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             closing=scenario.learning.closing_passes,
             pilots=None if radio.csi.name == "perfect" else pilots,
             phase_error_rad=radio.phase_error_rad,
-            timing_error_s=getattr(radio, "timing_error_s", 0.0),
+            timing_error_s=radio.timing_error_s,
             number_s=radio.control_bits / radio.control_bps,
             later=later,
             h_at=h_at,
@@ -258,7 +259,6 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
         credited_thermal_w=world.thermal_w if privacy.credit_thermal else 0.0,
         orthogonal=world.access.orthogonal,
         full_power_radius=learning.projection_radius if radio.use_full_power else None,
-        offsets=world.offsets,
         promised=privacy.promised,
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,

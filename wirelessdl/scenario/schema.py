@@ -147,6 +147,19 @@ class RadioKeys(Section):
         description="How late each node is, likewise; any two nodes within a symbol, 1 / bandwidth_hz. A receiver "
         "hears a part of the symbol before (a late sender) or after (an early one).",
     )
+    flight_time: bool = Field(
+        False,
+        description="Whether signals take time to arrive (the paper: false). Superposed senders are then d / c late, "
+        "whole symbols and fractions of one, and each aligns its phase at one receiver, the neighbour with the largest "
+        "estimated gain; all others receive the difference of phases. Nothing changes under tdma and digital, where a "
+        "receiver compensates phase and delay of each sender.",
+    )
+    timing_error_s: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(
+        0.0,
+        description="Standard deviation of the timing error of a node in a round: what is left after a sender has "
+        "advanced its clock to the receiver it is aligned to. Where it is aligned to all at once it advances to none, "
+        "and the error adds to arrival times. Nothing changes under tdma and digital.",
+    )
     interference: Literal["none", "physical"] = Field(
         "none",
         description="none: a receiver hears only its neighbours (the paper); physical: every transmitter reaches every "
