@@ -348,19 +348,25 @@ class HubCarrier(Carrier):
         estimate = fro[pilots][:, members]  # members hear the hub's pilot; h is reciprocal
         wait_s = (0.5 * (given.frame.own_pilot_ns + self._sub_ns) + given.frame.guard_ns) / 1e9
         turned = self._turned_by(members, hub, wait_s) * draw.phase(given.phase_error_rad, members, 0)
+        # pilots see the same clocks: what these take of a symbol is in the estimate, and what they add to others is not
+        late, back_late = (
+            draw.late(given.timing_error_s * given.bandwidth_hz, who_else, leg)
+            for leg, who_else in enumerate((members, hears))
+        )
+        kept, back_kept = (1.0 if one is None else 1.0 - np.abs(one) for one in (late, back_late))
         count = len(members)
         collect = AnnouncedStep(
             rx=np.full(count, hub),
             tx=members,
             aim=np.full(count, hub),
             weight=np.full(count, 1.0 / star.size),
-            ratio=to[middles][:, members] / estimate * turned,
+            ratio=to[middles][:, members] / estimate * turned / kept,
             announced=(1.0 / (size[members] * amplitude[members]))[None, :],
-            needed=1.0 / (np.abs(estimate) * amplitude[members]),
+            needed=1.0 / (np.abs(estimate) * amplitude[members] * kept),
             own=np.where(who == hub, 1.0 / star.size, 1.0),
             noise_w=noise_w,
             power_w=given.power_w,
-            late=draw.late(given.timing_error_s * given.bandwidth_hz, members),
+            late=late,
             reaches=float(star.size),
         )
         if star.failed:  # the hub is gone with all it heard; who sent did so
@@ -372,13 +378,13 @@ class HubCarrier(Carrier):
             tx=np.full(len(hears), hub),
             aim=hears,
             weight=np.ones(len(hears)),
-            ratio=fro[back_middles][:, hears] / between * draw.phase(given.phase_error_rad, hears, 1),
-            announced=1.0 / (np.abs(between) * amplitude[hub]),
+            ratio=fro[back_middles][:, hears] / between * draw.phase(given.phase_error_rad, hears, 1) / back_kept,
+            announced=1.0 / (np.abs(between) * amplitude[hub] * back_kept),
             needed=None,
             own=np.where(star.hears, 0.0, 1.0),
             noise_w=noise_w,
             power_w=given.power_w,
-            late=draw.late(given.timing_error_s * given.bandwidth_hz, hears, 1),
+            late=back_late,
         )
         return collect, broadcast
 
@@ -453,10 +459,10 @@ class Errors:
         return np.asarray(np.exp(1j * deviation * counter_rng.normal(self._word ^ (2 + leg), nodes)))
 
     def late(self, deviation: float, nodes: IntArray, leg: int = 0) -> FloatArray | None:
-        """How late each node's symbols arrive, in symbols, within one."""
+        """How late each node's symbols arrive, in symbols, within half of one."""
         if deviation == 0:
             return None
-        return np.clip(deviation * counter_rng.normal(self._word ^ (4 + leg), nodes), -1.0, 1.0)
+        return np.clip(deviation * counter_rng.normal(self._word ^ (4 + leg), nodes), -0.5, 0.5)
 
 
 def weaker_snr(size: FloatArray, power_w: FloatArray, noise_w: FloatArray) -> FloatArray:

@@ -230,18 +230,20 @@ class TurnCarrier(Carrier):
         if given.offsets is not None and given.offsets.cfo_hz is not None:
             cfo_hz = given.offsets.cfo_hz
             phase = phase * np.exp(2j * np.pi * (cfo_hz[tx] - cfo_hz[to]) * middle_ns / 1e9)
+        late = draw.late(given.timing_error_s * given.bandwidth_hz, tx)
+        kept = 1.0 if late is None else 1.0 - np.abs(late)  # as pilots see it
         return AnnouncedStep(
             rx=rx,
             tx=tx,
             aim=to,
             weight=weights[to, tx],
-            ratio=middles[:, rx, tx] / estimate * phase,
+            ratio=middles[:, rx, tx] / estimate * phase / kept,
             announced=(1.0 / (size[to, tx] * amplitude[tx]))[None, :],
-            needed=1.0 / (np.abs(estimate) * amplitude[tx]),
+            needed=1.0 / (np.abs(estimate) * amplitude[tx] * kept),
             own=own,
             noise_w=noise_w,
             power_w=given.power_w,
-            late=draw.late(given.timing_error_s * given.bandwidth_hz, tx),
+            late=late,
             together=True,
             opens=opens,
         )
