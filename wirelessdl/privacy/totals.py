@@ -5,6 +5,7 @@ and `pld` of neighbours that add or remove a sample, are computed by dp-accounti
 """
 
 import math
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -151,13 +152,7 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
         low, high = high, 2 * high
         if high > _MAX_ROUNDS:
             raise ValueError(f"noise_multiplier {nu:g} allows more than {_MAX_ROUNDS:,} rounds; that is no limit")
-    while high - low > 1:
-        middle = (low + high) // 2
-        if total_epsilon(nu, q, middle, **terms) <= target:
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + bisect_right(range(low + 1, high), target, key=lambda rounds: total_epsilon(nu, q, rounds, **terms))
 
 
 def _wang19(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:
