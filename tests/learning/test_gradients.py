@@ -150,7 +150,7 @@ def test_clipped_sums_do_not_depend_on_which_gradients_are_kept(monkeypatch, byt
     kept, again = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
     chosen.gradient(0, x, batch, kept)
     monkeypatch.setattr(threads, "_MAX_KEPT_BYTES", bytes_kept)
-    monkeypatch.setattr(threads, "_CACHE", 1)  # one sample at a time
+    monkeypatch.setattr(threads, "_MAX_CACHED_BYTES", 1)  # one sample at a time
     chosen.gradient(0, x, batch, again)
     assert kept[0].norm() > 0
     assert not kept[1].any()

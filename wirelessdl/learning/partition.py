@@ -46,7 +46,7 @@ def split_data(partition: Partition, data: Dataset, nodes: int, rng: np.random.G
     """Sample indices of each node. A partition `by_content` gets the samples ordered by label, then by content."""
     if not capability(partition, "by_content"):
         return _whole(partition.split(read_only(data.train_y), nodes, rng))
-    order = np.lexsort((data.keys(), data.train_y))
+    order = np.lexsort((data.keys, data.train_y))
     clients = _whole(partition.split(data.train_y[order], nodes, rng))
     # a number that no sample has stays as it is, for whoever checks what nodes hold
     inside = [not client.size or (client.min() >= 0 and client.max() < len(order)) for client in clients]

@@ -102,9 +102,8 @@ class PowerProblem(PowerSettings):
     heard_gain: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        lock(
-            self, "gain", "power_w", "sensitivity", "samples", "heard_gain", "least_gain"
-        )  # an allocator of the user's sees them
+        # a user's allocator sees them
+        lock(self, "gain", "power_w", "sensitivity", "samples", "heard_gain", "least_gain")
 
     @property
     def audible(self) -> Links:

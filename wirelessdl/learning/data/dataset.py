@@ -67,12 +67,9 @@ class Dataset:
         )
         return np.asarray((stored / self.scale - mean) / deviation, dtype=np.float64)
 
+    @cached_property
     def keys(self) -> IntArray:
         """A number for each training sample that depends on what it holds, not on where it stands."""
-        return self._keys
-
-    @cached_property
-    def _keys(self) -> IntArray:
         rows = np.ascontiguousarray(self.train_x).reshape(len(self.train_x), -1)
         labels = np.ascontiguousarray(self.train_y)
         digests = (

@@ -259,8 +259,6 @@ def write_cached(name: str, arrays: Mapping[str, NDArray[Any]]) -> Path:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ the last dimension: a softmax over ten classes that lie apart is fifteen times a
 A learner has `size`, the numbers of a model; `shapes` of its parameters, in the order they lie in x `[K, m]`;
 `bias_column`, whether features end in a one; `initial(rng)`; `forward(parameters, features)`, scores `[N, classes]` of
 one model as autograd sees them; `scores(x, features)`, `[K, N, classes]`; and, where it needs no autograd, `gradient`.
-Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: see `learning/models/module.py`.
+Everything else (`cnn`, `resnet20`, a user's module) is a torch module: see `learning/models/module.py`.
 """
 
 import math
