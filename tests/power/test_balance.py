@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_power import urban_gain
+from test_allocate import urban_gain
 
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_mixing, mixing_matrix, spectral_gap
