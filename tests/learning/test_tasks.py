@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
-from wirelessdl.learning.models.convex import Logistic, Ridge
+from wirelessdl.learning.models.convex import Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
@@ -59,17 +59,6 @@ def test_ridge_gradients_equal_a_loop_over_samples(clipping, padded):
         np.testing.assert_allclose(gradient[node], total, rtol=1e-12)
         expected = np.average(losses, weights=each) + 0.15 * float(x[node] @ x[node])
         assert float(loss[node]) == pytest.approx(expected)
-
-
-def test_logistic_gradients_leave_the_penalty_to_the_step():
-    rng = np.random.default_rng(1)
-    x, a = torch.as_tensor(rng.normal(size=(2, 12))), torch.as_tensor(rng.normal(size=(2, 7, 4)))
-    labels = torch.as_tensor(rng.integers(0, 3, (2, 7)))
-    learner = Logistic(3, 3, penalty=0.5)
-    gradient, loss = learner.gradient(x, a, labels, "per-sample", 0.2)
-    plain, plain_loss = learner._softmax.gradient(x, a, labels, "per-sample", 0.2)
-    torch.testing.assert_close(gradient, plain)
-    torch.testing.assert_close(loss, plain_loss + 0.25 * x.square().sum(dim=1))
 
 
 # --- known optima
