@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.convex import Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
@@ -244,8 +245,8 @@ def test_batch_normalisation_remembers_for_every_node_under_the_paper_protocol(t
     world.learning.restore(state)
     module = world.learning.learner.copies(1, torch.device("cpu"), torch.float32)[0]
     with torch.no_grad():
-        for parameter, part in zip(module.parameters(), world.learning.learner.split(world.learning.x[2])):
-            parameter.copy_(part)
+        for parameter, part in zip(module.parameters(), layers(world.learning.learner, world.learning.x[2:3])):
+            parameter.copy_(part[0])
         means = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
         sizes = [size for layer in means for size in (layer.num_features, layer.num_features)]
         parts = iter(torch.split(learned[2], sizes))

@@ -28,8 +28,9 @@ from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.gradients.batched import WRITES, UserGradients, asked_scores
-from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
+from wirelessdl.learning.gradients.strategy import Strategy, sample_losses
 from wirelessdl.learning.gradients.threads import Ghost, Threads
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import ModuleLearner, name_of
 
 _MAX_TRIED_SAMPLES = 16  # that are tried together at most
@@ -196,8 +197,8 @@ class Trials:
         samples = features.to("cpu", torch.float64)
         labels = labels.to("cpu", torch.float64) if self._classes is None else labels.cpu()
         parameters = list(module.parameters())
-        for parameter, part in zip(parameters, self._learner.split(self.weights(1)[0].to("cpu", torch.float64))):
-            parameter.copy_(part)
+        for parameter, part in zip(parameters, layers(self._learner, self.weights(1).to("cpu", torch.float64))):
+            parameter.copy_(part[0])
         found = [torch.empty_like(parameter) for parameter in parameters]
         first = torch.zeros(len(samples), dtype=torch.float64)
         first[0] = 1.0

@@ -39,8 +39,8 @@ from wirelessdl.learning.clipping import (
     sum_samples,
     wide,
 )
-from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
-from wirelessdl.learning.models import is_built_in
+from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.models import is_built_in, layers
 from wirelessdl.learning.models.module import ModuleLearner
 
 _MAX_CACHED_BYTES = 2**22  # bytes of features that a thread works on at once

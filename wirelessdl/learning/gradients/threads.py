@@ -42,7 +42,8 @@ from wirelessdl.learning.clipping import (
     wide,
 )
 from wirelessdl.learning.gradients.batched import Vectorised
-from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
+from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
 _MAX_CACHED_BYTES = 2**21  # bytes of patches and gradients that a thread works on at once
