@@ -198,9 +198,6 @@ class FromFile:
                 f'path is "{self.path}"; gives sample {wrong} to node {owner[wrong]}: nodes are 0 to {nodes - 1}, '
                 "or -1 for nobody"
             )
-        empty = np.flatnonzero(np.bincount(owner[owner >= 0], minlength=nodes) == 0)
-        if len(empty):
-            raise ValueError(f'path is "{self.path}"; gives node {empty[0]} nothing: every node needs samples')
         return _indices_by_node(owner, nodes)
 
 
