@@ -1,4 +1,4 @@
-"""How a user's model behaves, tried before the run: what epsilon assumes of it, and its author may have overlooked.
+"""Trials of a user's model before the run: epsilon assumes things of it that its author may have overlooked.
 
     what it is given stays        models and test samples are the simulator's, and later rounds use them
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next

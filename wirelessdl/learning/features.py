@@ -1,4 +1,4 @@
-"""Features that no data was used to find: each sample is mapped by itself, and nothing is fitted.
+"""Features without fitting: each sample is mapped by itself.
 
 A node applies the map once, before training. It is public and the same for all nodes, and row i of the result depends
 on sample i only, so epsilon is that of training on the samples themselves.

@@ -1,4 +1,4 @@
-"""How training data is split among nodes: one array of sample indices per node.
+"""Partitions of the training data among nodes: one array of sample indices per node.
 
 iid         shuffled and split into parts of equal size
 dirichlet   class proportions ~ Dirichlet(concentration); the smaller, the more nodes differ. form = "class":

@@ -18,9 +18,8 @@ A(e) comes from the mean gains, amplitudes balanced by power with exponent e, an
 public: powers, gains, sizes and settings. Pairs are taken as complete: S is exact where p = K - 1. Closing passes are
 not counted: they shrink `apart` of whatever is chosen. From 200 nodes on traces are estimated with random vectors.
 
-Forecasts of the joint plan in large networks: the traces of `power.joint` by drawn vectors, linear in the links.
-
-A trace of K x K matrices is the mean of quadratic forms of random signs g (Hutchinson 1990):
+In large networks traces come from drawn vectors, linear in the links. A trace of K x K matrices is the mean of
+quadratic forms of random signs g (Hutchinson 1990):
 
     trace(Q^t W Q^t') = E |Q^t W^(1/2) g|^2,    relative deviation about sqrt(2 / (K n)) of n vectors
 

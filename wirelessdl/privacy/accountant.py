@@ -1,4 +1,4 @@
-"""Accountants: how releases compose. Each keeps many streams at once (senders, or links).
+"""Accountants compose releases. Each keeps many streams at once (senders, or links).
 
 `AmplifiedAccountant` (name `rdp-wang19`): Theorem 9 over a sparse set of orders, as running totals. A valid bound for
 the own-noise view of the hardened protocol.

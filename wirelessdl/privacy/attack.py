@@ -1,4 +1,4 @@
-"""What an attack that told two neighbouring data sets apart proves about epsilon.
+"""Lower bounds on epsilon from an attack that told two neighbouring data sets apart.
 
 Every trial is run on D or on D', by a fair coin, and gives one score (a log-likelihood ratio). The attacker says "D"
 where the score exceeds a threshold. Part of the trials, the pilot, chooses the threshold and the rule; the bound comes

@@ -1,4 +1,4 @@
-"""Totals of equal releases, and what noise or how many rounds meet a target.
+"""Totals of equal releases; the noise, or the number of rounds, that meets a target.
 
 `rdp-wang19` is Theorem 9 over all orders 2..1024; `pld` of replace-one neighbours is `wirelessdl.privacy.pld`; `rdp`,
 and `pld` of neighbours that add or remove a sample, are computed by dp-accounting; `gdp` has no amplification.

