@@ -247,25 +247,24 @@ def test_noise_is_standard_normal_and_rows_are_uncorrelated():
     assert np.abs(correlation).max() < 4.5 / np.sqrt(5000)
 
 
-def loop(images, changes, padding, fill):
+def loop(images, changes, padding):
     """One image at a time: mirror, pad, cut the window out."""
     out = []
     for image, flip, down, right in zip(images, *changes, strict=True):
         channels, height, width = image.shape
-        padded = torch.full((channels, height + 2 * padding, width + 2 * padding), fill, dtype=image.dtype)
+        padded = torch.zeros(channels, height + 2 * padding, width + 2 * padding, dtype=image.dtype)
         padded[:, padding : padding + height, padding : padding + width] = image.flip(2) if flip else image
         top, left = padding - int(down), padding - int(right)
         out.append(padded[:, top : top + height, left : left + width])
     return torch.stack(out)
 
 
-@pytest.mark.parametrize(("dtype", "fill"), [(torch.float64, 0.0), (torch.float32, -1.5), (torch.uint8, 7)])
 @pytest.mark.parametrize("padding", [0, 1, 4])
-def test_batched_changes_equal_the_loop(dtype, fill, padding):
+def test_batched_changes_equal_the_loop(padding):
     generator = torch.Generator().manual_seed(padding)
-    images = torch.randint(0, 200, (64, 3, 6, 5), generator=generator).to(dtype)
+    images = torch.randn(64, 3, 6, 5, generator=generator)
     changes = draw_changes(64, generator, padding=padding)
-    assert torch.equal(apply_changes(images, changes, fill), loop(images, changes, padding, fill))
+    assert torch.equal(apply_changes(images, changes), loop(images, changes, padding))
 
 
 def test_draws_are_fair_and_repeat():

@@ -68,7 +68,9 @@ class Aligned:
             problem.require_shares(plan.alpha, "aligned senders")
             plan.require_target()
             return plan
-        return _noted(plan, self.kappa)
+        leak = float(plan.link_epsilon.max())
+        note = f'kappa = {self.kappa:g} leaks {leak:.4g} on the worst link, whatever epsilon_max is; "auto" meets it'
+        return replace(plan, notes=(note,))
 
 
 def sender_gain(problem: PowerProblem) -> FloatArray:
@@ -107,11 +109,3 @@ def _least_noise(problem: PowerProblem, theta: float, level: float) -> float:
     left = problem.masking(problem.power_w)[:, links.rx] - links.degree[links.rx] * level**2
     needed = (problem.step(theta) * level / problem.target_mu)[links.tx] ** 2 - problem.thermal_w
     return float(np.max(np.maximum(needed, 0.0) / (rho**2 * left)))
-
-
-def _noted(plan: PowerPlan, kappa: float) -> PowerPlan:
-    """The plan with what it leaks, which is not what was asked for."""
-    leak = float(plan.link_epsilon.max())
-    return replace(
-        plan, notes=(f'kappa = {kappa:g} leaks {leak:.4g} on the worst link, whatever epsilon_max is; "auto" meets it',)
-    )
