@@ -42,7 +42,7 @@ TARGETS = {
     "wirelessdl/gaussian.py": ["tests/test_gaussian.py"],
     "wirelessdl/leakage.py": ["tests/test_leakage.py"],
     "wirelessdl/round/releases.py": ["tests/round/test_releases.py"],
-    "wirelessdl/privacy/accountant.py": ["tests/privacy/test_running_totals.py"],
+    "wirelessdl/privacy/accountant.py": ["tests/privacy/test_accountant.py"],
     "wirelessdl/privacy/counts.py": ["tests/privacy/test_counts.py"],
     "wirelessdl/privacy/coalition.py": ["tests/privacy/test_coalition.py"],
     "wirelessdl/privacy/ledger.py": ["tests/privacy/test_ledger.py"],

@@ -325,7 +325,6 @@ def ends(_x, _features, _found):
     raise SystemExit
 
 
-TRIED = 1  # call before the run
 BAD_SCORES = [
     (writes_features, "Scoring.scores writes into what it is given"),
     (writes_models, "Scoring.scores writes into what it is given"),
@@ -344,14 +343,10 @@ BAD_SCORES = [
 
 
 @pytest.mark.parametrize(("how", "words"), BAD_SCORES)
-def test_scores_that_no_evaluation_can_use_are_refused_before_the_run(how, words):
+def test_scores_that_no_evaluation_can_use_are_refused_before_the_run_and_in_it(how, words):
     with pytest.raises((ValueError, WirelessdlError), match=words):
         make(bytes_data(), learner=Scoring(how))
-
-
-@pytest.mark.parametrize(("how", "words"), BAD_SCORES)
-def test_scores_that_go_wrong_later_are_one_line(how, words):
-    engine = make(bytes_data(), learner=Scoring(how, after=TRIED))
+    engine = make(bytes_data(), learner=Scoring(how, after=1))  # one call before the run
     with pytest.raises(WirelessdlError, match=words):
         engine.accuracy(engine.x)
 

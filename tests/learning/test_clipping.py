@@ -1,12 +1,10 @@
 """No sample enters a sum with more than the clip norm, in float32, whatever its data: measured in float64."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
-from made_engines import bytes_data, make, order
 from torch import nn
 
 from wirelessdl.learning.batch import Batch
@@ -16,7 +14,6 @@ from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.convex import Logistic, Ridge
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 from wirelessdl.learning.models.nets import Cnn
-from wirelessdl.learning.records import ModelUpdate
 
 CPU = torch.device("cpu")
 SHAPE, CLASSES, SAMPLES = (1, 28, 28), 10, 6
@@ -211,15 +208,3 @@ def test_bounds_are_no_smaller_than_norms(values):
     clip_norm = exact / 3
     clip_rows_(rows, clip_norm)
     assert (rows.double().norm(dim=1) <= clip_norm).all()
-
-
-def test_a_run_on_raw_images_records_no_gradient_above_the_clip_norm():
-    """Batches of one: the recorded norm of a node's gradient is that of a single sample."""
-    data = bytes_data(60, shape=(28, 28), classes=CLASSES, scale=1.0, mean=-1e4, deviation=60.0)
-    learner = module(Patches)
-    engine = make(
-        data, nodes=3, learner=learner, batch_size=1, strategy="threads", dtype="float32", projection_radius=9.0
-    )
-    quiet = dataclasses.replace(order(3, thermal=0.0), noise_scale=np.zeros(3), update=ModelUpdate.everyone(np.ones(3)))
-    found = [engine.round(dataclasses.replace(quiet, round=1 + number)).grad_norm for number in range(20)]
-    assert 0.99 < np.max(found) <= 1.0 + 1e-6

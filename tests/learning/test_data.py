@@ -38,7 +38,7 @@ def test_embedded_data_is_the_balanced_subset():
 def test_bundled_data_are_unpacked_once_and_nobody_may_change_them():
     data = FashionSubset().load()
     assert FashionSubset().load() is data
-    assert data.keys() is data.keys()
+    assert data.keys is data.keys
     for array in (data.train_x, data.train_y, data.test_x, data.test_y):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1

@@ -10,7 +10,6 @@ from made_engines import bytes_data, make, order
 
 from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.batch import Buffer, Store, apply_changes, draw_changes, sample_shape
-from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import share_right
 from wirelessdl.learning.models.closed_form import Softmax
@@ -200,28 +199,6 @@ def test_the_share_that_is_right_is_that_of_the_first_largest_score():
     assert share_right(nan, torch.tensor([2, 0, 0]))[0] == 1.0  # as argmax has it
 
 
-CPU = torch.device("cpu")
-
-
-def test_replacing_one_sample_moves_the_gradient_by_no_more_than_the_sensitivity():
-    generator = torch.Generator().manual_seed(1)
-    learner = Softmax(features=6, classes=3)
-    weights = torch.zeros(50, learner.size, dtype=torch.float64)
-    features = torch.randn(50, 5, 7, generator=generator, dtype=torch.float64)
-    features[:, 0] *= 1000.0  # one sample outweighs the batch, and is replaced by its opposite
-    labels = torch.randint(3, (50, 5), generator=generator)
-    other = features.clone()
-    other[:, 0] *= -1.0
-    for clipping in ("per-sample", "batch"):
-        moved = (
-            learner.gradient(weights, features, labels, clipping, 1.0)[0]
-            - learner.gradient(weights, other, labels, clipping, 1.0)[0]
-        ).norm(dim=1)
-        bound = sensitivity(clipping, 1.0, np.array([5.0]))[0]
-        assert moved.max() <= bound * (1 + 1e-12)
-        assert moved.max() > 0.99 * bound
-
-
 def test_projection_keeps_the_inside_and_shortens_the_outside():
     x = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     torch.testing.assert_close(project_(x, 1.0), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
@@ -270,25 +247,24 @@ def test_noise_is_standard_normal_and_rows_are_uncorrelated():
     assert np.abs(correlation).max() < 4.5 / np.sqrt(5000)
 
 
-def loop(images, changes, padding, fill):
+def loop(images, changes, padding):
     """One image at a time: mirror, pad, cut the window out."""
     out = []
     for image, flip, down, right in zip(images, *changes, strict=True):
         channels, height, width = image.shape
-        padded = torch.full((channels, height + 2 * padding, width + 2 * padding), fill, dtype=image.dtype)
+        padded = torch.zeros(channels, height + 2 * padding, width + 2 * padding, dtype=image.dtype)
         padded[:, padding : padding + height, padding : padding + width] = image.flip(2) if flip else image
         top, left = padding - int(down), padding - int(right)
         out.append(padded[:, top : top + height, left : left + width])
     return torch.stack(out)
 
 
-@pytest.mark.parametrize(("dtype", "fill"), [(torch.float64, 0.0), (torch.float32, -1.5), (torch.uint8, 7)])
 @pytest.mark.parametrize("padding", [0, 1, 4])
-def test_batched_changes_equal_the_loop(dtype, fill, padding):
+def test_batched_changes_equal_the_loop(padding):
     generator = torch.Generator().manual_seed(padding)
-    images = torch.randint(0, 200, (64, 3, 6, 5), generator=generator).to(dtype)
+    images = torch.randn(64, 3, 6, 5, generator=generator)
     changes = draw_changes(64, generator, padding=padding)
-    assert torch.equal(apply_changes(images, changes, fill), loop(images, changes, padding, fill))
+    assert torch.equal(apply_changes(images, changes), loop(images, changes, padding))
 
 
 def test_draws_are_fair_and_repeat():

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients import Job, choose, threads
-from wirelessdl.learning.gradients.batched import Vectorised
 from wirelessdl.learning.gradients.strategy import Loop
 from wirelessdl.learning.gradients.threads import supported
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
@@ -150,7 +149,7 @@ def test_clipped_sums_do_not_depend_on_which_gradients_are_kept(monkeypatch, byt
     kept, again = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
     chosen.gradient(0, x, batch, kept)
     monkeypatch.setattr(threads, "_MAX_KEPT_BYTES", bytes_kept)
-    monkeypatch.setattr(threads, "_CACHE", 1)  # one sample at a time
+    monkeypatch.setattr(threads, "_MAX_CACHED_BYTES", 1)  # one sample at a time
     chosen.gradient(0, x, batch, again)
     assert kept[0].norm() > 0
     assert not kept[1].any()
@@ -192,22 +191,6 @@ def test_gradients_that_are_not_finite_count_as_zero(name, strategy, clipping, s
         weight[0, 3], pixels[0, 3] = 0.0, 0.0
         Loop(job).gradient(0, x, Batch(features, batch.labels, weight), expected)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_per_sample_gradients_in_pieces_are_the_same():
-    """An allowance of one sample at a time, and of all."""
-    learner = LEARNERS["shared"]()
-    x, batch = problem(learner)
-    job = Job(learner, "per-sample", 1.0, CPU, torch.float64)
-    small, large = Vectorised(job, learner.activations, 5, 1), Vectorised(job, learner.activations, 5, 2**28)
-    assert (small.chunk, small._samples) == (1, 1)
-    assert large.chunk > 3
-    out, expected = torch.empty_like(x), torch.empty_like(x)
-    for node in range(3):
-        part = slice(node, node + 1)
-        small.gradient(0, x[part], Batch(batch.features[part], batch.labels[part]), out[part])
-    large.gradient(0, x, batch, expected)
-    torch.testing.assert_close(out, expected)
 
 
 def test_book_keeping_is_used_where_it_holds():

@@ -192,7 +192,6 @@ def test_a_file_says_who_gets_what(name, tmp_path):
     [
         ("who.json", "[0, 1]", "names 2 nodes for 6 training samples"),
         ("who.json", "[0, 1, 2, 3, 0, 0]", "gives sample 3 to node 3: nodes are 0 to 2, or -1 for nobody"),
-        ("who.json", "[0, 1, 0, 1, 0, 1]", "gives node 2 nothing: every node needs samples"),
         ("who.json", "[0.5, 1]", "must hold one whole number for each sample"),
         ("who.json", "[", "cannot be read: Expecting value"),
         ("who.json", '{"nodes": [1]}', 'column is "node"; who.json has none of that name; did you mean nodes?'),

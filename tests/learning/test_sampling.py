@@ -1,4 +1,4 @@
-"""Samplers: sizes, chances, the gradients they define, and what accountants make of them."""
+"""Samplers: sizes, chances, the gradients they define, and the accountant of each."""
 
 import dataclasses
 
@@ -12,7 +12,6 @@ import wirelessdl
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.privacy import FrameRelease, Ledger, Terms, total_epsilon
 from wirelessdl.streams import Streams
 
 # --- sampling ---------------------------------------------------------------------------------------------
@@ -103,9 +102,6 @@ def test_an_empty_poisson_batch_is_a_step_of_nothing():
     assert torch.isfinite(engine.x).all()
 
 
-# --- what the accountants make of it ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("sampling", "sampler", "accountant"),
     [
@@ -121,62 +117,6 @@ def test_the_sampler_reaches_the_privacy_table(sampling, sampler, accountant, tm
     assert set(own["sampler"]) == {sampler}
     assert set(own["accountant"]) == {accountant}
     assert run.provenance["strategy"] == "closed-form"
-
-
-def slots(count, mu, nodes=2):
-    return [
-        FrameRelease(
-            round=round,
-            on_air=np.ones(nodes, dtype=bool),
-            gamma=np.ones(nodes),
-            multiplier=np.ones(nodes),
-            own_mu=np.full(nodes, 0.0 if round == 1 else mu),
-            link_rx=np.array([0]),
-            link_tx=np.array([1]),
-            link_mu=np.array([0.0]),
-        )
-        for round in range(1, count + 1)
-    ]
-
-
-def test_totals_of_samplers_are_those_of_the_table():
-    mu, delta = 1 / 1.01**40, 1e-4  # on the ledger's grid, so that rounding down costs nothing much
-    cases = {
-        "poisson": {"q": 0.1, "rounds": 20},
-        "full-batch": {"q": 1.0, "rounds": 20},
-        "shuffled": {"q": 1.0, "rounds": 5},  # 20 releases are five epochs of four
-    }
-    for sampler, case in cases.items():
-        terms = Terms("hardened", sampler, "per-sample", delta, epoch_rounds=(4, 4) if sampler == "shuffled" else ())
-        ledger = Ledger(terms, np.full(2, case["q"]))
-        for slot in slots(21, mu):
-            ledger.record(slot)
-        name = "pld" if sampler == "poisson" else "gdp"
-        expected = total_epsilon(1 / mu, case["q"], case["rounds"], delta=delta, accountant=name, sampler=sampler)
-        # nu is rounded down to a grid of 1%, so the total is above, by no more than 3%
-        assert ledger.own_total()[0] >= expected * (1 - 1e-9)
-        assert ledger.own_total()[0] == pytest.approx(expected, rel=0.03)
-
-
-def test_epochs_go_by_the_round_of_the_gradient_and_survive_a_checkpoint():
-    terms = Terms("hardened", "shuffled", "per-sample", 1e-4, epoch_rounds=(4, 4))
-    whole, first, second = (Ledger(terms, np.ones(2)) for _ in range(3))
-    everything = slots(14, 0.5)
-    everything[6] = dataclasses.replace(everything[6], own_mu=np.array([0.9, 0.5]))
-    for slot in everything:
-        whole.record(slot)
-    for slot in everything[:7]:
-        first.record(slot)
-    second.restore(first.state())
-    for slot in everything[7:]:
-        second.record(slot)
-    np.testing.assert_array_equal(second.own_bound(), whole.own_bound())
-    # gradients of rounds 1-4, 5-8, 9-12 and 13: four epochs, the second with a louder release of node 0
-    squares = [3 * 0.25 + 0.81, 4 * 0.25]
-    expected = [total_epsilon(1 / np.sqrt(s), 1.0, 1, delta=1e-4, accountant="gdp") for s in squares]
-    np.testing.assert_allclose(whole.own_bound(), expected, rtol=1e-9)
-    ahead = whole.own.accountant.after(np.array([0.5, 0.5]), 1e-4)
-    np.testing.assert_allclose(ahead, expected)  # one more of the same epoch costs nothing
 
 
 def many_nodes(size, batch):

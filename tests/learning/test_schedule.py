@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from conftest import tiny
 
@@ -16,35 +15,29 @@ def rates(schedule, rounds):
     return [schedule.rate(t) for t in range(1, rounds + 1)]
 
 
-def test_the_papers_rate_and_the_constant():
-    assert rates(InverseSqrt(0.1), 4) == pytest.approx([0.1, 0.1 / math.sqrt(2), 0.1 / math.sqrt(3), 0.05])
-    assert rates(Constant(0.02), 3) == [0.02] * 3
-
-
-def test_inverse_is_theorem_2s():
-    assert rates(Inverse(mu=0.5, theta=10.0), 4) == pytest.approx([1 / (0.5 * 10 * t) for t in (1, 2, 3, 4)])
-    assert rates(Inverse(initial=0.3), 3) == pytest.approx([0.3, 0.15, 0.1])
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (InverseSqrt(0.1), [0.1, 0.1 / math.sqrt(2), 0.1 / math.sqrt(3), 0.05]),
+        (Constant(0.02), [0.02] * 3),
+        (Inverse(mu=0.5, theta=10.0), [1 / (0.5 * 10 * t) for t in (1, 2, 3, 4)]),  # Theorem 2's
+        (Inverse(initial=0.3), [0.3, 0.15, 0.1]),
+        (Cosine(rounds=10, initial=0.2), [0.1 * (1 + math.cos(math.pi * t / 10)) for t in range(10)]),
+        (Cosine(rounds=6, initial=0.2, final=0.1, length=2), [0.2, 0.15, 0.1, 0.1, 0.1, 0.1]),
+        (Piecewise([2, 4], [0.3, 0.2, 0.1]), [0.3, 0.3, 0.2, 0.2, 0.1, 0.1]),
+        (Piecewise([], [0.3]), [0.3, 0.3]),
+    ],
+)
+def test_every_form_is_its_formula(schedule, expected):
+    found = rates(schedule, len(expected))
+    assert found == pytest.approx(expected)
+    assert min(found) > 0
 
 
 @pytest.mark.parametrize("given", [{}, {"mu": 1.0}, {"theta": 4.0}, {"initial": 0.1, "mu": 1.0}])
 def test_inverse_wants_one_way_of_saying_it(given):
     with pytest.raises(ValueError, match=r"initial is .*; give initial alone, or mu and theta"):
         Inverse(**given)
-
-
-def test_cosine_falls_from_initial_and_stays_positive():
-    found = rates(Cosine(rounds=10, initial=0.2), 10)
-    assert found == pytest.approx([0.1 * (1 + math.cos(math.pi * t / 10)) for t in range(10)])
-    assert found[0] == 0.2
-    assert found[-1] > 0
-    level = rates(Cosine(rounds=8, initial=0.2, final=0.05, length=4), 8)
-    assert level[4:] == pytest.approx([0.05] * 4)
-    assert (np.diff(level) <= 1e-15).all()
-
-
-def test_piecewise_changes_after_its_boundaries():
-    assert rates(Piecewise([2, 4], [0.3, 0.2, 0.1]), 6) == [0.3, 0.3, 0.2, 0.2, 0.1, 0.1]
-    assert rates(Piecewise([], [0.3]), 2) == [0.3, 0.3]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 
 import wirelessdl
 from wirelessdl.errors import ScenarioError, TraceError
-from wirelessdl.learning.models.convex import Logistic, Ridge
+from wirelessdl.learning.models import layers
+from wirelessdl.learning.models.convex import Ridge
 from wirelessdl.mixing import perron_vector
 from wirelessdl.preview.plan import preview_plan
 from wirelessdl.run.build import build
@@ -59,17 +60,6 @@ def test_ridge_gradients_equal_a_loop_over_samples(clipping, padded):
         np.testing.assert_allclose(gradient[node], total, rtol=1e-12)
         expected = np.average(losses, weights=each) + 0.15 * float(x[node] @ x[node])
         assert float(loss[node]) == pytest.approx(expected)
-
-
-def test_logistic_gradients_leave_the_penalty_to_the_step():
-    rng = np.random.default_rng(1)
-    x, a = torch.as_tensor(rng.normal(size=(2, 12))), torch.as_tensor(rng.normal(size=(2, 7, 4)))
-    labels = torch.as_tensor(rng.integers(0, 3, (2, 7)))
-    learner = Logistic(3, 3, penalty=0.5)
-    gradient, loss = learner.gradient(x, a, labels, "per-sample", 0.2)
-    plain, plain_loss = learner._softmax.gradient(x, a, labels, "per-sample", 0.2)
-    torch.testing.assert_close(gradient, plain)
-    torch.testing.assert_close(loss, plain_loss + 0.25 * x.square().sum(dim=1))
 
 
 # --- known optima
@@ -255,8 +245,8 @@ def test_batch_normalisation_remembers_for_every_node_under_the_paper_protocol(t
     world.learning.restore(state)
     module = world.learning.learner.copies(1, torch.device("cpu"), torch.float32)[0]
     with torch.no_grad():
-        for parameter, part in zip(module.parameters(), world.learning.learner.split(world.learning.x[2])):
-            parameter.copy_(part)
+        for parameter, part in zip(module.parameters(), layers(world.learning.learner, world.learning.x[2:3])):
+            parameter.copy_(part[0])
         means = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
         sizes = [size for layer in means for size in (layer.num_features, layer.num_features)]
         parts = iter(torch.split(learned[2], sizes))

@@ -66,11 +66,18 @@ def test_budgets_hold_in_runs_under_fading_and_what_falls_silent_shows_nothing(t
     assert all(audit.attained <= audit.proven * (1 + 1e-9) for audit in audits)
 
 
-def test_a_budgeted_run_resumes_to_the_same_tables(tmp_path):
+@pytest.fixture(scope="module")
+def halved(tmp_path_factory):
+    """A scenario with half of the budget that it would spend, that budget, and its run."""
     sections = {"scenario": {"rounds": 40}, "power": {"objective": "own-noise"}, "learning": {"batch_size": 64}}
-    limit = wirelessdl.simulate(tiny(**sections), out=tmp_path / "free").summary["epsilon_own_total"] / 2
-    base = tiny(**sections, privacy={"epsilon_max": 1.0, "budget_total": limit})
-    whole = wirelessdl.simulate(base, out=tmp_path / "whole")
+    out = tmp_path_factory.mktemp("halved")
+    limit = wirelessdl.simulate(tiny(**sections), out=out).summary["epsilon_own_total"] / 2
+    scenario = tiny(**sections, privacy={"epsilon_max": 1.0, "budget_total": limit})
+    return scenario, limit, wirelessdl.simulate(scenario, out=out)
+
+
+def test_a_budgeted_run_resumes_to_the_same_tables(halved, tmp_path):
+    base, _, whole = halved
     silent = whole.nodes[~whole.nodes["transmitted"]]["round"].min()
     for stop in (silent - 1, silent + 2):
         done: list[int] = []
@@ -85,11 +92,8 @@ def test_a_budgeted_run_resumes_to_the_same_tables(tmp_path):
         pd.testing.assert_frame_equal(again.events, whole.events, check_exact=True)
 
 
-def test_a_budget_silences_nodes_in_a_run(tmp_path):
-    base = {"scenario": {"rounds": 40}, "power": {"objective": "own-noise"}, "learning": {"batch_size": 64}}
-    free = wirelessdl.simulate(tiny(**base), out=tmp_path)
-    limit = free.summary["epsilon_own_total"] / 2
-    bound = wirelessdl.simulate(tiny(**base, privacy={"epsilon_max": 1.0, "budget_total": limit}), out=tmp_path)
+def test_a_budget_silences_nodes_in_a_run(halved):
+    _, limit, bound = halved
     assert limit * 0.8 < bound.summary["epsilon_own_total"] <= limit
     silent = bound.nodes[~bound.nodes["transmitted"]]
     assert len(silent)

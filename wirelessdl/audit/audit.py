@@ -31,7 +31,7 @@ from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
 from wirelessdl.learning.sampling import Sampler
-from wirelessdl.privacy.attack import FEWEST, Evidence, attack_epsilon, sender_claim, weigh
+from wirelessdl.privacy.attack import MIN_TRIALS, Evidence, attack_epsilon, sender_claim, weigh
 from wirelessdl.privacy.terms import Proven, Terms, View
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
@@ -158,8 +158,10 @@ def audit_scenario(
 
 def _refuse(scenario: Scenario, options: AuditOptions) -> None:
     origin, learning = scenario.origin, scenario.learning
-    if options.trials < FEWEST:
-        raise ScenarioError(f"{origin}: --trials is {options.trials}; must be at least {FEWEST}, thousands say more")
+    if options.trials < MIN_TRIALS:
+        raise ScenarioError(
+            f"{origin}: --trials is {options.trials}; must be at least {MIN_TRIALS}, thousands say more"
+        )
     if not 2 <= options.rounds <= scenario.scenario.rounds:
         raise ScenarioError(
             f"{origin}: --rounds is {options.rounds}; must be from 2, the first round that sends a gradient, to "

@@ -260,8 +260,8 @@ def draw_changes(samples: int, generator: torch.Generator, *, padding: int = 4) 
     return torch.cat([coins, shifts])
 
 
-def apply_changes(images: Tensor, changes: Tensor, fill: float = 0.0) -> Tensor:
-    """Images [N, C, H, W], each mirrored and shifted by its own draw; 0 is the mean of normalised images."""
+def apply_changes(images: Tensor, changes: Tensor) -> Tensor:
+    """Images [N, C, H, W], each mirrored and shifted by its own draw; 0, the mean of normalised images, moves in."""
     samples, _, height, width = images.shape
     flip, down, right = changes.to(images.device).unsqueeze(2)
     # where each pixel comes from, per sample
@@ -273,4 +273,4 @@ def apply_changes(images: Tensor, changes: Tensor, fill: float = 0.0) -> Tensor:
     sample = torch.arange(samples, device=images.device).view(-1, 1, 1)
     # advanced indices around a slice put the slice last: [N, H, W, C]
     moved = images[sample, :, row.unsqueeze(2), column.unsqueeze(1)].permute(0, 3, 1, 2)
-    return moved.masked_fill(~inside.unsqueeze(1), fill).contiguous()
+    return moved.masked_fill(~inside.unsqueeze(1), 0.0).contiguous()

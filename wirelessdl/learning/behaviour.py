@@ -1,4 +1,4 @@
-"""How a user's model behaves, tried before the run: what epsilon assumes of it, and its author may have overlooked.
+"""Trials of a user's model before the run: epsilon assumes things of it that its author may have overlooked.
 
     what it is given stays        models and test samples are the simulator's, and later rounds use them
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
@@ -28,13 +28,14 @@ from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.gradients.batched import WRITES, UserGradients, asked_scores
-from wirelessdl.learning.gradients.strategy import Strategy, layers, sample_losses
+from wirelessdl.learning.gradients.strategy import Strategy, sample_losses
 from wirelessdl.learning.gradients.threads import Ghost, Threads
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import ModuleLearner, name_of
 
-_SAMPLES = 16  # that are tried together at most
-_LARGE_DEVIATION = 1e3  # deviation of a replaced sample; inputs are normalised
-_SPREAD = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
+_MAX_TRIED_SAMPLES = 16  # that are tried together at most
+_REPLACED_DEVIATION = 1e3  # deviation of a replaced sample; inputs are normalised
+_WEIGHT_DEVIATION = 0.05  # deviation of what is added to initial weights: a last layer of zeros would hide everything
 UNCLIPPED = 1e9  # clip norm of a trial, in which nothing may hide a change
 _SAMPLES_PER_NODE = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
@@ -47,7 +48,7 @@ class Trials:
         self._learner, self._name = learner, name_of(learner)
         self._random = np.random.default_rng(0)
         self._device, self._dtype = device, dtype
-        count = min(max(batch, 3), _SAMPLES)
+        count = min(max(batch, 3), _MAX_TRIED_SAMPLES)
         place = np.arange(2 * count) % len(data.test_y)
         shown = data.normalised(data.test_x[place]).reshape(2 * count, *sample_shape(data))
         samples = self._tensor(shown)
@@ -61,11 +62,11 @@ class Trials:
         """Weight vectors near the initial one, `[count, m]`."""
         with Guard(f"learning.model: {self._name}.initial"):
             start = np.asarray(self._learner.initial(np.random.default_rng(0)), dtype=np.float64)
-        return self._tensor(start + _SPREAD * self._random.standard_normal((count, len(start))))
+        return self._tensor(start + _WEIGHT_DEVIATION * self._random.standard_normal((count, len(start))))
 
     def large(self, like: Tensor) -> Tensor:
         """Samples that are far from all others."""
-        return self._tensor(_LARGE_DEVIATION * self._random.standard_normal(like.shape))
+        return self._tensor(_REPLACED_DEVIATION * self._random.standard_normal(like.shape))
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(values).to(device=self._device, dtype=self._dtype)
@@ -196,8 +197,8 @@ class Trials:
         samples = features.to("cpu", torch.float64)
         labels = labels.to("cpu", torch.float64) if self._classes is None else labels.cpu()
         parameters = list(module.parameters())
-        for parameter, part in zip(parameters, self._learner.split(self.weights(1)[0].to("cpu", torch.float64))):
-            parameter.copy_(part)
+        for parameter, part in zip(parameters, layers(self._learner, self.weights(1).to("cpu", torch.float64))):
+            parameter.copy_(part[0])
         found = [torch.empty_like(parameter) for parameter in parameters]
         first = torch.zeros(len(samples), dtype=torch.float64)
         first[0] = 1.0

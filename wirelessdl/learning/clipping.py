@@ -45,10 +45,10 @@ import torch
 from wirelessdl.arrays import FloatArray, IntArray
 
 Clipping: TypeAlias = Literal["batch", "per-sample"]
-_BLOCK = 1024  # numbers whose squares are summed at once
+_SQUARES_PER_SUM = 1024  # numbers whose squares are summed at once
 _ROUNDINGS = 16  # more than there are around a sum, in factors and in products with them
-LARGEST = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
-_PIECE = 2**20  # numbers that are widened at a time
+MAX_NORM = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
+_MAX_WIDENED = 2**20  # numbers that are widened at a time
 _UNIT = 2.0**-53
 
 
@@ -96,7 +96,7 @@ def wide(device: torch.device) -> torch.dtype:
 def sum_samples(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left @ right in the widest numbers, `[..., r, c]`: sums over samples, left `[..., r, B]`, right `[..., B, c]`."""
     dtype, samples = wide(right.device), right.shape[-2]
-    step = max(1, _PIECE * samples // max(1, right.numel()))
+    step = max(1, _MAX_WIDENED * samples // max(1, right.numel()))
     if step >= samples:
         return left.to(dtype) @ right.to(dtype)
     total = right.new_zeros(*left.shape[:-1], right.shape[-1], dtype=dtype)
@@ -111,11 +111,11 @@ def norm_bound(values: torch.Tensor, dim: int = -1) -> torch.Tensor:
     count = terms = values.shape[dim]
     if dim != -1:  # samples last: `vector_norm` takes fifteen times as long over numbers that lie apart
         norm = values.square().sum(dim=dim).sqrt_()
-    elif count <= _BLOCK:
+    elif count <= _SQUARES_PER_SUM:
         norm = torch.linalg.vector_norm(values, dim=-1)
     else:  # sums of sums: a single one of a million squares in float32 was seen 5e-4 too small
-        whole, terms = count // _BLOCK * _BLOCK, _BLOCK + count // _BLOCK + 1
-        blocks = torch.linalg.vector_norm(values[..., :whole].unfold(-1, _BLOCK, _BLOCK), dim=-1)
+        whole, terms = count // _SQUARES_PER_SUM * _SQUARES_PER_SUM, _SQUARES_PER_SUM + count // _SQUARES_PER_SUM + 1
+        blocks = torch.linalg.vector_norm(values[..., :whole].unfold(-1, _SQUARES_PER_SUM, _SQUARES_PER_SUM), dim=-1)
         rest = torch.linalg.vector_norm(values[..., whole:], dim=-1, keepdim=True)
         norm = torch.linalg.vector_norm(torch.cat([blocks, rest], dim=-1), dim=-1)
     kind = torch.finfo(values.dtype)
@@ -134,7 +134,7 @@ def clip_factor(norm: torch.Tensor, clip_norm: float) -> torch.Tensor:
 
 def not_finite(norm: torch.Tensor) -> torch.Tensor:
     """Which norms belong to gradients that count as zero."""
-    return torch.lt(norm, LARGEST[norm.dtype]).logical_not_()  # NaN is not less
+    return torch.lt(norm, MAX_NORM[norm.dtype]).logical_not_()  # NaN is not less
 
 
 def product_norm(back: torch.Tensor, given: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ The test set is public and the same for all nodes. Nothing here touches training
 Models are state dicts: a node's vector cut into named parameters. A torch module has the names of its own
 `state_dict`. Built-in learners in closed form hold a layer as `[out, in + 1]`, the bias being the last column; they
 become `weight` and `bias` as in `torch.nn.Linear`, those of a perceptron `0.weight`, `0.bias`, `2.weight`, ... as in a
-`torch.nn.Sequential` with activations between the layers. A learner of the user's is cut by its `shapes`, named by
+`torch.nn.Sequential` with activations between the layers. A user's learner is cut by its `shapes`, named by
 number, or left whole as `x`.
 """
 

@@ -1,4 +1,4 @@
-"""How a node draws the batch of a round from its n samples, and what the batch's sum is divided by.
+"""Batch sampling: the draw of a round's batch from a node's n samples, and the divisor of the batch's sum.
 
 B is the same number for all nodes, or the same share of each node's samples: then all sampling rates are equal, and so
 is what sampling does for privacy.

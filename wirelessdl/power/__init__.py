@@ -1,4 +1,4 @@
-"""How each node splits its power between model and noise."""
+"""Power plans: the split of every node's power between model and noise."""
 
 from wirelessdl.power.allocate import plan_power
 from wirelessdl.power.problem import PowerPlan, PowerProblem

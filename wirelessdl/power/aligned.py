@@ -30,7 +30,7 @@ from annotated_types import Interval
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import InfeasiblePowerError
-from wirelessdl.power.problem import TOLERANCE, PowerPlan, PowerProblem
+from wirelessdl.power.problem import PowerPlan, PowerProblem
 
 _GAIN_TOLERANCE = 1e-9  # relative difference up to which gains of one sender are the same
 
@@ -65,8 +65,12 @@ class Aligned:
         if not problem.private:
             return plan
         if self.kappa == "auto":
-            return _verified(plan)
-        return _noted(plan, self.kappa)
+            problem.require_shares(plan.alpha, "aligned senders")
+            plan.require_target()
+            return plan
+        leak = float(plan.link_epsilon.max())
+        note = f'kappa = {self.kappa:g} leaks {leak:.4g} on the worst link, whatever epsilon_max is; "auto" meets it'
+        return replace(plan, notes=(note,))
 
 
 def sender_gain(problem: PowerProblem) -> FloatArray:
@@ -105,27 +109,3 @@ def _least_noise(problem: PowerProblem, theta: float, level: float) -> float:
     left = problem.masking(problem.power_w)[:, links.rx] - links.degree[links.rx] * level**2
     needed = (problem.step(theta) * level / problem.target_mu)[links.tx] ** 2 - problem.thermal_w
     return float(np.max(np.maximum(needed, 0.0) / (rho**2 * left)))
-
-
-def _verified(plan: PowerPlan) -> PowerPlan:
-    """The plan, after checking that it is one: shares within their floor, every link within the target."""
-    problem, leak, weakest = plan.problem, plan.link_epsilon, int(np.argmin(plan.alpha))
-    if plan.alpha[weakest] < problem.alpha_min:
-        raise InfeasiblePowerError(
-            f"aligned senders cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be "
-            f"{plan.alpha[weakest]:.3g} on node {weakest}, below alpha_min={problem.alpha_min:g}; raise epsilon_max or "
-            "rho, or lower alpha_min"
-        )
-    if not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
-        raise InfeasiblePowerError(
-            f"aligned senders leak {leak.max():.6g}, more than epsilon_max={problem.epsilon_max:g}; raise it, or rho"
-        )
-    return plan
-
-
-def _noted(plan: PowerPlan, kappa: float) -> PowerPlan:
-    """The plan with what it leaks, which is not what was asked for."""
-    leak = float(plan.link_epsilon.max())
-    return replace(
-        plan, notes=(f'kappa = {kappa:g} leaks {leak:.4g} on the worst link, whatever epsilon_max is; "auto" meets it',)
-    )

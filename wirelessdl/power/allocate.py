@@ -273,13 +273,7 @@ def allocate_min_noise(problem: PowerProblem, theta: float) -> FloatArray:
 def allocate_own_noise(problem: PowerProblem, theta: float) -> FloatArray:
     """Closed form: each sender is masked by its own noise, so collusion of receivers gains nothing."""
     alpha = 1.0 / (1.0 + _own_ratio(problem, theta))
-    worst = int(np.argmin(alpha))
-    if alpha[worst] < problem.alpha_min:
-        raise InfeasiblePowerError(
-            f"own noise cannot meet epsilon_max={problem.epsilon_max:g}: alpha would be {alpha[worst]:.3g} on node "
-            f"{worst}, below alpha_min={problem.alpha_min:g} (theta={theta:.3g}); "
-            "raise epsilon_max or rho, or lower alpha_min"
-        )
+    problem.require_shares(alpha, f"own noise at theta={theta:.3g}")
     return np.minimum(alpha, 1.0 - problem.beta_min)
 
 
@@ -310,12 +304,7 @@ def _power_balanced(problem: PowerProblem, objective: Objective, theta: float | 
     plan = PowerPlan(problem, alpha, total_w, theta, 1)
     if not problem.private:
         return plan
-    if alpha.min() < problem.alpha_min:
-        node = int(np.argmin(alpha))
-        raise InfeasiblePowerError(
-            f"node {node} cannot meet epsilon_max={problem.epsilon_max:g} under power balancing: alpha would be "
-            f"{alpha[node]:.3g}, below alpha_min={problem.alpha_min:g}; raise epsilon_max or rho, or lower alpha_min"
-        )
+    problem.require_shares(alpha, "power balancing")
     return _verified(plan, objective)
 
 
@@ -356,13 +345,8 @@ def _repaired(problem: PowerProblem, alpha: FloatArray, theta: float) -> FloatAr
 
 def _verified(plan: PowerPlan, objective: Objective) -> PowerPlan:
     """The plan, after checking that every link, or every sender by its own noise, meets the target at its theta."""
-    problem, leak = plan.problem, plan.link_epsilon
-    if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
-        worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
-        raise InfeasiblePowerError(
-            f"node {problem.audible.tx[worst]} leaks {leak[worst]:.6g} to node {problem.audible.rx[worst]}, more than "
-            f"epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
-        )
+    problem = plan.problem
+    plan.require_target()
     if objective == "own-noise" and not plan.epsilon_own.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
         node = int(np.argmax(np.where(np.isnan(plan.epsilon_own), math.inf, plan.epsilon_own)))
         raise InfeasiblePowerError(

@@ -75,23 +75,6 @@ def balancing_amplitudes(links: Links, gain: FloatArray) -> tuple[FloatArray | N
     return None, f"scaling did not settle in {_MAX_SCALINGS} steps (gains too uneven)"
 
 
-def partial_amplitudes(
-    links: Links, gain: FloatArray, limit_w: FloatArray | float, exponent: float
-) -> tuple[FloatArray | None, str]:
-    """sqrt(W) that each node sends its model with, `[K]`, and an empty text; or None and why no powers balance.
-
-    gain: [links] |h|. limit_w: most that the model may take, one number or [K], W; at least one node takes all of it.
-    exponent: 0 leaves full power, 1 balances by power alone.
-    """
-    if not 0.0 <= exponent <= 1.0:
-        raise ValueError(f"exponent is {exponent}; must be from 0, full power, to 1, balanced by power")
-    most = np.sqrt(np.broadcast_to(np.asarray(limit_w, dtype=np.float64), links.nodes))
-    if exponent == 0.0:
-        return most, ""  # exists on every graph
-    weight, reason = balancing_amplitudes(links, gain)
-    return (None, reason) if weight is None else (most * part_of_the_way(weight, most, exponent), "")
-
-
 def part_of_the_way(weight: FloatArray, most: FloatArray, exponent: float) -> FloatArray:
     """Amplitudes of an exponent over the largest ones, `[K]`. weight: [K] those that balance; most: [K] the largest."""
     share = weight / most

@@ -18,9 +18,8 @@ A(e) comes from the mean gains, amplitudes balanced by power with exponent e, an
 public: powers, gains, sizes and settings. Pairs are taken as complete: S is exact where p = K - 1. Closing passes are
 not counted: they shrink `apart` of whatever is chosen. From 200 nodes on traces are estimated with random vectors.
 
-Forecasts of the joint plan in large networks: the traces of `power.joint` by drawn vectors, linear in the links.
-
-A trace of K x K matrices is the mean of quadratic forms of random signs g (Hutchinson 1990):
+In large networks traces come from drawn vectors, linear in the links. A trace of K x K matrices is the mean of
+quadratic forms of random signs g (Hutchinson 1990):
 
     trace(Q^t W Q^t') = E |Q^t W^(1/2) g|^2,    relative deviation about sqrt(2 / (K n)) of n vectors
 
@@ -49,7 +48,7 @@ EXPONENTS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1.0)
 _MAX_DENSE_NODES = 200  # nodes up to which traces are computed from K x K matrices
 _DOUBLINGS = 12  # 4096 rounds: disagreement has settled
 _FOLLOWED_ROUNDS = 200
-_MAX_ROUNDS = 4096  # of the dense form, at most
+_MAX_FORECAST_ROUNDS = 4096  # of the dense form, at most
 _DRAWN_NUMBERS = 8000  # of all vectors together, at least: 1.6% of deviation
 
 
@@ -110,7 +109,7 @@ def _settled_draws(passes: Passes, weights: csr_array, state: FloatArray, column
         state = _mixed(passes, weights, state, nothing)
         state -= state.mean(axis=0)
     factor = np.divide(last, before, out=np.zeros(3), where=before > 0)
-    left = _MAX_ROUNDS - _FOLLOWED_ROUNDS
+    left = _MAX_FORECAST_ROUNDS - _FOLLOWED_ROUNDS
     rest = last * factor * np.where(factor < 1, (1 - factor**left) / np.maximum(1 - factor, 1e-12), left)
     return [float(value) for value in total + rest]
 

@@ -102,9 +102,8 @@ class PowerProblem(PowerSettings):
     heard_gain: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        lock(
-            self, "gain", "power_w", "sensitivity", "samples", "heard_gain", "least_gain"
-        )  # an allocator of the user's sees them
+        # a user's allocator sees them
+        lock(self, "gain", "power_w", "sensitivity", "samples", "heard_gain", "least_gain")
 
     @property
     def audible(self) -> Links:
@@ -199,6 +198,15 @@ class PowerProblem(PowerSettings):
                 f"{self.target_mu:.4g} is allowed; theta={theta:.3g}); raise epsilon_max or rho, or lower alpha_min"
             )
 
+    def require_shares(self, alpha: FloatArray, way: str) -> None:
+        """Raise, naming the node, where a share is below alpha_min. way: the subject of the message; alpha: [K]."""
+        worst = int(np.argmin(alpha))
+        if alpha[worst] < self.alpha_min:
+            raise InfeasiblePowerError(
+                f"{way} cannot meet epsilon_max={self.epsilon_max:g}: alpha would be {alpha[worst]:.3g} on node "
+                f"{worst}, below alpha_min={self.alpha_min:g}; raise epsilon_max or rho, or lower alpha_min"
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class PowerPlan:
@@ -263,6 +271,16 @@ class PowerPlan:
         """One-slot epsilon per audible link at the multiplier theta, `[links]`: the largest of all realisations."""
         mu = self.problem.mu(self.alpha, self.power_w, self.theta)
         return np.asarray(slot_epsilon(mu, self.problem.delta).max(axis=0, initial=0.0))
+
+    def require_target(self) -> None:
+        """Raise, naming the nodes, where a link leaks more than epsilon_max at the multiplier theta."""
+        problem, leak = self.problem, self.link_epsilon
+        if len(leak) and not leak.max() <= problem.epsilon_max * (1.0 + TOLERANCE):
+            worst = int(np.argmax(np.where(np.isnan(leak), math.inf, leak)))
+            raise InfeasiblePowerError(
+                f"node {problem.audible.tx[worst]} leaks {leak[worst]:.6g} to node {problem.audible.rx[worst]}, more "
+                f"than epsilon_max={problem.epsilon_max:g}; raise epsilon_max or rho, or lower alpha_min"
+            )
 
     @property
     def epsilon(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Accountants: how releases compose. Each keeps many streams at once (senders, or links).
+"""Accountants compose releases. Each keeps many streams at once (senders, or links).
 
 `AmplifiedAccountant` (name `rdp-wang19`): Theorem 9 over a sparse set of orders, as running totals. A valid bound for
 the own-noise view of the hardened protocol.
@@ -38,44 +38,45 @@ class Accountant(Protocol):
         ...
 
 
+class ReleaseCosts:
+    """Renyi parameters of one release by sampling rate and cell of `GRID`, each computed once."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[float, int], FloatArray] = {}
+
+    def look_up(self, q: FloatArray, cell: IntArray) -> FloatArray:
+        """Rows of `rdp_table`, `[pairs, orders]`; new pairs are computed together. q, cell: [pairs]."""
+        pairs = list(zip(q.tolist(), cell.tolist()))
+        missing = list(dict.fromkeys(pair for pair in pairs if pair not in self._rows))
+        if missing:
+            rate, number = (np.array(values) for values in zip(*missing))
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, GRID.nu(number))
+            self._rows.update(zip(missing, rows))
+        return np.array([self._rows[pair] for pair in pairs]).reshape(len(pairs), len(SPARSE_ORDERS))
+
+
 class AmplifiedAccountant:
-    """Theorem 9 with running totals from a table per sampling rate."""
+    """Theorem 9 with running totals."""
 
     name = "rdp-wang19"
 
     def __init__(self, q: FloatArray):
-        self.rates, self._rate = np.unique(q, return_inverse=True)
+        self._rate, self._costs = q, ReleaseCosts()
         self.total = np.zeros((len(q), len(SPARSE_ORDERS)))
-        self._row = np.full(len(self.rates) * GRID.cells, -1, dtype=np.int64)
-        self._table = np.empty((0, len(SPARSE_ORDERS)))
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
         charged = mu > 0
         stream, mu = stream[charged], mu[charged]
-        self.total[stream] += self._costs(self._rate[stream], 1.0 / mu)
+        self.total[stream] += self._costs.look_up(self._rate[stream], GRID.cell(1.0 / mu))
 
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
         total = self.total.copy()
         charged = mu > 0
-        total[charged] += self._costs(self._rate[charged], 1.0 / mu[charged])
+        total[charged] += self._costs.look_up(self._rate[charged], GRID.cell(1.0 / mu[charged]))
         return convert(total, delta)
 
     def epsilon(self, delta: float) -> FloatArray:
         return convert(self.total, delta)
-
-    def _costs(self, rate: IntArray, nu: FloatArray) -> FloatArray:
-        cell, cells = GRID.cell(nu), GRID.cells
-        known = np.maximum(cell, 0)
-        key = rate * cells + known
-        missing = np.unique(key[self._row[key] < 0])
-        if len(missing):
-            nu = GRID.nu(missing % cells)
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), self.rates[missing // cells], nu)
-            self._row[missing] = len(self._table) + np.arange(len(missing))
-            self._table = np.concatenate([self._table, rows])
-        costs: FloatArray = self._table[self._row[key]]
-        costs[cell < 0] = np.inf  # less noise than the grid holds
-        return costs
 
 
 class EpochAccountant:
@@ -150,8 +151,7 @@ class LinkAccountant:
     name = "rdp-wang19"
 
     def __init__(self) -> None:
-        self.counts = ReleaseCounts()
-        self._rows: dict[tuple[float, int], FloatArray] = {}
+        self.counts, self._costs = ReleaseCounts(), ReleaseCosts()
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
         self.counts.record(stream, mu)
@@ -163,18 +163,8 @@ class LinkAccountant:
         # many streams share a (rate, cell): look each up once, then one sparse product
         width = GRID.cells + 1
         pair, place = np.unique(rate[stream] * width + cell + 1, return_inverse=True)
-        table = self._look_up(rates[pair // width], pair % width - 1)
+        table = self._costs.look_up(rates[pair // width], pair % width - 1)
         counts = csr_array((count.astype(np.float64), (stream, place)), shape=(len(q), len(pair)))
         with np.errstate(invalid="ignore"):
             total = np.asarray(counts @ table)
         return convert(total, delta)
-
-    def _look_up(self, q: FloatArray, cell: IntArray) -> FloatArray:
-        """Renyi parameters of pairs, `[pairs, orders]`; new pairs are computed together. q, cell: [pairs]."""
-        pairs = list(zip(q.tolist(), cell.tolist()))
-        missing = [pair for pair in pairs if pair not in self._rows]
-        if missing:
-            rate, number = (np.array(values) for values in zip(*missing))
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), rate, GRID.nu(number))
-            self._rows.update(zip(missing, rows))
-        return np.array([self._rows[pair] for pair in pairs]).reshape(len(pairs), len(SPARSE_ORDERS))

@@ -1,4 +1,4 @@
-"""What an attack that told two neighbouring data sets apart proves about epsilon.
+"""Lower bounds on epsilon from an attack that told two neighbouring data sets apart.
 
 Every trial is run on D or on D', by a fair coin, and gives one score (a log-likelihood ratio). The attacker says "D"
 where the score exceeds a threshold. Part of the trials, the pilot, chooses the threshold and the rule; the bound comes
@@ -52,20 +52,12 @@ from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.terms import Terms
 
 PILOT = 0.2  # share of trials that choose the rule
-FEWEST = 50  # trials below which no bound can say anything
-_FALSE_POSITIVE_RATES = (
-    0.5,
-    0.3,
-    0.2,
-    0.1,
-    0.05,
-    0.02,
-    0.01,
-    0.005,
-)  # for which thresholds are tried
+MIN_TRIALS = 50  # trials below which no bound can say anything
+_FALSE_POSITIVE_RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # for which thresholds are tried
 _LOG_FACTOR_RANGE = (-6.0, 6.0)  # of ln factor
 _DELTAS_TRIED = 10  # deltas at which a claim is compared with what was seen
 _HALVINGS = 11  # halvings of that range: to 0.6%, within the ledger's grid
+_MAX_SIGN_FLIPS = 20
 
 _Rule: TypeAlias = tuple[Literal["accuracy", "rates"], float]  # and its threshold
 Claim: TypeAlias = Callable[[float, float], float]  # (factor of mu, delta) -> epsilon
@@ -116,8 +108,8 @@ def weigh(score: FloatArray, with_canary: BoolArray, *, doubt: float) -> Evidenc
 
     It is the likelihood ratio at 0, the best guess of the coin, unless another rule promises clearly more.
     """
-    if len(score) < FEWEST:
-        raise ValueError(f"trials is {len(score)}; must be at least {FEWEST}")
+    if len(score) < MIN_TRIALS:
+        raise ValueError(f"trials is {len(score)}; must be at least {MIN_TRIALS}")
     pilot = max(1, int(PILOT * len(score)))
     tried, side = score[:pilot], with_canary[:pilot]
     scale = (len(score) - pilot) / pilot  # what a rule would give if the other trials were like the pilot
@@ -144,9 +136,9 @@ def _rules(score: FloatArray, with_canary: BoolArray) -> Iterator[_Rule]:
 def _apply(rule: _Rule, score: FloatArray, with_canary: BoolArray, doubt: float, scale: float = 1.0) -> Evidence:
     """The bounds of one rule; with a scale, as if so many times as many trials had come out alike."""
     kind, threshold = rule
-    said = score > threshold
+    guessed = score > threshold
     positives, negatives = int(with_canary.sum()), int((~with_canary).sum())
-    hits, alarms = int((said & with_canary).sum()), int((said & ~with_canary).sum())
+    hits, alarms = int((guessed & with_canary).sum()), int((guessed & ~with_canary).sum())
     correct = hits + negatives - alarms
 
     def scaled(count: int) -> int:
@@ -216,9 +208,6 @@ def sender_claim(terms: Terms, rate: float, rounds: IntArray, mu: FloatArray, ep
     return claim
 
 
-_SWEEPS = 20
-
-
 @dataclass(frozen=True, eq=False)
 class Transcript:
     """A run for the audit. mixing: [T, K, K]; noise: [T, K] deviation; step: [T, K] gamma * multiplier."""
@@ -269,7 +258,7 @@ def _largest_sign_form(form: FloatArray) -> float:
     leading = np.linalg.eigh(form)[1][:, -1]
     for start in (np.ones(len(form)), np.where(leading >= 0, 1.0, -1.0)):
         signs = start.copy()
-        for _ in range(_SWEEPS):
+        for _ in range(_MAX_SIGN_FLIPS):
             pull = form @ signs
             gain = np.diagonal(form) - signs * pull  # half of what flipping each sign would add
             worst = int(np.argmax(gain))

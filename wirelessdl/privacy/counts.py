@@ -24,7 +24,7 @@ _SLOTS_PER_FOLD = 64  # slots kept apart before they are counted
 
 
 @dataclass(frozen=True)
-class Grid:
+class NoiseGrid:
     """Noise multipliers at equal ratios: `cells` of them from 1e-3 on."""
 
     ratio: float
@@ -45,7 +45,7 @@ class Grid:
         return np.where(cell < 0, 0.0, _NU_MIN * np.exp(cell * self._step))
 
 
-GRID = Grid(1.01, 1621)  # up to 1e4
+GRID = NoiseGrid(1.01, 1621)  # up to 1e4
 
 
 class ReleaseCounts:

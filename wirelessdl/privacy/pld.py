@@ -31,7 +31,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.gaussian import log_delta
 
 BEYOND = 5000.0  # releases whose cheap bounds exceed this are not composed: the bound is their total
-_TAIL = 1e-10  # probability, relative to delta, that may be moved to infinity
+_TAIL_SHARE = 1e-10  # probability, relative to delta, that may be moved to infinity
 
 
 Sampled: TypeAlias = Literal["without-replacement", "poisson"]
@@ -93,7 +93,7 @@ def compose(
 ) -> float:
     """Epsilon of releases `(q, nu) -> how many`.
 
-    The range of losses kept is chosen so that what lies beyond has at most _TAIL delta of probability, by
+    The range of losses kept is chosen so that what lies beyond has at most _TAIL_SHARE delta of probability, by
     Chernoff's bound on the composed masses themselves; that much is counted as infinite loss, so nothing
     that wraps around is lost.
     """
@@ -113,11 +113,11 @@ def compose(
         finite += count * math.log1p(-min(infinite, 1.0 - 1e-16))
     total = np.roll(irfft(np.exp(spectrum), length), length // 2)
     loss = step * (np.arange(length, dtype=np.float64) - length // 2)
-    return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite) + 2.0 * _TAIL * delta, delta)
+    return _epsilon(np.maximum(total, 0.0), loss, -math.expm1(finite) + 2.0 * _TAIL_SHARE * delta, delta)
 
 
 def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float, sampler: Sampled) -> float:
-    """Loss that the sum exceeds in size with probability at most _TAIL delta."""
+    """Loss that the sum exceeds in size with probability at most _TAIL_SHARE delta."""
     # a coarser grid of chords dominates the finer one, so its moments bound the finer one's upper tail
     grid = np.linspace(-reach, reach, 301)
     slopes = np.geomspace(1e-3, 1e4, 36) / max(reach, 1e-12)
@@ -129,7 +129,7 @@ def _range(counts: Mapping[tuple[float, float], int], reach: float, delta: float
         tilt = slopes[:, None] * grid
         upper += count * _log_sum_exp(log_mass + tilt)
         lower += count * _log_sum_exp(log_mass - tilt)
-    needed = -math.log(_TAIL * delta)
+    needed = -math.log(_TAIL_SHARE * delta)
     widest = max(float(np.min((upper + needed) / slopes)), float(np.min((lower + needed) / slopes)))
     return min(1.01 * widest + 2 * reach / 300, 1.01 * sum(counts.values()) * reach) + 1e-12
 
@@ -144,10 +144,10 @@ def _support(q: float, nu: float, delta: float, sampler: Sampled) -> float:
     """Loss beyond which a release's tail is negligible against delta."""
     if sampler == "poisson" and q < 1.0:
         s = 2.0 * nu
-        x = 1.0 + s * math.sqrt(-2.0 * math.log(_TAIL * delta))
+        x = 1.0 + s * math.sqrt(-2.0 * math.log(_TAIL_SHARE * delta))
         return _sampled(q, (x - 0.5) / s**2) - _sampled(q, -(x + 0.5) / s**2)
     mu = 1.0 / nu
-    return _sampled(q, mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL * delta)))
+    return _sampled(q, mu * mu / 2 + mu * math.sqrt(-2.0 * math.log(_TAIL_SHARE * delta)))
 
 
 def _sampled(q: float, loss: float) -> float:

@@ -1,10 +1,11 @@
-"""Totals of equal releases, and what noise or how many rounds meet a target.
+"""Totals of equal releases; the noise, or the number of rounds, that meets a target.
 
 `rdp-wang19` is Theorem 9 over all orders 2..1024; `pld` of replace-one neighbours is `wirelessdl.privacy.pld`; `rdp`,
 and `pld` of neighbours that add or remove a sample, are computed by dp-accounting; `gdp` has no amplification.
 """
 
 import math
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -151,13 +152,7 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
         low, high = high, 2 * high
         if high > _MAX_ROUNDS:
             raise ValueError(f"noise_multiplier {nu:g} allows more than {_MAX_ROUNDS:,} rounds; that is no limit")
-    while high - low > 1:
-        middle = (low + high) // 2
-        if total_epsilon(nu, q, middle, **terms) <= target:
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + bisect_right(range(low + 1, high), target, key=lambda rounds: total_epsilon(nu, q, rounds, **terms))
 
 
 def _wang19(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:

@@ -1,4 +1,4 @@
-"""Data sets: shipped, fetched, made up, or the user's own. Each is a source that loads one `Dataset`."""
+"""Data sets: shipped, fetched, synthetic, or the user's own. Each is a source that loads one `Dataset`."""
 
 from wirelessdl.learning.data.dataset import Dataset, Source, Task
 from wirelessdl.learning.data.files import File

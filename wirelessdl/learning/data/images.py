@@ -1,4 +1,4 @@
-"""The image sets of the literature, once fetched (`wirelessdl data fetch`), and what is known of them.
+"""The image sets of the literature, once fetched (`wirelessdl data fetch`), and published facts about them.
 
 Two splits: `standard`, as published; `paper`, 80/20 of all images at random, one test set for all nodes.
 Both are the same in every world: the draw has its own seed.
@@ -259,8 +259,6 @@ def write_cached(name: str, arrays: Mapping[str, NDArray[Any]]) -> Path:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)

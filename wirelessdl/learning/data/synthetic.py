@@ -1,4 +1,4 @@
-"""Made-up data of any size, for tests, scaling and theory.
+"""Synthetic data of any size, for tests, scaling and theory.
 
 synthetic              a mixture of unit Gaussians, one per class, whose centres lie `separation` from the origin
 synthetic-regression   y = X w + b + noise. The noise of the training set is made orthogonal to [X 1], so the

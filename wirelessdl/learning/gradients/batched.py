@@ -39,11 +39,11 @@ from wirelessdl.learning.clipping import (
     sum_samples,
     wide,
 )
-from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
-from wirelessdl.learning.models import is_built_in
+from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.models import is_built_in, layers
 from wirelessdl.learning.models.module import ModuleLearner
 
-_CACHE = 2**22  # bytes of features that a thread works on at once
+_MAX_CACHED_BYTES = 2**22  # bytes of features that a thread works on at once
 _MIN_PIECES = 4  # from which a second thread pays: operations are short, and the interpreter is one
 _MAX_PRODUCTS = 2**25  # of a piece, beyond which it is large enough to share
 WRITES = (
@@ -60,7 +60,7 @@ class ClosedForm:
 
     def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
         self._job = job
-        held, work = _CACHE // (sample_bytes * batch), _MAX_PRODUCTS // (job.learner.size * batch)
+        held, work = _MAX_CACHED_BYTES // (sample_bytes * batch), _MAX_PRODUCTS // (job.learner.size * batch)
         self.chunk = max(1, min(held, work))
         self.workers = workers if nodes >= _MIN_PIECES * self.chunk else 1
 
@@ -139,7 +139,7 @@ class Vectorised:
 
 class UserGradients:
     name = "closed-form"
-    workers = 1  # a class of the user's need not stand two calls at a time
+    workers = 1  # a user's class need not stand two calls at a time
 
     def __init__(self, job: Job, batch: int, chunk: int, allowance: int):
         """chunk: nodes per call under batch clipping; allowance: bytes for samples' gradients."""
@@ -168,7 +168,7 @@ class UserGradients:
         return _clip_samples(differentiate, self._samples, self._job, batch, out)
 
     def _ask(self, x: Tensor, features: Tensor, labels: Tensor, **given: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients `[k, m]` and losses `[k]` of the user's, of the shapes that were asked for."""
+        """Gradients `[k, m]` and losses `[k]` of the user's class, of the shapes that were asked for."""
         job = self._job
         with unwritten(self._label, x, features), Guard(self._label):
             answer: Any = job.learner.gradient(x, features, labels, job.clipping, job.clip_norm, **given)

@@ -1,9 +1,8 @@
-"""What every gradient strategy is asked for.
+"""The protocol of gradient strategies.
 
 `Loop` is the slow twin that defines it: one node, one sample, one backward pass at a time.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from wirelessdl.contract import capability
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import Clipping, clip_factor, clip_rows_, norm_bound, not_finite, wide
+from wirelessdl.learning.models import layers
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,6 @@ def sample_losses(scores: Tensor, labels: Tensor) -> Tensor:
     if labels.is_floating_point():
         return 0.5 * (scores.squeeze(-1) - labels).square()
     return cross_entropy(scores, labels, reduction="none")
-
-
-def layers(learner: Any, x: Tensor) -> list[Tensor]:
-    """Parameters of k models, `[k, *shape]` each, as views of their vectors."""
-    parts = torch.split(x, [math.prod(shape) for shape in learner.shapes], dim=1)
-    return [part.view(len(x), *shape) for part, shape in zip(parts, learner.shapes)]
 
 
 class Loop:

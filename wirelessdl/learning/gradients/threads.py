@@ -42,10 +42,11 @@ from wirelessdl.learning.clipping import (
     wide,
 )
 from wirelessdl.learning.gradients.batched import Vectorised
-from wirelessdl.learning.gradients.strategy import Job, layers, sample_losses
+from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
-_CACHE = 2**21  # bytes of patches and gradients that a thread works on at once
+_MAX_CACHED_BYTES = 2**21  # bytes of patches and gradients that a thread works on at once
 _MAX_KEPT_BYTES = 2**27  # bytes of samples' gradients that are kept for their sum
 
 
@@ -310,7 +311,7 @@ def _pieces(back: Tensor, weight: Tensor) -> list[slice]:
     """A few samples at a time, whose patches and gradients a cache holds."""
     count, positions, outputs = back.shape
     each = (positions + outputs) * weight[0].numel() * back.element_size()
-    step = max(1, _CACHE // each) if back.device.type == "cpu" else count
+    step = max(1, _MAX_CACHED_BYTES // each) if back.device.type == "cpu" else count
     return [slice(first, first + step) for first in range(0, count, step)]
 
 

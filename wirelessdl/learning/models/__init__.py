@@ -1,8 +1,12 @@
 """Built-in learners by the name scenarios use, loaded on first use: torch takes seconds, and names need none of it."""
 
+import math
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Learners(Mapping[str, Any]):
@@ -39,3 +43,9 @@ def is_built_in(learner: Any) -> bool:
     from wirelessdl.learning.models.module import ModuleLearner
 
     return type(learner.module if isinstance(learner, ModuleLearner) else learner) in MODELS.values()
+
+
+def layers(learner: Any, x: "Tensor") -> "list[Tensor]":
+    """Parameters of k models, `[k, *shape]` each, as views of their vectors `[k, m]`."""
+    parts = x.split([math.prod(shape) for shape in learner.shapes], dim=1)  # type: ignore[no-untyped-call]
+    return [part.view(len(x), *shape) for part, shape in zip(parts, learner.shapes)]

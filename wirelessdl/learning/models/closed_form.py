@@ -11,7 +11,7 @@ the last dimension: a softmax over ten classes that lie apart is fifteen times a
 A learner has `size`, the numbers of a model; `shapes` of its parameters, in the order they lie in x `[K, m]`;
 `bias_column`, whether features end in a one; `initial(rng)`; `forward(parameters, features)`, scores `[N, classes]` of
 one model as autograd sees them; `scores(x, features)`, `[K, N, classes]`; and, where it needs no autograd, `gradient`.
-Everything else (`cnn`, `resnet20`, a module of the user's) is a torch module: see `learning/models/module.py`.
+Everything else (`cnn`, `resnet20`, a user's module) is a torch module: see `learning/models/module.py`.
 """
 
 import math
@@ -36,6 +36,7 @@ from wirelessdl.learning.clipping import (
     product_norm,
     sum_samples,
 )
+from wirelessdl.learning.models import layers
 
 
 class Mlp:
@@ -83,13 +84,13 @@ class Mlp:
         nonfinite: `[K]`, into which goes how many gradients counted as zero, see `learning/clipping.py`
         feature_norm: `[K, B]` bound on the norm of every sample's features, where it is known
         """
-        layers = self.layers(x)
+        weights = layers(self, x)  # [K, out, in + 1] each
         inputs = [features.mT]
-        for layer in layers[:-1]:
+        for layer in weights[:-1]:
             inputs.append(self._activated(torch.bmm(layer, inputs[-1])))
-        error, loss = _softmax_error(torch.bmm(layers[-1], inputs[-1]), labels, weight)
+        error, loss = _softmax_error(torch.bmm(weights[-1], inputs[-1]), labels, weight)
         errors = [error]
-        for layer, after in zip(layers[:0:-1], inputs[:0:-1]):  # from the last layer to the second
+        for layer, after in zip(weights[:0:-1], inputs[:0:-1]):  # from the last layer to the second
             errors.append(self._back(torch.bmm(layer[:, :, :-1].mT, errors[-1]), after[:, :-1]))
         errors.reverse()
         if clipping == "per-sample":
@@ -107,7 +108,7 @@ class Mlp:
             for error in errors:
                 _weigh_(error, weight)
         gradient = torch.empty_like(x) if out is None else out
-        for error, given, place in zip(errors, inputs, self.layers(gradient)):
+        for error, given, place in zip(errors, inputs, layers(self, gradient)):
             place.copy_(sum_samples(error, given.mT))
         if clipping == "batch":
             bad = clip_rows_(gradient, clip_norm).unsqueeze(1)
@@ -124,18 +125,13 @@ class Mlp:
         return features
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        first, *others = self.layers(x)
+        first, *others = layers(self, x)
         nodes, rows, columns = first.shape
         shared = first.reshape(nodes * rows, columns) @ features.T  # one product for all nodes
         given = shared.view(nodes, rows, len(features))
         for layer in others:
             given = torch.bmm(layer, self._activated(given))
         return given.mT
-
-    def layers(self, x: Tensor) -> list[Tensor]:
-        """Weights of every layer, `[K, out, in + 1]` each, as views."""
-        parts = torch.split(x, [rows * columns for rows, columns in self.shapes], dim=1)
-        return [part.view(len(x), *shape) for part, shape in zip(parts, self.shapes)]
 
     def _activated(self, before: Tensor) -> Tensor:
         """What the next layer sees: activations, then a row of ones."""

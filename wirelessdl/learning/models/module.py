@@ -8,9 +8,9 @@ are never sent. Modules that draw random numbers are refused, since draws would 
 """
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.data import Dataset
+from wirelessdl.learning.models import layers
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _SAMPLES_AT_ONCE = 500  # samples that go through a module at once when it is evaluated
@@ -50,8 +51,7 @@ class ModuleLearner:
         if not named:
             raise ValueError(f"model is {self.name}, which has no parameters: there is nothing to learn")
         self.names, self.shapes = list(named), [tuple(parameter.shape) for parameter in named.values()]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
-        self.size = sum(self.sizes)
+        self.size = sum(parameter.numel() for parameter in named.values())
         self._start = torch.cat([p.detach().reshape(-1).double() for p in named.values()]).numpy()
         module.train()
         module.requires_grad_(False)
@@ -84,17 +84,12 @@ class ModuleLearner:
         """The weights the module was built with: see `seeded`."""
         return self._start
 
-    def split(self, row: Tensor) -> list[Tensor]:
-        """Parameters of one model as views of its vector."""
-        return [part.view(shape) for part, shape in zip(torch.split(row, self.sizes), self.shapes)]
-
     def forward(self, parameters: Sequence[Tensor], features: Tensor) -> Tensor:
         return functional_call(self.module, dict(zip(self.names, parameters)), (features,))  # type: ignore[no-any-return]
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        return torch.stack(
-            [scores_in_chunks(lambda part, row=row: self.forward(self.split(row), part), features) for row in x]
-        )
+        models = zip(*layers(self, x))  # parameters of each
+        return torch.stack([scores_in_chunks(partial(self.forward, model), features) for model in models])
 
     def copies(self, count: int, device: torch.device, dtype: torch.dtype) -> list[nn.Module]:
         """Copies for threads that run at the same time: one module in two threads crashes."""

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 Norm: TypeAlias = Literal["group", "batch", "none"]
 Shortcut: TypeAlias = Literal["projection", "pad"]
-_GROUP = 8  # channels that are normalised together
+_CHANNELS_PER_GROUP = 8  # channels that are normalised together
 
 
 def _norm(kind: Norm, channels: int) -> nn.Module:
@@ -28,7 +28,7 @@ def _norm(kind: Norm, channels: int) -> nn.Module:
         return nn.Identity()
     if kind == "batch":
         return nn.BatchNorm2d(channels)
-    return nn.GroupNorm(math.gcd(channels, max(1, channels // _GROUP)), channels)
+    return nn.GroupNorm(math.gcd(channels, max(1, channels // _CHANNELS_PER_GROUP)), channels)
 
 
 class Cnn(nn.Module):

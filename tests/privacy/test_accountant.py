@@ -1,11 +1,15 @@
-"""Accountants of many streams at once, against loops over the releases of each."""
+"""Theorem 9 as printed; accountants of many streams at once, against loops over the releases of each."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import comb
 
 from wirelessdl.gaussian import analytic_epsilon
+from wirelessdl.privacy import total_epsilon
 from wirelessdl.privacy.accountant import AmplifiedAccountant, EpochAccountant, GaussianAccountant, LinkAccountant
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import SenderTotals
@@ -34,6 +38,37 @@ def theorem_9(releases, q):
 
 def of_stream(slots, stream):
     return [mu for streams, values in slots for one, mu in zip(streams, values) if one == stream and mu > 0]
+
+
+def printed_theorem_9(order, q, nu):
+    """The bound as printed, term by term in exact integers and floats."""
+    epsilon = lambda k: k / (2 * nu**2)  # noqa: E731
+    total = 1.0 + q**2 * comb(order, 2, exact=True) * min(4 * math.expm1(epsilon(2)), 2 * math.exp(epsilon(2)))
+    for k in range(3, order + 1):
+        total += 2 * q**k * comb(order, k, exact=True) * math.exp((k - 1) * epsilon(k))
+    return math.log(total) / (order - 1)
+
+
+@given(st.integers(2, 24), st.floats(0.001, 0.9), st.floats(0.8, 20.0))
+def test_log_domain_equals_the_printed_sum(order, q, nu):
+    assert subsampled_rdp(order, q, nu) == pytest.approx(printed_theorem_9(order, q, nu), rel=1e-9)
+
+
+@pytest.mark.parametrize(("q", "order"), [(0.0, 2), (1.1, 2), (0.1, 1)])
+def test_rates_and_orders_out_of_range_are_refused(q, order):
+    with pytest.raises(ValueError, match="must be"):
+        subsampled_rdp(order, q, 1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 0.5), st.floats(0.3, 30.0), st.integers(1, 400))
+def test_running_totals_are_never_below_the_exact_ones(q, nu, rounds):
+    """Fewer orders, coarser noise. Above by 25% at most in 907 draws of these, and by 3% in nine of ten."""
+    running = AmplifiedAccountant(np.array([q]))
+    running.record(np.array([0]), np.array([1 / nu]))
+    running.total *= rounds
+    exact = total_epsilon(nu, q, rounds, delta=DELTA, accountant="rdp-wang19")
+    assert running.epsilon(DELTA)[0] >= exact * (1 - 1e-12)
 
 
 def test_amplified_totals_are_theorem_9_of_each_streams_own_releases():
@@ -88,9 +123,6 @@ def test_without_amplification_mu_adds_in_squares():
         accountant.record(np.array(stream), np.array(mu))
     squares = np.array([sum(mu**2 for mu in of_stream(SLOTS, one)) for one in range(4)])
     np.testing.assert_allclose(accountant.epsilon(DELTA), analytic_epsilon(np.sqrt(squares), DELTA), rtol=1e-14)
-    more = np.array([0.1, 0.2, 0.3, 0.4])
-    expected = analytic_epsilon(np.sqrt(squares + more**2), DELTA)
-    np.testing.assert_allclose(accountant.after(more, DELTA), expected, rtol=1e-14)
     assert accountant.name == EpochAccountant(np.array([1])).name == "gdp"
 
 

@@ -2,20 +2,21 @@
 
 import numpy as np
 import pytest
-from test_power import urban_gain
+from test_allocate import urban_gain
 
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_mixing, mixing_matrix, spectral_gap
-from wirelessdl.power.balance import partial_amplitudes
+from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
 
 LIMITS = {"equal": 0.2, "unequal": np.geomspace(0.01, 1.0, 20)}
 
 
 def amplitudes(gain, limit_w, exponent):
     links = Links.from_gain(gain)
-    found, reason = partial_amplitudes(links, links.vector(gain), limit_w, exponent)
+    weight, reason = balancing_amplitudes(links, links.vector(gain))
     assert not reason
-    return found
+    most = np.sqrt(np.broadcast_to(limit_w, links.nodes))
+    return most * part_of_the_way(weight, most, exponent)
 
 
 @pytest.mark.parametrize("limit_w", LIMITS.values(), ids=LIMITS)
@@ -55,22 +56,3 @@ def test_a_third_widens_the_gap_and_keeps_more_of_the_power_than_the_whole():
     assert np.min(gaps, axis=0)[1] > 2 * np.min(gaps, axis=0)[0]
     none_w, third_w, whole_w = np.median(heard, axis=0)
     assert none_w > third_w > whole_w
-
-
-def test_a_star_has_no_partial_balance_and_says_why():
-    gain = np.zeros((4, 4))
-    gain[0, 1:] = gain[1:, 0] = 1.0
-    links = Links.from_gain(gain)
-    found, reason = partial_amplitudes(links, links.vector(gain), 1.0, 1 / 3)
-    assert found is None
-    assert "no transmit powers can balance" in reason
-    full, reason = partial_amplitudes(links, links.vector(gain), 1.0, 0.0)
-    assert full is not None
-    assert not reason
-
-
-@pytest.mark.parametrize("exponent", [-0.1, 1.1, float("nan")])
-def test_an_exponent_outside_is_refused(exponent):
-    links = Links.from_gain(urban_gain(1))
-    with pytest.raises(ValueError, match="exponent is"):
-        partial_amplitudes(links, np.ones(len(links)), 1.0, exponent)

@@ -86,27 +86,16 @@ MEASURE = {"sum": np.sum, "max-min": np.min, "min-noise": lambda alpha: np.sum(1
 
 @pytest.mark.parametrize("objective", MEASURE)
 def test_an_independent_solver_agrees(objective):
-    """200 random instances over all three programs."""
+    """200 random instances over all three programs; in half of them powers and sensitivities differ."""
     for seed in range(67):
         nodes = 2 + seed % 9
-        gain = random_gain(seed, nodes, spread=1.0)
-        plan = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, alpha_min=1e-4, **PAPER)
-        other = independent(gain, nodes, 1.0, objective, alpha_min=1e-4, **PAPER)
+        gain, rng = random_gain(seed, nodes, spread=1.0), np.random.default_rng(seed)
+        given, power_w = {**PAPER, "alpha_min": 1e-4}, 1.0
+        if seed % 2:
+            given["sensitivity"], power_w = rng.uniform(0.05, 2.0, nodes), rng.uniform(0.01, 0.2, nodes)
+        plan = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, power_w=power_w, **given)
+        other = independent(gain * np.sqrt(power_w), nodes, 1.0, objective, **given)
         assert MEASURE[objective](plan.alpha) == pytest.approx(MEASURE[objective](other), rel=2e-6)
-
-
-@pytest.mark.parametrize("objective", MEASURE)
-def test_an_independent_solver_agrees_where_sensitivities_differ(objective):
-    for seed in range(10):
-        nodes = 3 + seed % 7
-        gain = random_gain(seed, nodes, spread=1.0)
-        uneven = {**PAPER, "sensitivity": np.random.default_rng(seed).uniform(0.05, 2.0, nodes)}
-        plan = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, alpha_min=1e-4, **uneven)
-        other = independent(gain, nodes, 1.0, objective, alpha_min=1e-4, **uneven)
-        assert MEASURE[objective](plan.alpha) == pytest.approx(MEASURE[objective](other), rel=2e-6)
-        same = {**uneven, "sensitivity": uneven["sensitivity"].max()}
-        looser = plan_power(gain, epsilon_max=1.0, theta=nodes, objective=objective, alpha_min=1e-4, **same)
-        assert not np.allclose(plan.alpha, looser.alpha, rtol=1e-3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -239,6 +228,7 @@ def test_power_balancing_says_whether_it_can(name):
     gain = GRAPHS[name]
     links = Links.from_gain(gain)
     amplitude, reason = balancing_amplitudes(links, links.vector(gain))
+    assert (amplitude is None) == (name in ("star", "path of 5", "two leaves")) or name.startswith("random")
     plan = plan_power(gain, epsilon_max=1.0, balance="power", alpha_min=1e-9, **PER_SAMPLE)
     np.testing.assert_allclose(plan.mixing.sum(axis=0), 1.0, atol=1e-9)
     assert np.isfinite(plan.alpha).all()
@@ -251,14 +241,6 @@ def test_power_balancing_says_whether_it_can(name):
         A = mixing_matrix(gain, amplitude**2, 1.0)  # the paper's weights at these amplitudes
         np.testing.assert_allclose(A.sum(axis=0), 1.0, atol=1e-10)
         assert plan.backoff_db.min() == pytest.approx(0.0, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("name", "possible"), [("star", False), ("path of 5", False), ("two leaves", False), ("pair", True)]
-)
-def test_support_of_known_graphs(name, possible):
-    links = Links.from_gain(GRAPHS[name])
-    assert (support_margin(links) > 1e-9) == possible
 
 
 @pytest.mark.slow
@@ -364,8 +346,3 @@ def test_wrong_arguments_are_refused(changes, words):
     with pytest.raises(ValueError) as caught:
         plan_power(arguments.pop("gain"), **arguments)
     assert words in str(caught.value)
-
-
-def test_an_infeasible_plan_names_the_node():
-    with pytest.raises(InfeasiblePowerError, match=r"node \d+ cannot meet epsilon_max=0.01 towards node \d+"):
-        plan_power(paper_gain(), epsilon_max=0.01, theta=4, **PAPER)
