@@ -1,5 +1,7 @@
 """Features come from each sample alone, nothing is fitted, and they are worth having."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,36 @@ def test_a_built_in_class_that_cannot_read_the_samples_names_its_key():
     data = Dataset("flat", np.ones((4, 50)), np.zeros(4, int), np.ones((4, 50)), np.zeros(4, int), classes=2)
     with pytest.raises(ContractError, match=r"^learning\.features: samples have shape"):
         featured(data, OrientedGradients(), "oriented-gradients", is_user_class=False)
+
+
+def test_features_are_kept_by_content_and_mapped_again_where_the_file_is_damaged(tmp_path, monkeypatch):
+    monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path))
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (1500, 28, 28), dtype=np.uint8)
+    data = Dataset("kept", images, np.zeros(1500, np.int64), images[:10], np.zeros(10, np.int64), 10)
+    asked = []
+
+    class Counted(OrientedGradients):
+        def transform(self, samples):
+            asked.append(len(samples))
+            return super().transform(samples)
+
+    def mapped(given=data, **parameters):
+        return featured(given, Counted(**parameters), "counted", is_user_class=False).train_x
+
+    first = mapped()
+    (kept,) = (tmp_path / "features").iterdir()
+    np.testing.assert_array_equal(mapped(), first)
+    assert asked == [1500, 10, 10]  # few samples are mapped anew
+    mapped(norm=2.0)
+    other = replace(data, train_x=255 - images)
+    mapped(other)
+    assert asked[3:] == [1500, 10, 1500, 10]
+    raw = bytearray(kept.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    kept.write_bytes(raw)
+    np.testing.assert_array_equal(mapped(), first)
+    assert asked[7:] == [1500, 10]
+    np.testing.assert_array_equal(mapped(), first)
+    monkeypatch.setenv("WIRELESSDL_DATA", "/proc/none")  # nowhere to keep them
+    np.testing.assert_array_equal(mapped(), first)

@@ -1,4 +1,4 @@
-"""Features without fitting: each sample is mapped by itself.
+"""Features that no data was used to find: each sample is mapped by itself, and nothing is fitted.
 
 A node applies the map once, before training. It is public and the same for all nodes, and row i of the result depends
 on sample i only, so epsilon is that of training on the samples themselves.
@@ -17,12 +17,20 @@ between the two nearest directions, or as directions modulo 180 degrees, within 
 fastest. Pixels of whole numbers never lie between two directions: the limits have irrational slopes.
 
 Scale has no effect: stored pixels of 0..255 and 0..1 give the same features. Values below 0 count as 0.
+
+Features of built-in maps are kept in the cache folder, by a hash of the samples, the parameters and this file.
 """
 
+import hashlib
 import math
+import os
+import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -31,9 +39,12 @@ from numpy.typing import NDArray
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.data.dataset import Dataset
+from wirelessdl.learning.data.images import cache_folder
 
 Float32Array = NDArray[np.float32]
-_IMAGES_AT_ONCE = 500  # images at a time: their maps stay in the cache
+_BLOCK = 500  # images at a time: their maps stay in the cache
+_MIN_KEPT_BYTES = 2**20  # of samples, from which on features are kept
+_MAX_KEPT_FILES = 20
 _TRIAL_SAMPLES = 16  # samples in the trial of a user's class
 _TOLERANCE = 1e-5  # of a sample's features alone and among others, relative: sums may have another order
 
@@ -71,8 +82,8 @@ class OrientedGradients:
                 f"lower grid to at most {min(height, width)}"
             )
         out = np.empty((count, self.grid**2 * (channels + self.orientations)), dtype=np.float32)
-        for start in range(0, count, _IMAGES_AT_ONCE):
-            block = slice(start, start + _IMAGES_AT_ONCE)
+        for start in range(0, count, _BLOCK):
+            block = slice(start, start + _BLOCK)
             out[block] = self._transform(images[block])
         return out
 
@@ -136,7 +147,7 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
             )
         if np.ma.is_masked(given):
             raise ContractError(f"{name}.transform returned masked features, expected finite numbers: fill them")
-        with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # said below, in words
             rows = found.astype(np.float32)
         if not np.isfinite(rows).all():
             raise ContractError(f"{name}.transform returned features that are not finite float32 numbers")
@@ -146,7 +157,10 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
     together = transform(tried) if is_user_class else None
     if together is not None:
         _require_same(_alone(transform, tried), together, name)
-    train_x, test_x = transform(data.train_x), transform(data.test_x)
+    if is_user_class:
+        train_x, test_x = transform(data.train_x), transform(data.test_x)
+    else:
+        train_x, test_x = (_cached(features, transform, samples) for samples in (data.train_x, data.test_x))
     if train_x.shape[1] != test_x.shape[1]:
         raise ContractError(
             f"{name}.transform returned {train_x.shape[1]} features of training samples and {test_x.shape[1]} of test "
@@ -157,6 +171,37 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
         _require_same(_alone(transform, data.train_x[some]), train_x[some], name)
         _require_same(list(together), transform(tried), name)
     return replace(data, train_x=train_x, test_x=test_x, scale=1.0, mean=0.0, deviation=1.0)
+
+
+def _cached(
+    features: Features, transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any]
+) -> Float32Array:
+    """Features of samples, from the cache folder where the same were mapped before; without room there, as without."""
+    if samples.nbytes < _MIN_KEPT_BYTES:
+        return transform(samples)
+    name = hashlib.sha256(Path(__file__).read_bytes())
+    name.update(f"{type(features).__name__} {vars(features)} {samples.dtype} {samples.shape}".encode())
+    name.update(np.ascontiguousarray(samples).data)
+    path = cache_folder() / "features" / f"{name.hexdigest()}.npz"
+    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):  # damaged: mapped again
+        with np.load(path) as kept:
+            found = kept["features"]  # the checksum of the archive is verified on the way
+        if found.dtype == np.float32 and found.ndim == 2 and len(found) == len(samples):
+            return np.asarray(found)
+    rows = transform(samples)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with aside.open("wb") as handle:
+                np.savez(handle, features=rows)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+        newest = sorted(path.parent.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for old in newest[_MAX_KEPT_FILES:]:
+            old.unlink(missing_ok=True)
+    return rows
 
 
 def _alone(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any]) -> list[Float32Array]:
