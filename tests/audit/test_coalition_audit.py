@@ -11,7 +11,7 @@ from broken_engines import REGRESSION, attacked, halve_noise
 from wirelessdl.audit.audit import AuditOptions, audit_scenario
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record
-from wirelessdl.audit.trials import Job, make_trial, run_trials, trial_streams
+from wirelessdl.audit.trials import AuditJob, make_trial, run_trials, trial_streams
 from wirelessdl.audit.wiretap import CanaryTrial
 from wirelessdl.errors import ScenarioError
 from wirelessdl.mechanism.pairwise import Roster
@@ -40,7 +40,7 @@ def pairwise(coalition, nodes=5, privacy=None, learning=None, **sections):
 def job_of(scenario, members, rounds=3):
     world = build(scenario, device="cpu")
     canary = next(iter(candidates(world.data, world.client_indices[0])))
-    return Job(scenario, rounds, 0, SAMPLES, canary, "batch", None, members)
+    return AuditJob(scenario, rounds, 0, SAMPLES, canary, "batch", None, members)
 
 
 def hiding_variance(pairs, node, members):
@@ -91,7 +91,7 @@ def test_ratios_against_a_coalition_are_those_of_what_it_does_not_know(coalition
     members = recording.worst_coalition(0, coalition)
     job = job_of(scenario, members)
     trial, _ = make_trial(job)
-    *_, (_, trials) = run_trials(job, trial, 200, workers=1)
+    trials = run_trials(job, trial, 200, workers=1)
     own, charged = (np.sqrt(np.sum(recording.mu(view)[:, 0] ** 2)) for view in VIEWS)
     # own noise alone hides it from everyone; from a coalition, what is left of all noise
     pairs = [given.pairs for given in recording.inputs]

@@ -6,7 +6,7 @@ from broken_engines import REGRESSION, attacked
 
 from wirelessdl.audit.canary import candidates, cut, planted
 from wirelessdl.audit.recording import record, same_frames
-from wirelessdl.audit.trials import Job, make_trial, run_trials
+from wirelessdl.audit.trials import AuditJob, make_trial, run_trials
 from wirelessdl.audit.wiretap import LinkView
 from wirelessdl.run.build import build
 
@@ -20,9 +20,9 @@ def trials_of(scenario, knowledge, count, rounds=4, samples=64):
     recording = record(build(scenario, device="cpu", plant=cut(samples)), rounds)
     link = recording.worst_link(0)
     view = LinkView(link.receiver, link.round, thermal=False)
-    job = Job(scenario, rounds, 0, samples, first_canary(scenario), knowledge, view)
+    job = AuditJob(scenario, rounds, 0, samples, first_canary(scenario), knowledge, view)
     trial, _ = make_trial(job)
-    *_, (_, trials) = run_trials(job, trial, count, workers=1)
+    trials = run_trials(job, trial, count, workers=1)
     return trials, recording, link
 
 

@@ -48,9 +48,9 @@ def written(folder, code, **sections):
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ("[0, 1, 2, 9], [1, 2, 3, 0]", "links() gave rx 9; nodes are 0 to 3"),
-        ("[0, 1, 2, 3], [1, 2, -3, 0]", "links() gave tx -3; nodes are 0 to 3"),
-        ("[0.0, 1.0], [1.0, 0.0]", "rx and tx that are no lists of node numbers"),
+        ("[0, 1, 2, 9], [1, 2, 3, 0]", "links() returned rx 9, expected node numbers, 0 to 3"),
+        ("[0, 1, 2, 3], [1, 2, -3, 0]", "links() returned tx -3, expected node numbers, 0 to 3"),
+        ("[0.5, 1.0], [1.0, 0.0]", "links() returned rx 0.5, expected node numbers, 0 to 3"),
     ],
 )
 def test_links_of_your_own_are_checked(pairs, words, tmp_path):

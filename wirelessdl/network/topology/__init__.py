@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wirelessdl.contract import capability, guard_of
+from wirelessdl.contract import Rule, capability, checked_array, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology.graphs import (
@@ -61,19 +61,14 @@ def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> 
         )
     if not is_user_class:
         return links
-    remedy = "make them with Links.from_pairs or Links.from_mask"
-    ends = (np.asarray(links.rx), np.asarray(links.tx))
-    if np.ma.is_masked(links.rx) or np.ma.is_masked(links.tx):
-        raise ContractError(f"network.topology: links() gave masked rx or tx; {remedy}")
-    if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or any(end.dtype.kind not in "iu" for end in ends):
-        raise ContractError(f"network.topology: links() gave rx and tx that are no lists of node numbers; {remedy}")
-    for name, end in zip(("rx", "tx"), ends):
-        outside = (end < 0) | (end >= nodes)
-        if outside.any():
-            raise ContractError(
-                f"network.topology: links() gave {name} {end[outside][0]}; nodes are 0 to {nodes - 1}: {remedy}"
-            )
-    return Links.from_pairs(*ends, geometry)
+    words = f"node numbers, 0 to {nodes - 1}, as those of Links.from_pairs and Links.from_mask"
+    number = Rule(words, lambda values: np.isin(values, np.arange(nodes)))
+    shape, where = (np.size(links.rx),), "network.topology: links()"
+    rx, tx = (
+        checked_array(where, getattr(links, name), shape, words, number, field=name).astype(np.int64)
+        for name in ("rx", "tx")
+    )
+    return Links.from_pairs(rx, tx, geometry)
 
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
