@@ -54,12 +54,6 @@ def test_passes_apply_the_polynomial_with_value_one_at_one(passes, interval):
     np.testing.assert_allclose(response(made, random_mixing(1)).mixing, expected, atol=1e-10)
 
 
-def test_plain_passes_are_powers():
-    np.testing.assert_allclose(
-        response(plain(5), random_mixing(2)).mixing, np.linalg.matrix_power(random_mixing(2), 5), atol=1e-14
-    )
-
-
 @pytest.mark.parametrize("made", [plain(5), chebyshev(5, 0.9), chebyshev(5, 0.7, -0.3)])
 def test_the_response_is_that_of_the_recurrence_with_fresh_gains_in_every_pass(made):
     matrices, nodes = [random_mixing(seed) for seed in range(5)], 7

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import j0
 
 from wirelessdl import counter_rng
-from wirelessdl.channel import Friis, Rayleigh, Rician, Shadowing, compose
+from wirelessdl.channel import Friis, Rayleigh, Shadowing, compose
 from wirelessdl.channel.clarke import Clarke
 from wirelessdl.links import Geometry, Links
 
@@ -118,15 +118,6 @@ def test_clarke_is_reciprocal_unless_asked_otherwise_and_belongs_to_pairs():
     assert (asked(everyone, reciprocal=False) != asked(everyone, reciprocal=False).T).sum() == 30
     joined = asked(pruned) > 0
     np.testing.assert_array_equal(asked(pruned)[joined], asked(everyone)[joined])
-
-
-def test_rician_in_time_keeps_its_line_of_sight():
-    links = pairs(20_000, 10.0, 10.0)
-    model = Rician(k_db=10.0, frequency_hz=FREQUENCY_HZ, process="clarke")
-    for time_s in (0.0, 0.01):
-        power = model.gain(links, time_s, rng(1)) ** 2
-        k = 10.0
-        assert abs(power.mean() - 1) < 4 * np.sqrt((1 + 2 * k) / (1 + k) ** 2 / len(links))
 
 
 def test_what_does_not_go_together_says_so():

@@ -91,16 +91,6 @@ def test_what_a_vehicle_costs_is_log_normal_where_asked_for_as_in_ns3(tall, mean
     assert stats.kstest(usual, law.cdf).pvalue < 1e-9
 
 
-def test_the_wrong_state_would_cost_a_hundred_metres_link_fifteen_decibels():
-    links = side_by_side(100.0)
-    loss = {
-        rule: SidelinkUrban(3.5e9, ChannelCondition(rule, "sidelink-urban", Streams(1))).loss_db(links).mean()
-        for rule in ("los", "nlosv", "nlos")
-    }
-    assert loss["nlosv"] - loss["los"] == pytest.approx(9.0, abs=0.2)
-    assert 14 < loss["nlos"] - loss["nlosv"] < 17
-
-
 def test_buildings_decide_what_is_around_a_corner():
     streets = Manhattan()
     ends = np.array([[-120.0, -120.0, 1.5], [100.0, -120.0, 1.5], [-120.0, 110.0, 1.5], [125.0, 118.0, 1.5]])
@@ -221,12 +211,6 @@ def test_a_static_network_keeps_its_state_and_a_walk_there_and_back_finds_it_aga
             for n, links in enumerate((here, there, here))]  # fmt: skip
     assert np.array_equal(seen[0], seen[2])
     assert not np.allclose(seen[0], seen[1])
-
-
-def test_a_level_of_the_field_is_normal():
-    links = apart(*np.random.default_rng(3).uniform(0, 4000, (2, 4000, 2)))
-    level = np.sort(Field(11).pairs(links, 13.0))
-    assert np.abs(ndtr(level) - (np.arange(len(level)) + 0.5) / len(level)).max() < 0.05
 
 
 @pytest.mark.parametrize(
