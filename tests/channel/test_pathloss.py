@@ -70,7 +70,6 @@ def test_line_of_sight_fades_from_one_and_blocking_never_helps(name):
         ("two-ray", {"rx_height_m": 0.0}, "rx_height_m is 0; must be a finite length > 0"),
         ("umii", {}, "no loss model 'umii'"),
         ("friis", {"condition": "fog"}, 'condition is \'fog\'; must be "los" or "nlos"'),
-        ("uma", {"exponent": 3}, "uma takes no exponent"),
     ],
 )
 def test_what_makes_no_sense_is_said(name, changes, words):
