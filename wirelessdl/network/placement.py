@@ -1,7 +1,7 @@
 """Where nodes start. Each placement gives positions `[K, 3]` in metres; the third is the antenna's height, above 0."""
 
 import math
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -11,10 +11,6 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
 from wirelessdl.network.parameters import Circle, FindFile, Length, Span, low_high, read_table
 from wirelessdl.network.streets import StreetMap, grid_of
-
-
-class Placement(Protocol):
-    def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray: ...
 
 
 class Disc:

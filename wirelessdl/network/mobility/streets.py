@@ -36,11 +36,9 @@ class Streets:
         shortest = min(axis.pitch for axis in self._axes)
         if shortest / high < 1e-3:
             raise ValueError(f"speed_mps is up to {high:g}; a block would take less than 1 ms: lower it")
-        first = np.array([axis.first for axis in self._axes])
-        pitch = np.array([axis.pitch for axis in self._axes])
-        last = np.array([axis.blocks for axis in self._axes])
-        width = np.array([axis.width for axis in self._axes])
-        reach = np.array([axis.reach for axis in self._axes])
+        first, pitch, last, width, reach = np.array(
+            [(axis.first, axis.pitch, axis.blocks, axis.width, axis.reach) for axis in self._axes]
+        ).T
         away = start_m[:, :2] - first
         line = np.clip(np.rint(away / pitch), 0, last)
         offset = away - line * pitch

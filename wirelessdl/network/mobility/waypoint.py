@@ -18,16 +18,14 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import (
-    Circle,
     KeyedDraws,
     Length,
     Point,
-    Rectangle,
     Sides,
     Span,
+    area_for,
     checked_time,
     low_high,
-    rectangle_for,
 )
 
 
@@ -47,7 +45,7 @@ class RandomWaypoint:
     ):
         self._speed = low_high("speed_mps", speed_mps)
         self._pause = low_high("pause_s", pause_s, zero=True)
-        self._area = _area(start_m, area_m, radius_m, centre_m, holds_starts=not steady)
+        self._area = area_for(start_m, area_m, centre_m, radius_m, holds_starts=not steady)
         leg_s = self._area.mean_distance_m / self._speed[1]
         if leg_s < 1e-6:
             raise ValueError(
@@ -118,27 +116,3 @@ class RandomWaypoint:
             begin[kept], target[kept] = one[kept], other[kept]
             missing &= ~kept
         return begin, target
-
-
-def _area(
-    start_m: FloatArray,
-    area_m: tuple[float, ...] | None,
-    radius_m: float | None,
-    centre_m: tuple[float, ...] | None,
-    *,
-    holds_starts: bool,
-) -> Rectangle | Circle:
-    if radius_m is None:
-        return rectangle_for(start_m, area_m, centre_m, holds_starts=holds_starts)
-    if area_m is not None:
-        raise ValueError(f"radius_m is {radius_m:g}; area_m is given too: keep one of them")
-    ground = start_m[:, :2]
-    middle = (ground.min(axis=0) + ground.max(axis=0)) / 2 if centre_m is None else np.asarray(centre_m, float)
-    away = np.linalg.norm(ground - middle, axis=1)
-    if holds_starts and away.max() > radius_m * (1 + 1e-9):
-        node = int(np.argmax(away))
-        raise ValueError(
-            f"radius_m is {radius_m:g}; node {node} starts {away[node]:g} m from the centre: "
-            "widen it, move centre_m, or place nodes closer"
-        )
-    return Circle(middle, radius_m)

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wirelessdl.arrays import IntArray
 from wirelessdl.contract import Rule, capability, checked_array, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.network.parameters import format_nodes
 from wirelessdl.network.topology.graphs import (
     EdgeList,
     ErdosRenyi,
@@ -90,16 +92,13 @@ def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None =
                 f"{guard.name} returned {kinds}, expected two texts: what leaves the graph in parts, what would join it"
             )
         what, remedy = texts
-    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
+    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {format_parts(label)}: {remedy}")
 
 
-def described(label: np.ndarray) -> str:
-    """The smallest parts by name, at most four of them and eight nodes of each; the largest by size."""
+def format_parts(label: IntArray) -> str:
+    """The smallest parts by their nodes, at most four of them; the largest by size. label: [K] part of each node."""
     size = np.bincount(label)
     order = np.argsort(size, kind="stable")
-    shown = []
-    for part in order[: min(4, len(order) - 1)]:
-        nodes = np.flatnonzero(label == part)
-        shown.append(", ".join(map(str, nodes[:8])) + (", ..." if len(nodes) > 8 else ""))
+    small = "; ".join(format_nodes(np.flatnonzero(label == part)) for part in order[: min(4, len(order) - 1)])
     more = ", more like it," if len(order) > 5 else ""
-    return f"the smallest being node(s) {'; '.join(shown)}{more} the largest having {size[order[-1]]} nodes"
+    return f"the smallest being node(s) {small}{more} the largest having {size[order[-1]]} nodes"
