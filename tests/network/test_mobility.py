@@ -131,7 +131,7 @@ def test_waypoint_trips_equal_a_walk_told_step_by_step():
     for node in range(nodes):
         time, here, log = 0.0, start[node, :2], []
         for trip in range(1, 12):
-            a, b, c, d = draws.of(trip).random((nodes, 4))[node]
+            a, b, c, d = draws.rng(trip).random((nodes, 4))[node]
             reach, angle = 80.0 * math.sqrt(a), 2 * math.pi * b
             target = centre + reach * np.array([math.cos(angle), math.sin(angle)])
             arrival = time + math.dist(here, target) / (1.0 + 2.0 * c)
@@ -259,10 +259,10 @@ def test_random_walk_spreads_like_one():
 def test_gauss_markov_steps_equal_a_loop():
     mobility = GaussMarkov(starts(4), rng(13), alpha=0.7, speed_mps=2.0, speed_std_mps=0.9, heading_std_rad=0.4)
     draws = KeyedDraws(rng(13))
-    heading = 2 * math.pi * draws.of(1).random(4)
-    deviation = np.array([0.9, 0.4, 0.1])[:, None] * draws.of(0).standard_normal((3, 4))
-    fresh = draws.of(0, 0).standard_normal((_STEPS_PER_BLOCK, 3, 4))
-    velocity, state = mobility.velocities(deviation.copy(), draws.of(0, 0))
+    heading = 2 * math.pi * draws.rng(1).random(4)
+    deviation = np.array([0.9, 0.4, 0.1])[:, None] * draws.rng(0).standard_normal((3, 4))
+    fresh = draws.rng(0, 0).standard_normal((_STEPS_PER_BLOCK, 3, 4))
+    velocity, state = mobility.velocities(deviation.copy(), draws.rng(0, 0))
     for step in range(_STEPS_PER_BLOCK):
         for node in range(4):
             speed = max(2.0 + deviation[0, node], 0.0)

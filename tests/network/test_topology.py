@@ -12,7 +12,7 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import physical, require_connected
 from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, Star
 from wirelessdl.network.topology.joint import Connectivity, joint_connectivity
-from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited, connecting_range_m
+from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited, connecting_range_m
 
 
 def at_origin(nodes):
@@ -56,7 +56,7 @@ def test_full_ring_and_star_have_the_links_they_should():
 
 @pytest.mark.parametrize(
     "topology",
-    [Full(), Ring(2), Star(), ErdosRenyi(0.4), KRegular(3), SmallWorld(4, 0.5), Range(90.0), SnrLimited(5.0)],
+    [Full(), Ring(2), Star(), ErdosRenyi(0.4), KRegular(3), SmallWorld(4, 0.5), InRange(90.0), SnrLimited(5.0)],
 )
 def test_links_are_sorted_and_repeatable(topology):
     geometry = scattered(30)
@@ -127,7 +127,7 @@ def test_snr_limited_links_equal_brute_force_at_200_nodes(max_range_m):
     assert 100 < len(links) < 20_000
 
 
-@pytest.mark.parametrize("kind", [Range, RandomGeometric])
+@pytest.mark.parametrize("kind", [InRange, RandomGeometric])
 def test_links_within_a_range_equal_brute_force_at_200_nodes(kind):
     geometry = scattered(200, side=600.0)
     links = kind(75.0).links(geometry, None, None)
@@ -137,12 +137,12 @@ def test_links_within_a_range_equal_brute_force_at_200_nodes(kind):
 
 def test_a_link_just_as_long_as_the_range_is_one():
     grid = np.array([[0.1 * x, 0.1 * y, 1.5] for x in range(6) for y in range(6)])
-    links = Range(0.1 + 1e-15).links(Geometry.at_rest(grid), None, None)
+    links = InRange(0.1 + 1e-15).links(Geometry.at_rest(grid), None, None)
     assert len(links) == 2 * 60
 
 
 def test_many_nodes_need_a_longest_range(monkeypatch):
-    monkeypatch.setattr(physical, "ALL_PAIRS", 10)
+    monkeypatch.setattr(physical, "MAX_ALL_PAIRS_NODES", 10)
     with pytest.raises(ValueError, match="max_range_m is missing; 11 nodes are more than 10"):
         SnrLimited(3.0).links(scattered(11), snr_db, None)
 
@@ -170,7 +170,7 @@ def test_the_connecting_range_is_the_longest_edge_of_the_spanning_tree():
         assert connecting_range_m(geometry) == pytest.approx(longest, rel=1e-12)
 
 
-@pytest.mark.parametrize(("kind", "key"), [(Range, "range_m"), (RandomGeometric, "radius_m")])
+@pytest.mark.parametrize(("kind", "key"), [(InRange, "range_m"), (RandomGeometric, "radius_m")])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_range_that_is_advised_connects(kind, key, seed):
     geometry = scattered(50, seed)

@@ -38,9 +38,9 @@ from wirelessdl.learning.superposition import Air, Segment
 from wirelessdl.streams import Streams
 
 FALSE_ALARM = 1e-6  # of each covariance check of a sound engine with ideal noise
-_DRAWS = 2**16  # of each node's noise, over rounds, coordinates and runs
-_COORDINATE_DRAWS = 256  # of each coordinate's, over rounds, nodes and runs: enough to see one without noise
-_MOST_NUMBERS = 2**24  # of whitened noise, and of covariances, that are held at once
+MIN_DRAWS_PER_NODE = 2**16  # of each node's noise, over rounds, coordinates and runs
+MIN_DRAWS_PER_COORDINATE = 256  # of each coordinate's, over rounds, nodes and runs: enough to see one without noise
+MAX_NUMBERS_HELD = 2**24  # of whitened noise, and of covariances, at once
 _SLACK = 1e-9  # of norms and covariances in float64
 
 
@@ -133,11 +133,11 @@ def _covariance(
 ) -> Iterator[Check]:
     """Over nodes, over rounds, and of every coordinate."""
     rounds, nodes, size = len(inputs), engine.nodes, engine.learner.size
-    stride = -(-rounds * nodes * size // _MOST_NUMBERS)
-    lags = min(rounds, max(2, _MOST_NUMBERS // nodes**2))
+    stride = -(-rounds * nodes * size // MAX_NUMBERS_HELD)
+    lags = min(rounds, max(2, MAX_NUMBERS_HELD // nodes**2))
     kept = len(range(0, size, stride))
     roots, present = _declared_roots(inputs)
-    runs = max(-(-_DRAWS // (rounds * kept)), -(-_COORDINATE_DRAWS // max(int(present.sum()), 1)))
+    runs = max(-(-MIN_DRAWS_PER_NODE // (rounds * kept)), -(-MIN_DRAWS_PER_COORDINATE // max(int(present.sum()), 1)))
     products, counts = np.zeros((lags, nodes, nodes)), np.zeros((lags, nodes, nodes))
     squares = np.zeros(size)
     for run in range(runs):

@@ -17,7 +17,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.superposition import Segment, SymbolOffsets
 
 Complex = NDArray[np.complex128]
-_CUT = 2  # symbols left out where the last one is half empty: its noise is not circular, and shows in the one before
+SYMBOLS_LEFT_OUT = 2  # where the last one is half empty: its noise is not circular, and shows in the one before
 
 
 class OffsetHearing:
@@ -33,7 +33,7 @@ class OffsetHearing:
         width: int,
     ):
         self._receiver, self._count = receiver, -(-width // 2)
-        self._kept = self._count - (_CUT if width % 2 else 0)
+        self._kept = self._count - (SYMBOLS_LEFT_OUT if width % 2 else 0)
         silent = np.zeros(len(noise_scale), dtype=np.complex128)
         late, early = offsets.late, offsets.early
         self.itself = _row(segment.weights, segment.crosstalk, receiver)

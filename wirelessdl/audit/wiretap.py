@@ -46,7 +46,7 @@ CANARY = 0  # position of the canary among its node's samples
 
 
 class _Heard(Air):
-    """The air, and somebody who is told of every superposition: what was sent, receiver noise, what is held."""
+    """The air; it calls `tell` with every superposition: what was sent, receiver noise, what is held."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor, Tensor, Tensor], None]):
         super().__init__(device, dtype)

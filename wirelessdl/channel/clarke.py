@@ -28,7 +28,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
-_CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
+PHASES_AT_ONCE = 1 << 15  # what a core's cache holds
 
 
 def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
@@ -96,8 +96,8 @@ class Clarke:
         """h of every process, `[instants, processes]`. node_cycles: [instants, K] F; one, other: ends of each."""
         if self._of is None or not (self._of is number or np.array_equal(self._of, number)):
             self._of, self._rings = number, self._draw(number)
-        rows = min(self.paths, max(1, _CHUNK // max(1, len(number))))
-        at_once = max(1, _CHUNK // max(1, rows * len(number)))  # instants; what is summed in which order stays the same
+        rows = min(self.paths, max(1, PHASES_AT_ONCE // max(1, len(number))))
+        at_once = max(1, PHASES_AT_ONCE // max(1, rows * len(number)))  # instants; sums keep their order
         parts = [
             self._sum_some(node_cycles[n : n + at_once], one, other, rows) for n in range(0, len(node_cycles), at_once)
         ]

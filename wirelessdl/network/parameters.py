@@ -46,7 +46,7 @@ class KeyedDraws:
     def __init__(self, rng: np.random.Generator):
         self._entropy = int(rng.integers(2**63))
 
-    def of(self, *key: int) -> np.random.Generator:
+    def rng(self, *key: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=key))
 
 
@@ -64,7 +64,7 @@ class Rectangle:
     def outside(self, ground_m: FloatArray) -> BoolArray:
         """Which points, `[n, 2]`, lie outside; those on the border do not."""
         slack = 1e-9 * (1 + np.abs(ground_m))
-        return np.any((ground_m < self.low_m - slack) | (ground_m > self.high_m + slack), axis=1)
+        return np.asarray(((ground_m < self.low_m - slack) | (ground_m > self.high_m + slack)).any(axis=1))
 
     @property
     def diameter_m(self) -> float:

@@ -36,7 +36,7 @@ class Block:
         return _at_height(x, y, self.height_m, rng)
 
 
-class Grid:
+class SquareGrid:
     """Square grid, row by row."""
 
     def __init__(self, spacing_m: Length = 30.0, height_m: Length = 1.5):
@@ -102,7 +102,7 @@ class PoissonDisc:
         return [dart for dart, stay in enumerate(stays) if stay]
 
 
-class Cluster:
+class Clusters:
     """Groups: centres uniform on a disc, each node normal about a centre chosen at random (Thomas)."""
 
     def __init__(
@@ -196,10 +196,10 @@ def require_apart(position_m: FloatArray) -> None:
 PLACEMENTS = {
     "disc": Disc,
     "block": Block,
-    "grid": Grid,
+    "grid": SquareGrid,
     "line": Line,
     "poisson-disc": PoissonDisc,
-    "cluster": Cluster,
+    "cluster": Clusters,
     "streets": AlongStreets,
     "file": PlacementFile,
 }

@@ -87,7 +87,7 @@ class Track:
         self._lanes = _lanes(offset, radius_m, np.asarray(centre_m, dtype=np.float64), path_m, closed)
         self._lane = np.arange(nodes) % lanes
         self._length = np.array([lane.length_m for lane in self._lanes])[self._lane]
-        unit = KeyedDraws(rng).of(0).random((nodes, 2))
+        unit = KeyedDraws(rng).rng(0).random((nodes, 2))
         sense = np.where(both_ways & (offset[self._lane] < 0), -1.0, 1.0)
         self._speed = sense * (low + unit[:, 0] * (high - low))
         if start == "even":

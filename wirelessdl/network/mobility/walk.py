@@ -40,7 +40,7 @@ class _Steps:
     def __init__(self, start_m: FloatArray, step_s: float, gait: "RandomWalk | GaussMarkov", draws: KeyedDraws):
         self._step_s, self._gait, self._draws = step_s, gait, draws
         # where and in which state each block begins; block numbers count from 0
-        self._begins = [(start_m, gait.initial(draws.of(0)))]
+        self._begins = [(start_m, gait.initial(draws.rng(0)))]
         self._held = (-1, start_m[None], start_m[None])
 
     def at(self, time_s: float) -> tuple[FloatArray, FloatArray]:
@@ -62,7 +62,7 @@ class _Steps:
 
     def _draw(self, number: int) -> None:
         start, state = self._begins[number]
-        velocity, state = self._gait.velocities(state, self._draws.of(0, number))
+        velocity, state = self._gait.velocities(state, self._draws.rng(0, number))
         travelled = np.cumsum(velocity * self._step_s, axis=0)
         self._held = (number, np.concatenate([start[None], start + travelled[:-1]]), velocity)
         if number + 1 == len(self._begins):
@@ -131,7 +131,7 @@ class GaussMarkov:
         self._area = area_for(start_m, area_m, centre_m)
         self._nodes = len(start_m)
         draws = KeyedDraws(rng)
-        self._heading = 2 * np.pi * draws.of(1).random(self._nodes)
+        self._heading = 2 * np.pi * draws.rng(1).random(self._nodes)
         self._steps = _Steps(start_m, step_s, self, draws)
 
     def initial(self, rng: np.random.Generator) -> FloatArray:

@@ -65,7 +65,7 @@ class RandomWaypoint:
     def _add_trip(self) -> None:
         """One more trip and pause of every node."""
         self._trips += 1
-        unit = self._draws.of(self._trips).random((len(self._height), 4))
+        unit = self._draws.rng(self._trips).random((len(self._height), 4))
         low, high = self._speed
         target = np.column_stack([self._area.spread(unit[:, :2]), self._height])
         self._go(target, low + unit[:, 2] * (high - low))
@@ -85,7 +85,7 @@ class RandomWaypoint:
     def _in_the_long_run(self) -> Paths:
         """Stationary starts: a pause under way, or a trip under way towards a given point at a given speed."""
         nodes = len(self._height)
-        unit = self._draws.of(0).random((nodes, 7))
+        unit = self._draws.rng(0).random((nodes, 7))
         begin, target = self._long_trip_ends()
         (low, high), (shortest, longest) = self._speed, self._pause
         speed = low * (high / low) ** unit[:, 0]
@@ -110,7 +110,7 @@ class RandomWaypoint:
         missing, attempt = np.ones(nodes, dtype=bool), 0
         while missing.any():
             attempt += 1
-            unit = self._draws.of(0, attempt).random((nodes, 5))
+            unit = self._draws.rng(0, attempt).random((nodes, 5))
             one, other = self._area.spread(unit[:, :2]), self._area.spread(unit[:, 2:4])
             kept = missing & (unit[:, 4] * self._area.diameter_m < np.linalg.norm(one - other, axis=1))
             begin[kept], target[kept] = one[kept], other[kept]

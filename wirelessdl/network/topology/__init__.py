@@ -26,7 +26,7 @@ from wirelessdl.network.topology.graphs import (
     SnrDb,
     Star,
 )
-from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
+from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited
 
 __all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
 
@@ -44,7 +44,7 @@ TOPOLOGIES = {
     "k-regular": KRegular,
     "small-world": SmallWorld,
     "random-geometric": RandomGeometric,
-    "range": Range,
+    "range": InRange,
     "snr": SnrLimited,
     "edge-list": EdgeList,
     "graph-file": GraphFile,
