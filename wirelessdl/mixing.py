@@ -93,45 +93,6 @@ def mix(
     return Mixing(links, scale[links.rx] * gain * amplitude[links.tx], 1.0 - share, scale)
 
 
-def mix_slots(links: Links, gain: FloatArray, amplitude: FloatArray, *, air: FloatArray) -> tuple[Mixing, ...]:
-    """`mix` of several slots at once: gain `[slots, links]`, air `[slots, K]`; the same numbers as one by one."""
-    heard = links.sum_per_receiver(gain * amplitude[links.tx])
-    share = np.where(heard > 0, air, 0.0)
-    scale = np.divide(share, heard, out=np.zeros_like(heard), where=heard > 0)
-    link, own = scale[:, links.rx] * gain * amplitude[links.tx], 1.0 - share
-    mixings = tuple(Mixing(links, *parts) for parts in zip(link, own, scale))
-    if links.nodes < MIN_SPARSE_NODES:  # all matrices in one go
-        dense = _dense(links, link)
-        dense[:, np.arange(links.nodes), np.arange(links.nodes)] = own
-        for mixing, matrix in zip(mixings, dense):
-            mixing.__dict__["dense"] = matrix
-    return mixings
-
-
-def _dense(links: Links, link: FloatArray) -> FloatArray:
-    """Values of links `[slots, links]` as matrices `[slots, rx, tx]`, zero elsewhere."""
-    dense = np.zeros((len(link), links.nodes * links.nodes))
-    dense[:, links.number] = link
-    return dense.reshape(len(link), links.nodes, links.nodes)
-
-
-def balanced_air_slots(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
-    """`balanced_air` of several slots at once, `[slots, K]`: gain `[slots, links]`; the same numbers as one by one."""
-    if links.nodes == 1 or links.nodes > MIN_SPARSE_NODES or not links.degree.all() or links.component.max() > 0:
-        return np.stack([balanced_air(links, row, amplitude) for row in gain])
-    first = np.concatenate([[0], np.cumsum(links.degree)[:-1]])
-    loudest = np.maximum.reduceat(gain, first, axis=1)
-    if not (gain > _INAUDIBLE * loudest[:, links.rx]).all():  # some links are lost beside the loudest
-        return np.stack([balanced_air(links, row, amplitude) for row in gain])
-    heard = links.sum_per_receiver(gain * amplitude[links.tx])
-    scale = np.divide(1.0, heard, out=np.zeros_like(heard), where=heard > 0)
-    turned = _dense(links, scale[:, links.rx] * gain * amplitude[links.tx]).mT
-    rest = np.linalg.solve(np.eye(links.nodes - 1) - turned[:, 1:, 1:], turned[:, 1:, :1])[..., 0]
-    pi = np.concatenate([np.ones((len(rest), 1)), rest], axis=1)
-    weight = pi / pi.sum(axis=1, keepdims=True)
-    return np.asarray(np.min(uniform_air(links) / weight, axis=1, keepdims=True) * weight)
-
-
 def uniform_air(links: Links) -> FloatArray:
     """The paper's weight of what each receiver hears, `[K]`: d / (d + 1)."""
     return links.degree / (links.degree + 1.0)
