@@ -357,6 +357,7 @@ def test_roads_that_cannot_be(parameters, words):
 @pytest.mark.parametrize(
     ("kind", "parameters", "words"),
     [
+        (RandomWalk, {"start_m": np.array([[0.0, 0.0, 1.5], [9.0, 0.0, 1.5]])}, r"area_m is missing; nodes start on"),
         (RandomWalk, {"area_m": (10.0, 10.0)}, r"area_m is \[10.0, 10.0\]; node \d+ starts outside"),
         (RandomWaypoint, {"radius_m": 5.0, "steady": False}, r"radius_m is 5; node \d+ starts outside"),
         (RandomWaypoint, {"radius_m": 5.0, "area_m": (5.0, 5.0)}, "area_m is given too: keep one"),
@@ -367,9 +368,4 @@ def test_roads_that_cannot_be(parameters, words):
 )
 def test_areas_that_cannot_be(kind, parameters, words):
     with pytest.raises(ValueError, match=words):
-        kind(starts(), rng(), **parameters)
-
-
-def test_nodes_on_a_line_need_an_area():
-    with pytest.raises(ValueError, match=r"area_m is missing; .* set area_m = \[width, height\]"):
-        RandomWalk(np.array([[0.0, 0.0, 1.5], [9.0, 0.0, 1.5]]), rng())
+        kind(**{"start_m": starts(), "rng": rng(), **parameters})
