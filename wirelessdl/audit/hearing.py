@@ -6,8 +6,6 @@ in the receiver's own frame of phase. A sender's noise comes in through neighbou
 from symbol to symbol: the covariance is tridiagonal, and its Cholesky factor whitens what is heard.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky_banded, solve_banded
@@ -82,12 +80,16 @@ class OffsetHearing:
         return np.asarray(cholesky_banded(band[:, : self._kept], lower=True))
 
 
-def _row(weights: FloatArray | csr_array, crosstalk: FloatArray | csr_array | None, receiver: int) -> Complex:
-    def dense(matrix: Any) -> FloatArray:
-        row: FloatArray = matrix[[receiver]].toarray()[0] if isinstance(matrix, csr_array) else matrix[receiver]
-        return row
+def dense_row(weights: FloatArray | csr_array | None, receiver: int) -> FloatArray | float:
+    """Weights of one receiver, `[K]`; 0 where there are none."""
+    if weights is None:
+        return 0.0
+    row: FloatArray = weights[[receiver]].toarray()[0] if isinstance(weights, csr_array) else weights[receiver]
+    return row
 
-    return np.asarray(dense(weights) + (0j if crosstalk is None else 1j * dense(crosstalk)))
+
+def _row(weights: FloatArray | csr_array, crosstalk: FloatArray | csr_array | None, receiver: int) -> Complex:
+    return np.asarray(dense_row(weights, receiver) + 1j * dense_row(crosstalk, receiver))
 
 
 def _symbols(values: FloatArray) -> Complex:

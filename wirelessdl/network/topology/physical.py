@@ -25,6 +25,7 @@ have no rows. Totals of senders (own, coalition) do not depend on who hears them
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -147,15 +148,11 @@ class SnrLimited:
 
 def _connecting_snr_db(candidates: Links, snr_db: FloatArray) -> float:
     """Highest threshold that leaves the candidates strongly connected, by bisection of the values there are."""
-    level = np.unique(snr_db)
-    low, high = 0, len(level) - 1  # the lowest level keeps every candidate
-    while low < high:
-        middle = (low + high + 1) // 2
-        if candidates.where(snr_db >= level[middle]).strongly_connected():
-            low = middle
-        else:
-            high = middle - 1
-    return float(level[low])
+    level = np.unique(snr_db)  # the lowest keeps every candidate
+    beyond = bisect_left(
+        level.tolist(), True, lo=1, key=lambda least: not candidates.where(snr_db >= least).strongly_connected()
+    )
+    return float(level[beyond - 1])
 
 
 def rounded_up(value: float) -> float:
