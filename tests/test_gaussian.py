@@ -112,11 +112,9 @@ def test_mu_is_found_however_small_or_large_epsilon_is(epsilon, delta):
     assert found == pytest.approx(math.log(delta), rel=1e-9, abs=3e-16 / delta)
 
 
-def test_without_epsilon_delta_alone_covers_the_distance():
-    assert analytic_mu(0.0, 0.1) == pytest.approx(2 * norm.ppf(0.55), rel=1e-12)
-
-
-def test_no_limit_of_epsilon_is_no_limit_of_mu():
+def test_the_smallest_and_the_largest_epsilons_have_a_mu():
+    assert analytic_mu(0.0, 0.1) == pytest.approx(2 * norm.ppf(0.55), rel=1e-12)  # delta alone covers the distance
+    assert analytic_mu(1e300, 1e-4) == analytic_mu(1e18, 1e-4) == pytest.approx(2e18**0.5, rel=1e-6)
     assert analytic_mu(math.inf, 1e-4) == math.inf
     assert slot_mu(math.inf, 1e-4) == math.inf
 
@@ -129,8 +127,3 @@ def test_a_slot_is_classic_up_to_one_and_uses_its_epsilon_up_beyond():
         assert slot_epsilon(np.array([slot_mu(epsilon, 1e-4)]), 1e-4)[0] == pytest.approx(epsilon, rel=1e-9)
     np.testing.assert_allclose(slot_epsilon(np.array([0.1, 0.2]), 1e-4), [0.1 * factor, 0.2 * factor], rtol=1e-15)
     np.testing.assert_array_equal(slot_epsilon(np.array([1.0001 / factor]), 1e-4), [1.0])  # classic is proven up to 1
-
-
-def test_the_largest_epsilons_have_a_mu():
-    assert analytic_mu(1e300, 1e-4) == analytic_mu(1e18, 1e-4) == pytest.approx(2e18**0.5, rel=1e-6)
-    assert analytic_mu(math.inf, 1e-4) == math.inf

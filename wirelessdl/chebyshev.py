@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from wirelessdl.arrays import FloatArray
 
-_ONE = 1e-9  # eigenvalues nearer to 1 are rounding of it
-_TRIED = 64  # ends of intervals that `fitted` compares
+ROUNDING_OF_ONE = 1e-9  # eigenvalues nearer to 1 are rounding of it
+TRIED_INTERVALS = 64  # whose ends `fitted` compares
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,6 @@ class Response:
 
 def plain(passes: int) -> Passes:
     """s <- A s in every pass."""
-    _require_passes(passes)
     return Passes(np.ones(passes), np.zeros(passes), np.zeros(passes))
 
 
@@ -100,18 +99,11 @@ def most_lambda(passes: int) -> float:
 
 
 def chebyshev(passes: int, high: float, low: float | None = None) -> Passes:
-    """The polynomial that is smallest on [low, high], by default [-high, high]."""
-    _require_passes(passes)
+    """The polynomial that is smallest on [low, high], by default [-high, high], of lambda <= most_lambda(passes)."""
     low = -high if low is None else low
-    if not -1.0 <= low <= high < 1.0:
-        raise ValueError(f"the interval of eigenvalues is [{low:g}, {high:g}]; must be within [-1, 1), low end first")
     middle, half = (low + high) / 2, (high - low) / 2
     width = half / (1.0 - middle)
-    if width > most_lambda(passes) * (1 + 1e-12):
-        raise ValueError(
-            f"[{low:g}, {high:g}] is too wide for {passes} passes, they would amplify noise: lambda is {width:.4g}, "
-            f"must be at most {most_lambda(passes):.4g}; use more passes or a narrower interval"
-        )
+    assert width <= most_lambda(passes) * (1 + 1e-12)  # noise would be amplified
     omega = np.ones(passes)
     for k in range(1, passes):
         omega[k] = 1.0 / (1.0 - width**2 * omega[k - 1] / (2.0 if k == 1 else 4.0))
@@ -132,11 +124,11 @@ def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) ->
     # 1 is left as it is by every p; it comes again where the graph is in parts
     others = np.asarray(eigenvalues, dtype=np.complex128)
     others = np.delete(others, np.argmin(np.abs(others - 1.0))) if len(others) else others
-    others = others[np.abs(others - 1.0) > _ONE]
+    others = others[np.abs(others - 1.0) > ROUNDING_OF_ONE]
     radius, most = float(np.abs(others).max(initial=0.0)), most_lambda(passes)
     low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
     limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most
-    ends = np.linspace(0.0, min(radius, limit), _TRIED)[1:]
+    ends = np.linspace(0.0, min(radius, limit), TRIED_INTERVALS)[1:]
     tried = [plain(passes), *(chebyshev(passes, float(end), -float(end) if symmetric else low) for end in ends)]
     slowest = [float(np.abs(one.factor(others)).max(initial=0.0)) for one in tried]
     return tried[int(np.argmin(slowest))]
@@ -145,8 +137,6 @@ def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) ->
 def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Response:
     """The whole map, worked out backwards from the result. matrices: A[rx, tx], or one for each pass."""
     given = [matrices] * len(passes) if isinstance(matrices, np.ndarray) and matrices.ndim == 2 else list(matrices)
-    if len(given) != len(passes):
-        raise ValueError(f"there are {len(given)} matrices for {len(passes)} passes; give one, or one for each")
     nodes = len(given[0])
     noise = np.empty((len(passes), nodes, nodes))
     # from y_{k+1} and from y_{k+2} to the result
@@ -157,8 +147,3 @@ def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Res
         now = noise[k] @ given[k] + passes.kept[k] * after + beyond * later
         after, later, beyond = now, after, float(passes.before[k])
     return Response(after, noise)
-
-
-def _require_passes(passes: int) -> None:
-    if passes < 1:
-        raise ValueError(f"passes is {passes}; must be >= 1, the payload itself is the first")

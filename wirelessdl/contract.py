@@ -305,7 +305,7 @@ def checked_array(
     except ContractError:
         raise
     except RAISED as error:  # a text, rows of different lengths, what its __array__ raised
-        raise ContractError(f"{returned}{type(answer).__name__}, {expected} ({said(error)})") from None
+        raise ContractError(f"{returned}{type(answer).__name__}, {expected} ({format_error(error)})") from None
     if len(values.shape) != len(shape) or any(n not in (None, m) for n, m in zip(shape, values.shape)):
         what = f"shape {values.shape}" if values.ndim else type(answer).__name__
         raise ContractError(f"{returned}{what}, {expected}")
@@ -329,7 +329,7 @@ def formatted(error: BaseException) -> str:
     return f"{name}: {words}{where}" if words else f"{name}{where}"
 
 
-def said(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Type and words of an error of the user's code."""
     words = _words(error)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_COLLECTED = 100_000  # objects made and not dropped, after which Python looks for circles among them
-_GROUPS = Path("/sys/fs/cgroup/memory.max")  # limit of a container, where there is one
+OBJECTS_PER_COLLECTION = 100_000  # made and not dropped, after which Python looks for circles among them
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")  # limit of a container, where there is one
 
 
 def free_bytes() -> int:
@@ -22,7 +22,7 @@ def free_bytes() -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-        free = min(free, int(_GROUPS.read_text()))
+        free = min(free, int(CONTAINER_LIMIT.read_text()))
     except (OSError, ValueError, StopIteration):
         pass
     return min(free, _left_to_process())
@@ -76,8 +76,8 @@ def give_back() -> None:
 def fewer_collections() -> Iterator[None]:
     """Let Python look for circles of garbage a hundred times less often: rounds make many objects and few circles."""
     before = gc.get_threshold()
-    if 0 < before[0] < _COLLECTED:
-        gc.set_threshold(_COLLECTED, *before[1:])
+    if 0 < before[0] < OBJECTS_PER_COLLECTION:
+        gc.set_threshold(OBJECTS_PER_COLLECTION, *before[1:])
     try:
         yield
     finally:

@@ -30,19 +30,20 @@ from numpy.typing import NDArray
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry, Links
 
-_NOTHING = 1e-12
-_LARGE = 200  # nodes from which sparse solvers and products win
-_FULL = 16  # possible links to one that is there, from which sparse products win
-_EIGENVALUES = 500  # nodes up to which all eigenvalues are computed
-_TRANSIENT = 300  # nodes up to which products of A are followed; each costs K^3
-_STATIONARY = 1e-12  # relative, of pi A - pi: a balanced A then has columns that sum to one within as much
-_STEPS = 400  # of a walk that mixes: on a graph on which it does not, a solver takes over
-_VECTORS, _PRODUCTS = 40, 3e8  # of the search for the second eigenvalue: vectors, and weights times products with A
+_INAUDIBLE = 1e-12  # gain, relative to the loudest link of a receiver, below which a link is lost
+MIN_SPARSE_NODES = 200  # from which sparse solvers and products win
+MAX_SPARSE_DENSITY = 1 / 16  # share of all possible links, up to which sparse products win
+MAX_EIGENVALUE_NODES = 500  # up to which all eigenvalues are computed
+MAX_TRANSIENT_NODES = 300  # up to which products of A are followed; each costs K^3
+STATIONARY_ERROR = 1e-12  # relative, of pi A - pi: a balanced A then has columns that sum to one within as much
+MAX_WALK_STEPS = 400  # of a walk that mixes: on a graph on which it does not, a solver takes over
+SEARCH_VECTORS = 40  # of the search for the second eigenvalue
+MAX_SEARCH_PRODUCTS = 3e8  # of it: weights of A times products with A
 
 
 def is_sparse(nodes: int, links: int) -> bool:
     """Whether weights of so many links multiply faster, and take less memory, in sparse form."""
-    return nodes >= _LARGE and links <= nodes**2 / _FULL
+    return nodes >= MIN_SPARSE_NODES and links <= nodes**2 * MAX_SPARSE_DENSITY
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,45 +93,6 @@ def mix(
     return Mixing(links, scale[links.rx] * gain * amplitude[links.tx], 1.0 - share, scale)
 
 
-def mix_slots(links: Links, gain: FloatArray, amplitude: FloatArray, *, air: FloatArray) -> tuple[Mixing, ...]:
-    """`mix` of several slots at once: gain `[slots, links]`, air `[slots, K]`; the same numbers as one by one."""
-    heard = links.sum_per_receiver(gain * amplitude[links.tx])
-    share = np.where(heard > 0, air, 0.0)
-    scale = np.divide(share, heard, out=np.zeros_like(heard), where=heard > 0)
-    link, own = scale[:, links.rx] * gain * amplitude[links.tx], 1.0 - share
-    mixings = tuple(Mixing(links, *parts) for parts in zip(link, own, scale))
-    if links.nodes < _LARGE:  # all matrices in one go
-        dense = _dense(links, link)
-        dense[:, np.arange(links.nodes), np.arange(links.nodes)] = own
-        for mixing, matrix in zip(mixings, dense):
-            mixing.__dict__["dense"] = matrix
-    return mixings
-
-
-def _dense(links: Links, link: FloatArray) -> FloatArray:
-    """Values of links `[slots, links]` as matrices `[slots, rx, tx]`, zero elsewhere."""
-    dense = np.zeros((len(link), links.nodes * links.nodes))
-    dense[:, links.number] = link
-    return dense.reshape(len(link), links.nodes, links.nodes)
-
-
-def balanced_air_slots(links: Links, gain: FloatArray, amplitude: FloatArray) -> FloatArray:
-    """`balanced_air` of several slots at once, `[slots, K]`: gain `[slots, links]`; the same numbers as one by one."""
-    if links.nodes == 1 or links.nodes > _LARGE or not links.degree.all() or links.component.max() > 0:
-        return np.stack([balanced_air(links, row, amplitude) for row in gain])
-    first = np.concatenate([[0], np.cumsum(links.degree)[:-1]])
-    loudest = np.maximum.reduceat(gain, first, axis=1)
-    if not (gain > _NOTHING * loudest[:, links.rx]).all():  # some links are lost beside the loudest
-        return np.stack([balanced_air(links, row, amplitude) for row in gain])
-    heard = links.sum_per_receiver(gain * amplitude[links.tx])
-    scale = np.divide(1.0, heard, out=np.zeros_like(heard), where=heard > 0)
-    turned = _dense(links, scale[:, links.rx] * gain * amplitude[links.tx]).mT
-    rest = np.linalg.solve(np.eye(links.nodes - 1) - turned[:, 1:, 1:], turned[:, 1:, :1])[..., 0]
-    pi = np.concatenate([np.ones((len(rest), 1)), rest], axis=1)
-    weight = pi / pi.sum(axis=1, keepdims=True)
-    return np.asarray(np.min(uniform_air(links) / weight, axis=1, keepdims=True) * weight)
-
-
 def uniform_air(links: Links) -> FloatArray:
     """The paper's weight of what each receiver hears, `[K]`: d / (d + 1)."""
     return links.degree / (links.degree + 1.0)
@@ -144,7 +106,7 @@ def balanced_air(links: Links, gain: FloatArray, amplitude: FloatArray) -> Float
     """
     loudest = np.zeros(links.nodes)
     np.maximum.at(loudest, links.rx, gain)
-    counts = gain > _NOTHING * loudest[links.rx]  # weaker ones are lost in rounding beside the loudest
+    counts = gain > _INAUDIBLE * loudest[links.rx]  # weaker ones are lost in rounding beside the loudest
     audible = links if counts.all() else links.where(counts)
     label = audible.component
     if label.max() == 0:
@@ -167,28 +129,9 @@ def _balanced_group(links: Links, gain: FloatArray, amplitude: FloatArray) -> Fl
     """kappa p of a strongly connected group."""
     air = mix(links, gain, amplitude, air=np.ones(links.nodes))
     # where |h_ij| = |h_ji| the walk is reversible and this is its solution; elsewhere the search begins near it
-    start = amplitude * links.sum_per_receiver(gain * amplitude[links.tx]) if links.nodes > _LARGE else None
+    start = amplitude * links.sum_per_receiver(gain * amplitude[links.tx]) if links.nodes > MIN_SPARSE_NODES else None
     weight = perron_vector(air, start)
     return np.asarray(np.min(uniform_air(links) / weight) * weight)
-
-
-def mixing_matrix(
-    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
-) -> FloatArray:
-    """Row-stochastic weights of over-the-air averaging (below paper eq. 13): A[rx, tx].
-
-    gain: |h|, [rx, tx] or [links]. alpha: [K] share of power for the model. power_w: one number or [K], W.
-    """
-    links, vector, amplitude = _arguments(gain, alpha, power_w, links)
-    return mix(links, vector, amplitude, air=uniform_air(links)).dense
-
-
-def balanced_mixing(
-    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None = None
-) -> FloatArray:
-    """Doubly stochastic weights by receiver balancing: A[rx, tx]; arguments as in `mixing_matrix`."""
-    links, vector, amplitude = _arguments(gain, alpha, power_w, links)
-    return mix(links, vector, amplitude, air=balanced_air(links, vector, amplitude)).dense
 
 
 def perron_vector(
@@ -205,7 +148,7 @@ def perron_vector(
     if nodes == 1:
         return np.ones(1)
     # (A' - I) pi = 0 with pi_0 = 1 drops the redundant row; the rest is nonsingular when irreducible
-    if nodes <= _LARGE and not scipy.sparse.issparse(matrix):
+    if nodes <= MIN_SPARSE_NODES and not scipy.sparse.issparse(matrix):
         dense = matrix.dense if isinstance(matrix, Mixing) else matrix
         rest = np.linalg.solve(np.eye(nodes - 1) - dense.T[1:, 1:], dense.T[1:, 0])
     else:
@@ -225,13 +168,13 @@ def _walked(weights: "scipy.sparse.csr_array", start: FloatArray) -> FloatArray 
         return None
     onward = weights.T.tocsr()
     pi, before = start / start.sum(), np.nan
-    for step in range(_STEPS):
+    for step in range(MAX_WALK_STEPS):
         moved = onward @ pi
         off = float(np.max(np.abs(moved - pi) / pi))
-        if off <= _STATIONARY:
+        if off <= STATIONARY_ERROR:
             return np.asarray(pi / pi.sum())
         if step % 20 == 0:
-            if step and np.log(off / before) * (_STEPS - step) / 20 > np.log(_STATIONARY / off):
+            if step and np.log(off / before) * (MAX_WALK_STEPS - step) / 20 > np.log(STATIONARY_ERROR / off):
                 return None  # at this pace it is not there in time
             before = off
         pi = 0.5 * (pi + moved)
@@ -247,15 +190,15 @@ def spectral_gap(matrix: FloatArray | Mixing) -> float:
     values: NDArray[Any]
     if isinstance(matrix, Mixing) and nodes > 1 and not len(matrix.links):
         return 0.0
-    if nodes <= _LARGE:
+    if nodes <= MIN_SPARSE_NODES:
         values = np.linalg.eigvals(matrix.dense if isinstance(matrix, Mixing) else matrix)
     else:
         weights = sparse(matrix)
-        restarts = int(np.clip(_PRODUCTS / (_VECTORS * weights.nnz), 8, 10 * nodes))
+        restarts = int(np.clip(MAX_SEARCH_PRODUCTS / (SEARCH_VECTORS * weights.nnz), 8, 10 * nodes))
         # a fixed start, so that the figure is the same every time
         given: dict[str, Any] = {"k": 2, "v0": np.arange(1.0, nodes + 1), "return_eigenvectors": False}
         try:
-            values = scipy.sparse.linalg.eigs(weights, ncv=_VECTORS, maxiter=restarts, **given)
+            values = scipy.sparse.linalg.eigs(weights, ncv=SEARCH_VECTORS, maxiter=restarts, **given)
         except scipy.sparse.linalg.ArpackNoConvergence:
             return float("nan")
     modulus = np.sort(np.abs(values))
@@ -269,10 +212,10 @@ def expected_spectrum(mixing: Mixing) -> NDArray[Any]:
     below. A is symmetric where gains are the same in both directions and receivers balance; elsewhere it is close.
     """
     nodes = mixing.links.nodes
-    if nodes <= _EIGENVALUES:
+    if nodes <= MAX_EIGENVALUE_NODES:
         return np.linalg.eigvals(mixing.dense)
     weights, vector = sparse(mixing), np.sin(np.arange(nodes) + 1.0)
-    for _ in range(_STEPS):
+    for _ in range(MAX_WALK_STEPS):
         vector = vector - vector.mean()
         vector = vector / np.linalg.norm(vector)
         vector = 0.5 * (vector + weights @ vector)
@@ -298,16 +241,9 @@ def metropolis(
     """
     least = np.broadcast_to(least_gain, (links.nodes,))
     audible = (gain_est > 0) & (gain_est >= least[links.tx]) & (amplitude[links.tx] > 0)
-    use = audible & np.isin(
-        links.reverse_number, links.number[audible]
-    )  # a link that is not answered would tip the balance
-    degree = np.bincount(links.rx[use], minlength=links.nodes)
-    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
-    takes = audible & listening[links.rx]
-    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
-    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
+    use = _answered(links, audible)
+    weight, own = _metropolis(links, use, use, audible, listening)
     inverse = np.divide(weight, gain_est * amplitude[links.tx], out=np.zeros_like(weight), where=audible)
-    own = _left_for_own(links, weight, listening)
     return Mixing(links, weight, own, np.sqrt(links.sum_per_receiver(inverse**2)))
 
 
@@ -319,29 +255,39 @@ def metropolis_delivered(links: Links, arrived: BoolArray, listening: BoolArray)
     columns do among nodes that send. Who is listening takes the mean of all it has. Receivers add no noise: `scale` is
     1 where anything arrived.
     """
-    mutual = np.isin(links.reverse_number, links.number)
-    degree = np.bincount(links.rx[mutual], minlength=links.nodes)
-    use = mutual & arrived & np.isin(links.reverse_number, links.number[arrived])
-    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
-    takes = arrived & listening[links.rx]
-    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
-    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
-    own = _left_for_own(links, weight, listening)
+    mutual = _answered(links, np.ones(len(links), dtype=bool))
+    weight, own = _metropolis(links, mutual, _answered(links, arrived), arrived, listening)
     heard = links.sum_per_receiver((weight > 0).astype(np.float64)) > 0
     return Mixing(links, weight, own, heard.astype(np.float64))
 
 
-def _left_for_own(links: Links, weight: FloatArray, listening: BoolArray) -> FloatArray:
-    """What is left for a node's own model, `[K]`; of a listener that hears anybody nothing, not even a last bit."""
+def _answered(links: Links, there: BoolArray) -> BoolArray:
+    """Which links are there in both directions, `[links]`: one that is not answered would tip the balance."""
+    return there & np.isin(links.reverse_number, links.number[there])
+
+
+def _metropolis(
+    links: Links, counted: BoolArray, use: BoolArray, audible: BoolArray, listening: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weights `[links]` and what is left for a node's own model, `[K]`.
+
+    counted: [links] that make up degrees; use: [links] that carry models. A listener takes the mean of all audible
+    ones, and of itself nothing where it hears anybody, not even a last bit.
+    """
+    degree = np.bincount(links.rx[counted], minlength=links.nodes)
+    weight = np.where(use, 1.0 / (1.0 + np.maximum(degree[links.rx], degree[links.tx])), 0.0)
+    takes = audible & listening[links.rx]
+    share = 1.0 / np.maximum(links.sum_per_receiver(takes.astype(np.float64)), 1.0)
+    weight = np.where(listening[links.rx], takes * share[links.rx], weight)
     total = links.sum_per_receiver(weight)
-    return np.where(listening & (total > 0), 0.0, 1.0 - total)
+    return weight, np.where(listening & (total > 0), 0.0, 1.0 - total)
 
 
 def peak_multiplier(matrix: FloatArray | Mixing, steps: int = 200) -> float:
     """theta: the largest 1 / z_ii of Z_t = A Z_{t-1}, Z_0 = I, over t = 1 .. steps and in the limit."""
     settled = float(np.max(1.0 / perron_vector(matrix)))
     nodes = matrix.links.nodes if isinstance(matrix, Mixing) else len(matrix)
-    if nodes > _TRANSIENT:  # the multiplier is capped at theta anyway
+    if nodes > MAX_TRANSIENT_NODES:  # the multiplier is capped at theta anyway
         return settled
     dense = matrix.dense if isinstance(matrix, Mixing) else matrix
     peak, power = settled, dense
@@ -362,14 +308,3 @@ def sparse(matrix: FloatArray | Mixing) -> "scipy.sparse.csr_array":
     values = np.concatenate([matrix.link, matrix.own])
     rows, columns = np.concatenate([links.rx, diagonal]), np.concatenate([links.tx, diagonal])
     return scipy.sparse.csr_array((values, (rows, columns)), shape=(links.nodes, links.nodes))
-
-
-def _arguments(
-    gain: FloatArray, alpha: FloatArray, power_w: FloatArray | float, links: Links | None
-) -> tuple[Links, FloatArray, FloatArray]:
-    """Links, [links] |h| and [K] sqrt(alpha P), from gains [rx, tx] or [links]."""
-    gain = np.asarray(gain, dtype=np.float64)
-    if links is None:
-        links = Links.from_gain(gain)
-    vector = links.vector(gain) if gain.ndim == 2 else gain
-    return links, vector, np.sqrt(np.asarray(alpha) * np.broadcast_to(power_w, links.nodes))

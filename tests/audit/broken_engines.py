@@ -1,4 +1,4 @@
-"""A small scenario to attack, and engines that do not do what is charged."""
+"""A small scenario to attack, the law of its ratios, and engines that do not do what is charged."""
 
 from dataclasses import replace
 
@@ -31,6 +31,14 @@ def attacked(**sections):
     data = {"kind": "synthetic", "classes": 3, "features": 16, "samples": 600, "test_samples": 20}
     made["learning"] = {"dataset": data, "sampling": "full", **made.get("learning", {})}
     return tiny(**made)
+
+
+def assert_gaussian(ratio, with_canary, mu):
+    """Ratios are N(+-mu^2/2, mu^2), with the canary and without: three standard errors."""
+    for present in (False, True):
+        seen = ratio[with_canary == present]
+        assert seen.mean() == pytest.approx((0.5 if present else -0.5) * mu**2, abs=3 * mu / np.sqrt(len(seen)))
+        assert seen.std() == pytest.approx(mu, rel=3 / np.sqrt(2 * len(seen)))
 
 
 def halve_noise(patch: pytest.MonkeyPatch) -> None:

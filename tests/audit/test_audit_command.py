@@ -15,6 +15,7 @@ from wirelessdl.errors import ScenarioError
 from wirelessdl.scenario.loader import load_scenario
 
 QUICK = AuditOptions(trials=250, rounds=5)
+PAIRWISE = ["privacy.noise=pairwise", "power.objective=own-noise"]
 
 
 def test_a_sound_engine_passes_and_the_attack_comes_close():
@@ -87,6 +88,9 @@ def test_the_command_prints_attack_beside_proof_and_two_processes_give_what_one_
         (["privacy.epsilon_max=inf"], {}, "privacy.epsilon_max is inf; nothing is claimed"),
         (["privacy.unit=node"], {}, 'privacy.unit is "node"; the audit replaces one sample'),
         (["learning.augment=flip-crop"], {}, 'learning.augment is "flip-crop"; the audit cannot know'),
+        ([], {"coalition": 1}, '--coalition is 1 and privacy.noise "independent"'),
+        (PAIRWISE, {"coalition": 5}, "--coalition is 5; must be from 1 to 3"),
+        (PAIRWISE, {"coalition": 0}, "--coalition is 0; must be from 1 to 3"),
     ],
 )
 def test_what_cannot_be_audited_is_one_line(overrides, options, said):

@@ -22,7 +22,7 @@ from scipy.stats import chi2
 
 from wirelessdl.audit.canary import candidates
 from wirelessdl.audit.checks import product_bound, run_checks, square_bound
-from wirelessdl.audit.trials import Job, make_trial, trial_streams
+from wirelessdl.audit.trials import AuditJob, make_trial, trial_streams
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.run.build import build
 
@@ -95,7 +95,7 @@ def checks_of(scenario, rounds=4):
     """What the command checks, with the first canary that there is."""
     world = build(scenario, device="cpu")
     canary = next(iter(candidates(world.data, world.client_indices[0])))
-    trial, (recording, _) = make_trial(Job(scenario, rounds, 0, 32, canary, "batch", None, None))
+    trial, (recording, _) = make_trial(AuditJob(scenario, rounds, 0, 32, canary, "batch", None, None))
     return {
         check.name: check
         for check in run_checks(trial.engines, recording, 0, lambda number: trial_streams(scenario, number))

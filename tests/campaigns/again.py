@@ -6,10 +6,9 @@ short.
 
 import numpy as np
 
-from wirelessdl.analysis.releases import data_split, releases_of, traced_links
+from wirelessdl.analysis.releases import data_split, releases_of
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.gaussian import analytic_epsilon, slot_epsilon
-from wirelessdl.privacy.accountant import LinkAccountant
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.terms import profile_of
 
@@ -19,7 +18,6 @@ def differing(run):
     scenario, rounds, nodes = run.scenario, run.rounds, run.nodes
     yield from _sensitivity(scenario, run.clients)
     yield from _epsilon(run)
-    yield from _link_totals(run)
     yield from _pending(run, rounds, nodes)
     yield from _energy(scenario, rounds, nodes)
     yield from _ball(run, scenario, rounds, nodes)
@@ -53,7 +51,7 @@ def _epsilon(run):
         return
     releases, delta = list(releases_of(run, split)), run.scenario["privacy"]["delta"]
     views = {"own": np.stack([release.own_mu for release in releases])}
-    if split.terms.pairwise:
+    if split.terms.shares_noise:
         views["coalition"] = np.stack([release.coalition_mu for release in releases])
     for column, view in (("epsilon_own_max", "own"), ("epsilon_promised_max", split.terms.promised)):
         largest = slot_epsilon(views[view].max(axis=1), delta)
@@ -77,18 +75,6 @@ def _composed(mu, rate, terms):
     for value in (1.0 / charged).tolist():
         counts[rate, value] = counts.get((rate, value), 0) + 1
     return min(plain, compose(counts, terms.delta, sampler=profile_of(terms.sampler, terms.clipping)))
-
-
-def _link_totals(run):
-    """Of links, from what they leaked in each round; cells of noise may be one apart."""
-    split, stated = data_split(run), run.privacy[run.privacy["view"] == "link"]
-    if run.scenario["trace"]["links"] != "all" or not len(stated):
-        return
-    accountant, count = LinkAccountant(), len(split.rate)
-    accountant.counts = traced_links(run)
-    least = accountant.totals(np.tile(split.rate, count), split.terms.delta)  # rx * K + tx
-    if (stated["epsilon_total"] < least[stated["rx"].astype(int) * count + stated["tx"]] * (1 - 1e-6)).any():
-        yield "totals of links are less than their rounds leak"
 
 
 def _pending(run, rounds, nodes):

@@ -14,7 +14,9 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # for campaigns that are run as scripts
 LIMIT_S, LIMIT_BYTES = 60, 4_000_000_000  # seconds of processor time, which other load does not move
 PATIENCE = 20  # times as long by the clock: a child that waits for ever
 DEFECT = 70  # exit code of a child that a traceback ended

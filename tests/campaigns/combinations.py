@@ -11,16 +11,14 @@ asked for, another one is drawn from the next seed. One that was stopped goes on
 import json
 import random
 import shutil
-import sys
 from collections import Counter
-from pathlib import Path
 
 import children
 import tomli_w
 from children import limited, load_all, wrong
 from covering import all_pairs, covering_array, pairs_of
 from invariants import broken
-from journal import Journal
+from journal import Journal, main
 from options import BASELINE, table_of
 from row_files import write
 from rules import keeps_rules, with_needs
@@ -129,16 +127,13 @@ def campaign(folder, most, seed):
     for reason, count in counts.most_common():
         if reason.startswith("REASON"):
             print(f"{count:5} {reason.removeprefix('REASON ')}")
-    print(
+    return journal.report(
         f"combinations: {counts['runs']} runs, {counts['finished']} finished, {counts['refused']} refused with one "
         f"line; {counts['pairs']} pairs that no scenario may hold; {len(covered)} of "
-        f"{len(all_pairs() - refusable | covered)} possible pairs in finished runs; {counts['found']} found",
-        flush=True,
+        f"{len(all_pairs() - refusable | covered)} possible pairs in finished runs"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":
     load_all()
-    place, most = Path(sys.argv[1]).resolve(), int(sys.argv[2])
-    raise SystemExit(min(campaign(place, most, int(sys.argv[3]) if len(sys.argv) > 3 else 0), 1))
+    main(campaign)

@@ -17,27 +17,19 @@ campaign that was stopped goes on (`journal`).
 
 import json
 import os
-import random
 import shutil
-import sys
 import tomllib
 import traceback
-from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
+import children
 import tomli_w
+from children import limited, load_all, wrong
+from interrupting import HIDDEN_STATE, StopAt, assert_same_tables
+from journal import difference, main, numbered
+from mutants import leaves
 
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests"))
-
-import children  # noqa: E402
-from children import limited, load_all, wrong  # noqa: E402
-from interrupting import HIDDEN_STATE, StopAt, assert_same_tables  # noqa: E402
-from journal import Journal  # noqa: E402
-from mutants import leaves  # noqa: E402
-
-import wirelessdl  # noqa: E402
+import wirelessdl
 
 children.LIMIT_S = 600  # a machine may be busy
 SETTINGS = (
@@ -167,8 +159,13 @@ def tried_run(rng, folder, whole, source, counts):
     if result[0] == 0 and not problem:
         lines += _smaller(run, whole)
         if source != whole:
-            lines += _differs(lambda: assert_same_tables(run, whole), counts)
+            lines += _counted(difference(assert_same_tables, run, whole), counts)
     return what, lines
+
+
+def _counted(lines, counts):
+    counts["equal"] += not lines
+    return [f"resume: {line}" for line in lines]
 
 
 def _smaller(run, whole):
@@ -210,7 +207,7 @@ def tried_study(rng, folder, whole, source, counts):
     if result[0] == 0:
         # files of runs that are finished are not read again: `verify` has the word there
         deep = what[1].startswith("runs/") and not what[1].endswith("summary.json")
-        lines += [] if deep else _differs(lambda: assert_same_study(study, whole), counts)
+        lines += [] if deep else _counted(difference(assert_same_study, study, whole), counts)
     return what, lines
 
 
@@ -223,42 +220,28 @@ def assert_same_study(study, whole):
         assert_same_tables(study / path, whole / path)
 
 
-def _differs(assert_same, counts):
-    try:
-        assert_same()
-    except Exception as error:
-        return [f"resume: other results, and no word of it: {str(error)[:300]}"]
-    counts["equal"] += 1
-    return []
-
-
 def campaign(folder, count, seed):
-    journal = Journal(folder)
     made = make(folder)
-    for number in range(count):
-        if number in journal:
-            continue
-        rng, counts = random.Random(f"{seed}:{number}"), Counter(damages=1)
+
+    def tried(rng, counts):
         shutil.rmtree(folder / "copy", ignore_errors=True)
         # studies that go on start workers, which takes seconds: fewer of them
         name = rng.choice(["run", "part", "run", "part", "run", "part", "study", "half"])
         is_study = name in ("study", "half")
-        tried, whole = (tried_study, made["study"]) if is_study else (tried_run, made["run"])
-        (kind, file), lines = tried(rng, folder, whole, made[name], counts)
+        tried_one, whole = (tried_study, made["study"]) if is_study else (tried_run, made["run"])
+        (kind, file), lines = tried_one(rng, folder, whole, made[name], counts)
         counts[name] += 1
-        journal.add(number, counts, [f"{name}, {kind} {file}: {line}" for line in lines])
-        print(f"TRIED {number} {name}, {kind} {file}", flush=True)
+        return f"{name}, {kind} {file}", lines
+
+    journal = numbered(folder, count, seed, tried)
     counts = journal.counts
-    print(
-        f"damage: {counts['damages']} damages ({counts['run']} of finished and {counts['part']} of interrupted runs, "
+    return journal.report(
+        f"damage: {counts['trials']} damages ({counts['run']} of finished and {counts['part']} of interrupted runs, "
         f"{counts['study']} of finished and {counts['half']} of interrupted studies), {counts['noticed']} noticed, "
-        f"{counts['refused']} resumes refused, {counts['equal']} resumed to equal results; {counts['found']} found",
-        flush=True,
+        f"{counts['refused']} resumes refused, {counts['equal']} resumed to equal results"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":
     load_all()
-    place, count, *rest = sys.argv[1:]
-    raise SystemExit(min(campaign(Path(place).resolve(), int(count), int(rest[0]) if rest else 0), 1))
+    main(campaign)

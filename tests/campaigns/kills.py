@@ -21,19 +21,17 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from children import LIMIT_S, become, limited, load_all, processor_clock
+from damage import assert_same_study
+from interrupting import HIDDEN_STATE, assert_same_tables
+from journal import Journal
+
+import wirelessdl
+from wirelessdl.errors import WirelessdlError
+from wirelessdl.trace.checkpoint import checkpoint_round
+from wirelessdl.trace.files import is_locked
+
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests"))
-
-from children import LIMIT_S, become, limited, load_all, processor_clock  # noqa: E402
-from damage import assert_same_study  # noqa: E402
-from interrupting import HIDDEN_STATE, assert_same_tables  # noqa: E402
-from journal import Journal  # noqa: E402
-
-import wirelessdl  # noqa: E402
-from wirelessdl.errors import WirelessdlError  # noqa: E402
-from wirelessdl.trace.checkpoint import checkpoint_round  # noqa: E402
-from wirelessdl.trace.files import is_locked  # noqa: E402
-
 ROUNDS = 45  # checkpoints after 20 and 40, parts after 20, 40 and 45
 PARTS = ("--set", "trace.checkpoint_every=20", "--set", "trace.flush_every=20")
 SMALL = ("quickstart", "--set", "learning.eval_every=10", "--set", "power.objective=own-noise")
@@ -250,13 +248,11 @@ def campaign(folder, kills, seed, names):
     for trial, counted in journal.trials.items():
         by_case[trial.partition(" ")[2]] += counted.get("kills", 0)
     print(", ".join(f"{name} {count}" for name, count in sorted(by_case.items())))
-    print(
+    return journal.report(
         f"kills: {counts['kills']} kills of {counts['results']} results in {len(by_case)} cases, {counts['early']} "
         f"before a run directory was there, {counts['kept']} after a checkpoint, {counts['over']} processes done "
-        f"before their time; {counts['found']} found",
-        flush=True,
+        "before their time"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":

@@ -148,13 +148,11 @@ def campaign(folder, first, last):
         if number not in journal:
             attempt(number, folder, journal)
     counts = journal.counts
-    print(
+    return journal.report(
         f"mutants: {counts['mutants']} mutants, {counts['check'] + counts['run'] + counts['list'] + counts['report']} "
         f"commands, {counts['report']} of them reports of runs that came out, half of these edited; {counts['untold']} "
-        f"more that TOML cannot hold; {counts['found']} found",
-        flush=True,
+        "more that TOML cannot hold"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":

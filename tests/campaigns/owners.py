@@ -12,18 +12,15 @@ counts.
 import importlib
 import os
 import pkgutil
-import random
 import shutil
 import sys
 import warnings
-from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
 import damage
 from children import limited, load_all, wrong
 from interrupting import assert_same_tables
-from journal import Journal
+from journal import difference, main, numbered
 
 NOBODY = 65534
 MODES = {"closed": (0o600, 0o700), "fixed": (0o644, 0o755)}  # of a file, of a folder
@@ -98,38 +95,24 @@ def _ends(place, made, name, folder):
     code, output, *_ = limited([*words, "--quiet"], folder, NOBODY)
     if code:
         return [f"does not go on when all is given back: {output[-300:]}"]
-    try:
-        if name == "study":
-            damage.assert_same_study(place, made["study"])
-        else:
-            assert_same_tables(place, made["run"])
-    except Exception as error:
-        return [f"other results, and no word of it: {str(error)[:300]}"]
-    return []
+    if name == "study":
+        return difference(damage.assert_same_study, place, made["study"])
+    return difference(assert_same_tables, place, made["run"])
 
 
 def campaign(folder, count, seed):
-    journal = Journal(folder)
     folder.chmod(0o755)
     made = damage.make(folder)
     for name in ("run", "part", "study", "half"):
         given(folder / name)
     (folder / "pages").mkdir(exist_ok=True)
     given(folder / "pages")
-    for number in range(count):
-        if number in journal:
-            continue
-        counts = Counter(trials=1)
-        what, lines = tried(random.Random(f"{seed}:{number}"), folder, made, counts)
-        journal.add(number, counts, [f"{what}: {line}" for line in lines])
-        print(f"TRIED {number} {what}", flush=True)
+    journal = numbered(folder, count, seed, lambda rng, counts: tried(rng, folder, made, counts))
     counts = journal.counts
-    print(
+    return journal.report(
         f"owners: {counts['trials']} trials, {counts['refused']} resumes refused, {counts['done']} done, all gone on "
-        f"with when given back; {counts['found']} found",
-        flush=True,
+        "with when given back"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":
@@ -137,5 +120,4 @@ if __name__ == "__main__":
         raise SystemExit("owners: needs root, which can become another user")
     load_all()
     load_library()
-    place, count, *rest = sys.argv[1:]
-    raise SystemExit(min(campaign(Path(place).resolve(), int(count), int(rest[0]) if rest else 0), 1))
+    main(campaign)

@@ -25,14 +25,19 @@ import random
 import shutil
 import subprocess
 import sys
-import threading
 import traceback
 import warnings
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests"))
+import children  # noqa: F401  who finds the tests' own modules
+import numpy as np
+import pandas as pd
+import torch
+from journal import difference, main, numbered
+
+import wirelessdl  # which loads nothing before it is asked to
+from wirelessdl.arrays import USUAL_ERRORS
 
 PATIENCE_S = 1800
 SMALL = (
@@ -59,25 +64,14 @@ COMMANDS = {
     "plot": ("plot", "{run}", "--figure", "privacy", "--out", "figure.png"),
     "check": ("check", "quickstart"),
     "plan": ("plan", "urban_er_k20", "--json"),
-    "run": (
-        "run",
-        "quickstart",
-        *(word for setting in SMALL for word in ("--set", setting)),
-        "--out",
-        "from",
-        "--quiet",
-    ),
+    "run": ("run", "quickstart", *WORDS, "--out", "from", "--quiet"),
 }
 MANNERS = ("plainly", "plainly", "in a thread", "in a loop")
 
 
 # --- what a session sets; everything stays until the process ends
 
-
-def _torch(name, *values):
-    import torch
-
-    getattr(torch, name)(*values)
+_HELD: list = []
 
 
 def _for_good(context):
@@ -85,34 +79,7 @@ def _for_good(context):
     _HELD.append(context)  # a context that is collected may leave
 
 
-def _inference():
-    import torch
-
-    _for_good(torch.inference_mode())
-
-
-def _autocast():
-    import torch
-
-    _for_good(torch.autocast("cpu", dtype=torch.bfloat16))
-
-
-def _type(name):
-    import torch
-
-    torch.set_default_dtype(getattr(torch, name))
-
-
-def _errors():
-    import numpy as np
-
-    np.seterr(all="raise")
-
-
 def _printing():
-    import numpy as np
-    import pandas as pd
-
     np.set_printoptions(threshold=3, precision=1)
     pd.set_option("display.precision", 1)
     pd.set_option("display.max_columns", 2)
@@ -129,9 +96,6 @@ def _style():
 
 
 def _seeds():
-    import numpy as np
-    import torch
-
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002  the old one, which others may still draw from
     torch.manual_seed(1)
@@ -146,16 +110,15 @@ def _output():
     sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
 
 
-_HELD: list = []
 SETTINGS = {
-    "double": lambda: _type("float64"),
-    "half": lambda: _type("bfloat16"),
-    "another device": lambda: _torch("set_default_device", "meta"),
-    "no gradients": lambda: _torch("set_grad_enabled", False),
-    "inference": _inference,
-    "autocast": _autocast,
-    "deterministic": lambda: _torch("use_deterministic_algorithms", True),
-    "NumPy's errors": _errors,
+    "double": lambda: torch.set_default_dtype(torch.float64),
+    "half": lambda: torch.set_default_dtype(torch.bfloat16),
+    "another device": lambda: torch.set_default_device("meta"),
+    "no gradients": lambda: torch.set_grad_enabled(False),
+    "inference": lambda: _for_good(torch.inference_mode()),
+    "autocast": lambda: _for_good(torch.autocast("cpu", dtype=torch.bfloat16)),
+    "deterministic": lambda: torch.use_deterministic_algorithms(True),
+    "NumPy's errors": lambda: np.seterr(all="raise"),
     "warnings": lambda: warnings.simplefilter("error"),
     "seeds": _seeds,
     "printing": _printing,
@@ -173,20 +136,14 @@ SETTINGS = {
 
 
 def _scenario(kind):
-    import wirelessdl
-
     return wirelessdl.load_scenario("quickstart", overrides=[*SMALL, *KINDS[kind]])
 
 
 def simulate(kind, place, _made):
-    import wirelessdl
-
     return {"run": str(wirelessdl.simulate(_scenario(kind), out=place).path)}
 
 
 def resumed(kind, place, _made):
-    import wirelessdl
-
     rounds = []
     part = wirelessdl.simulate(_scenario(kind), out=place, on_round=rounds.append, should_stop=lambda: len(rounds) == 7)
     assert part.state == "interrupted", part.state
@@ -194,8 +151,6 @@ def resumed(kind, place, _made):
 
 
 def sweep(kind, place, _made):
-    import wirelessdl
-
     study = wirelessdl.sweep(_scenario(kind), vary={"privacy.delta": [1e-6]}, jobs=1, local=False, out=place / "study")
     study.plot(curves="round")
     return {"study": str(study.path)}
@@ -203,8 +158,6 @@ def sweep(kind, place, _made):
 
 def models(kind, _place, made):
     """Accuracies of a run that is there, and a figure of it."""
-    import wirelessdl
-
     run = wirelessdl.open_run(made / kind)
     run.plot("accuracy")
     run.plot("map")
@@ -212,8 +165,6 @@ def models(kind, _place, made):
 
 
 def refused(kind, place, _made):
-    import wirelessdl
-
     try:
         wirelessdl.simulate(_scenario(kind), overrides={"privacy.delta": 2.0}, out=place)
     except wirelessdl.WirelessdlError as error:
@@ -222,8 +173,6 @@ def refused(kind, place, _made):
 
 
 def fails(kind, place, _made):
-    import wirelessdl
-
     def end(round):
         raise KeyError(round)
 
@@ -235,9 +184,6 @@ def fails(kind, place, _made):
 
 
 def command(name, place, made):
-    import numpy as np
-
-    from wirelessdl.arrays import USUAL_ERRORS
     from wirelessdl.cli.main import main
 
     run = made / "softmax"
@@ -285,21 +231,8 @@ def called(manner, function, *given):
         return asyncio.run(call())
     if manner == "plainly":
         return function(*given)
-    ended = []
-
-    def call():
-        try:
-            ended.append((function(*given), None))
-        except BaseException as error:
-            ended.append((None, error))
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-    result, error = ended[0]
-    if error is not None:
-        raise error
-    return result
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *given).result()
 
 
 def session(steps, place, made):
@@ -356,48 +289,41 @@ def wrong(step, found, alone):
     _, name, about, _ = step
     if "error" in found:
         return f"raised: {' | '.join(found['error'].strip().splitlines()[-3:])[:500]}"
-    expected = alone.of(name, about)
-    try:
-        if "run" in found:
-            assert_same_tables(Path(found["run"]), alone.made / (about if name != "command" else "softmax"))
-        if "study" in found:
-            assert_same_study(Path(found["study"]), Path(expected["study"]))
-    except AssertionError as error:
-        return f"other tables: {str(error)[:300]}"
+    expected, lines = alone.of(name, about), []
+    if "run" in found:
+        kept = alone.made / (about if name != "command" else "softmax")
+        lines += difference(assert_same_tables, Path(found["run"]), kept)
+    if "study" in found:
+        lines += difference(assert_same_study, Path(found["study"]), Path(expected["study"]))
+    if lines:
+        return lines[0]
     if found.get("text") != expected.get("text"):
         return f"other words: {found['text'][:200]!r} instead of {expected['text'][:200]!r}"
     return None
 
 
 def campaign(folder, count, seed):
-    from journal import Journal
+    alone = Alone(folder)
 
-    journal, alone = Journal(folder), Alone(folder)
-    for number in range(count):
-        if number in journal:
-            continue
-        steps = drawn(random.Random(f"{seed}:{number}"))
-        lines, set_before = [], []
+    def tried(rng, counts):
+        steps, lines, set_before = drawn(rng), [], []
         for step, found in zip(steps, in_a_process(steps, folder / "session", alone.made), strict=True):
             set_before += [step[0]] if step[0] else []
             if line := wrong(step, found, alone):
                 lines.append(f"{step[1]} {step[2]} {step[3]} after {', '.join(set_before) or 'nothing'}: {line}")
-        counts = Counter({"sessions": 1, "calls": len(steps), "settings": len(set_before)})
-        counts.update(name for _, name, _, _ in steps)
-        journal.add(number, counts, lines)
-        print(f"TRIED {number} {'; '.join(' '.join(filter(None, step)) for step in steps)}", flush=True)
+        counts.update([name for _, name, _, _ in steps], calls=len(steps), settings=len(set_before))
+        return "; ".join(" ".join(filter(None, step)) for step in steps), lines
+
+    journal = numbered(folder, count, seed, tried)
     counts = journal.counts
-    print(
-        f"sessions: {counts['sessions']} sessions, {counts['calls']} calls after {counts['settings']} settings: "
-        f"{', '.join(f'{counts[name]} {name}' for name in STEPS)}; {counts['found']} found",
-        flush=True,
+    return journal.report(
+        f"sessions: {counts['trials']} sessions, {counts['calls']} calls after {counts['settings']} settings: "
+        f"{', '.join(f'{counts[name]} {name}' for name in STEPS)}"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--session":
         session(json.loads(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
     else:
-        place, count, *rest = sys.argv[1:]
-        raise SystemExit(min(campaign(Path(place).resolve(), int(count), int(rest[0]) if rest else 0), 1))
+        main(campaign)

@@ -17,25 +17,20 @@ campaign that was stopped goes on (`journal`).
 """
 
 import os
-import random
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests"))
+import children  # noqa: F401  who finds the tests' own modules
+from interrupting import StopAt, assert_same_tables
+from journal import difference, main, numbered
 
-from interrupting import StopAt, assert_same_tables  # noqa: E402
-from journal import Journal  # noqa: E402
-
-import wirelessdl  # noqa: E402
-from wirelessdl.errors import WirelessdlError  # noqa: E402
+import wirelessdl
 
 PATIENCE_S = 900
 BROKEN_PIPE = 128 + signal.SIGPIPE
@@ -95,10 +90,9 @@ def drawn(rng):
 class Trial:
     """One command in its surroundings."""
 
-    def __init__(self, folder, number, seed, part_kb):
+    def __init__(self, folder, rng, part_kb):
         """part_kb: what the interrupted run takes on a disk."""
-        self.rng = random.Random(f"{seed}:{number}")
-        self.names, self.command = drawn(self.rng), self.rng.choice(COMMANDS)
+        self.rng, self.names, self.command = rng, drawn(rng), rng.choice(COMMANDS)
         odd = next((FOLDERS[name.removeprefix("folder ")] for name in self.names if name.startswith("folder ")), b"w")
         self.home = folder / "trial"
         self.place = Path(os.fsdecode(os.path.join(os.fsencode(self.home), odd)))
@@ -132,18 +126,7 @@ class Trial:
             "compare": ["compare", str(whole), str(part)],
             "plot": ["plot", str(whole), "--figure", "accuracy", "--out", str(self.place / "figure.png")],
             "check": ["check", "quickstart"],
-            "sweep": [
-                "sweep",
-                "quickstart",
-                *WORDS,
-                "--rounds",
-                "2",
-                "--jobs",
-                "1",
-                "--no-local",
-                "--out",
-                "out/study",
-            ],
+            "sweep": ["sweep", "quickstart", *WORDS, "--rounds=2", "--jobs=1", "--no-local", "--out=out/study"],
         }[self.command]
 
     def _enter(self):
@@ -219,7 +202,7 @@ class Trial:
             return []
         run = next(iter(self.place.glob("out/[!.]*")), None)
         if code == 0:
-            return _differs(run, whole)
+            return difference(assert_same_tables, run, whole) if run is not None else ["no run directory"]
         return self._gone_on_with(run, whole) if run is not None else []
 
     def _gone_on_with(self, run, whole):
@@ -231,41 +214,27 @@ class Trial:
         )  # fmt: skip
         if done.returncode:
             return [f"resume: exit code {done.returncode}: {done.stderr[-300:]!r}"]
-        return [f"resume: {line}" for line in _differs(run, whole)]
-
-
-def _differs(run, whole):
-    try:
-        assert run is not None, "no run directory"
-        assert_same_tables(run, whole)
-    except (AssertionError, WirelessdlError) as error:
-        return [f"other tables: {str(error)[:300]}"]
-    return []
+        return [f"resume: {line}" for line in difference(assert_same_tables, run, whole)]
 
 
 def campaign(folder, count, seed):
-    journal = Journal(folder)
     whole, part = make(folder)
     part_kb = sum(-(-path.stat().st_size // 4096) * 4 for path in part.rglob("*"))
-    for number in range(count):
-        if number in journal:
-            continue
-        with Trial(folder, number, seed, part_kb) as trial:
+
+    def tried(rng, counts):
+        with Trial(folder, rng, part_kb) as trial:
             code, output = trial.run(whole, part)
             lines = trial.wrong(code, output, whole)
-        what = f"{trial.command}, {' and '.join(trial.names)}"
-        ended = {0: "done", 2: "refused"}.get(code, "ended")
-        journal.add(number, Counter({"trials": 1, ended: 1}), [f"{what}: {line}" for line in lines])
-        print(f"TRIED {number} {what}: {code}", flush=True)
+        counts[{0: "done", 2: "refused"}.get(code, "ended")] += 1
+        return f"{trial.command}, {' and '.join(trial.names)}: {code}", lines
+
+    journal = numbered(folder, count, seed, tried)
     counts = journal.counts
-    print(
+    return journal.report(
         f"surroundings: {counts['trials']} trials, {counts['done']} done, {counts['refused']} refused with one line, "
-        f"{counts['ended']} ended for want of a reader; {counts['found']} found",
-        flush=True,
+        f"{counts['ended']} ended for want of a reader"
     )
-    return counts["found"]
 
 
 if __name__ == "__main__":
-    place, count, *rest = sys.argv[1:]
-    raise SystemExit(min(campaign(Path(place).resolve(), int(count), int(rest[0]) if rest else 0), 1))
+    main(campaign)

@@ -12,7 +12,7 @@ from wirelessdl.network.mobility import MOBILITIES
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.mobility.streets import Streets
 from wirelessdl.network.mobility.track import Track
-from wirelessdl.network.mobility.walk import _BLOCK, GaussMarkov, RandomWalk
+from wirelessdl.network.mobility.walk import _STEPS_PER_BLOCK, GaussMarkov, RandomWalk
 from wirelessdl.network.mobility.waypoint import RandomWaypoint
 from wirelessdl.network.parameters import Circle, KeyedDraws, Rectangle, fold
 from wirelessdl.network.streets import Manhattan
@@ -131,7 +131,7 @@ def test_waypoint_trips_equal_a_walk_told_step_by_step():
     for node in range(nodes):
         time, here, log = 0.0, start[node, :2], []
         for trip in range(1, 12):
-            a, b, c, d = draws.of(trip).random((nodes, 4))[node]
+            a, b, c, d = draws.rng(trip).random((nodes, 4))[node]
             reach, angle = 80.0 * math.sqrt(a), 2 * math.pi * b
             target = centre + reach * np.array([math.cos(angle), math.sin(angle)])
             arrival = time + math.dist(here, target) / (1.0 + 2.0 * c)
@@ -259,11 +259,11 @@ def test_random_walk_spreads_like_one():
 def test_gauss_markov_steps_equal_a_loop():
     mobility = GaussMarkov(starts(4), rng(13), alpha=0.7, speed_mps=2.0, speed_std_mps=0.9, heading_std_rad=0.4)
     draws = KeyedDraws(rng(13))
-    heading = 2 * math.pi * draws.of(1).random(4)
-    deviation = np.array([0.9, 0.4, 0.1])[:, None] * draws.of(0).standard_normal((3, 4))
-    fresh = draws.of(0, 0).standard_normal((_BLOCK, 3, 4))
-    velocity, state = mobility.velocities(deviation.copy(), draws.of(0, 0))
-    for step in range(_BLOCK):
+    heading = 2 * math.pi * draws.rng(1).random(4)
+    deviation = np.array([0.9, 0.4, 0.1])[:, None] * draws.rng(0).standard_normal((3, 4))
+    fresh = draws.rng(0, 0).standard_normal((_STEPS_PER_BLOCK, 3, 4))
+    velocity, state = mobility.velocities(deviation.copy(), draws.rng(0, 0))
+    for step in range(_STEPS_PER_BLOCK):
         for node in range(4):
             speed = max(2.0 + deviation[0, node], 0.0)
             angle = heading[node] + deviation[1, node]
@@ -357,8 +357,9 @@ def test_roads_that_cannot_be(parameters, words):
 @pytest.mark.parametrize(
     ("kind", "parameters", "words"),
     [
+        (RandomWalk, {"start_m": np.array([[0.0, 0.0, 1.5], [9.0, 0.0, 1.5]])}, r"area_m is missing; nodes start on"),
         (RandomWalk, {"area_m": (10.0, 10.0)}, r"area_m is \[10.0, 10.0\]; node \d+ starts outside"),
-        (RandomWaypoint, {"radius_m": 5.0, "steady": False}, r"radius_m is 5; node \d+ starts .* m from the centre"),
+        (RandomWaypoint, {"radius_m": 5.0, "steady": False}, r"radius_m is 5; node \d+ starts outside"),
         (RandomWaypoint, {"radius_m": 5.0, "area_m": (5.0, 5.0)}, "area_m is given too: keep one"),
         (RandomWaypoint, {"centre_m": (5.0, 5.0)}, "it places area_m or radius_m"),
         (GaussMarkov, {"heights_m": (5.0, 9.0)}, r"heights_m is \[5, 9\]; node 0 starts at 1.5 m"),
@@ -367,9 +368,4 @@ def test_roads_that_cannot_be(parameters, words):
 )
 def test_areas_that_cannot_be(kind, parameters, words):
     with pytest.raises(ValueError, match=words):
-        kind(starts(), rng(), **parameters)
-
-
-def test_nodes_on_a_line_need_an_area():
-    with pytest.raises(ValueError, match=r"area_m is missing; .* set area_m = \[width, height\]"):
-        RandomWalk(np.array([[0.0, 0.0, 1.5], [9.0, 0.0, 1.5]]), rng())
+        kind(**{"start_m": starts(), "rng": rng(), **parameters})

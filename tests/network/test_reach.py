@@ -87,8 +87,8 @@ def test_a_cut_off_that_neglects_nobody_is_the_run_without_one(tmp_path):
 def test_a_cut_off_takes_far_strangers_away_and_says_so():
     world = build(tiny(**PHYSICAL, radio={"interference": "physical", "interference_cutoff_db": 6.0}))
     assert len(world.links) < world.heard_links < 12 * 11
-    assert any("interference_cutoff_db neglects strangers beyond" in line for line in scenario_warnings(world))
-    assert "dB below thermal noise and the strangers that are heard" in describe(world)["heard"]
+    assert any("interference_cutoff_db neglects non-neighbours beyond" in line for line in scenario_warnings(world))
+    assert "dB below thermal noise and the non-neighbours that are heard" in describe(world)["heard"]
 
 
 def test_a_cut_off_without_strangers_is_refused():

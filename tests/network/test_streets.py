@@ -131,14 +131,6 @@ def test_nodes_that_are_spread_evenly_stay_so(turn):
     assert abs(outer / count - share) < 4 * np.sqrt(share * (1 - share) / count)
 
 
-def test_the_geometry_of_a_time_does_not_depend_on_earlier_questions():
-    asked = Streets(placed(), np.random.default_rng(3), MAP)
-    for time_s in (900.0, 40.0):
-        asked.geometry(time_s)
-    fresh = Streets(placed(), np.random.default_rng(3), MAP).geometry(333.0)
-    assert np.array_equal(asked.geometry(333.0).position_m, fresh.position_m)
-
-
 def city(folder, **network):
     """A scenario in this folder of six nodes with a map."""
     table = tiny_table(network={"nodes": 6, **network}, channel={"models": [{"model": "sidelink-urban"}]})

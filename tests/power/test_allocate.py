@@ -7,11 +7,11 @@ from conftest import paper_gain
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from small_mixing import mixing_matrix
 
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.gaussian import classic_factor
 from wirelessdl.links import Links
-from wirelessdl.mixing import mixing_matrix
 from wirelessdl.power import plan_power
 from wirelessdl.power.balance import balancing_amplitudes, support_margin
 

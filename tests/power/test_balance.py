@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from small_mixing import balanced_mixing, mixing_matrix
 from test_allocate import urban_gain
 
 from wirelessdl.links import Links
-from wirelessdl.mixing import balanced_mixing, mixing_matrix, spectral_gap
+from wirelessdl.mixing import spectral_gap
 from wirelessdl.power.balance import balancing_amplitudes, part_of_the_way
 
 LIMITS = {"equal": 0.2, "unequal": np.geomspace(0.01, 1.0, 20)}

@@ -16,10 +16,9 @@ from wirelessdl.links import Links
 from wirelessdl.mixing import (
     Mixing,
     balanced_air,
-    balanced_air_slots,
     metropolis,
     metropolis_delivered,
-    mix_slots,
+    mix,
     uniform_air,
 )
 from wirelessdl.power.problem import PowerPlan
@@ -179,11 +178,11 @@ class AllAtOnce(Weigher):
         if plan.balance != "receiver":
             air = uniform_air(links)
         elif self._from_block:
-            air = balanced_air_slots(links, gain_est, amplitude)
+            air = np.stack([balanced_air(links, slot, amplitude) for slot in gain_est])
         else:
             air = balanced_air(links, channel.mean_gain, amplitude)
         air = np.broadcast_to(np.where(listening, 1.0, air), (len(slots), links.nodes))
-        return mix_slots(links, gain_est, amplitude, air=air)
+        return tuple(mix(links, slot, amplitude, air=one) for slot, one in zip(gain_est, air))
 
     def _reaching(
         self,

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wirelessdl.audit.canary import Canary, candidates, cut
+from wirelessdl.audit.canary import candidates, cut
 from wirelessdl.audit.checks import Check, run_checks
 from wirelessdl.audit.recording import LinkCharge, Recording, record, same_frames
-from wirelessdl.audit.trials import Job, Trials, make_trial, run_trials, trial_streams
+from wirelessdl.audit.trials import AuditJob, TrialScores, make_trial, run_trials, trial_streams
 from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView
 from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
@@ -37,12 +37,11 @@ from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 
 DOUBT = 0.05
-_REHEARSALS = 1  # of each candidate, on each data set
 _FIRST_REHEARSAL = 1 << 31  # number of its streams: beyond all trials
 _FIRST_CHECK = 3 << 30  # likewise of checks
 _FULL_SAMPLES = 64  # samples of a node under full batches: epsilon does not depend on it, time does
 _FRACTION_SAMPLES = 256  # samples of a node whose batch is a share of them: the sampling rate stays
-_BATCHES = 4  # samples of a node, in batches, where batches are drawn
+_BATCHES_PER_NODE = 4  # samples of a node, in batches, where batches are drawn
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,22 @@ class AuditOptions:
     coalition: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ViewAudit:
     """One view: epsilon that the attack reached and epsilon that is claimed, both at delta.
 
     adversary: against whom it is claimed, in words; coalition: the nodes that colluded in the attack, where some did.
+    receiver, round: of the link view.
     """
 
     view: View
     adversary: str
-    coalition: tuple[int, ...] | None
+    coalition: tuple[int, ...] | None = None
     attack: float
     proven: float
     delta: float
-    receiver: int | None
-    round: int | None
+    receiver: int | None = None
+    round: int | None = None
     evidence: Evidence
 
     @property
@@ -128,15 +128,16 @@ def audit_scenario(
         )
     link = recording.worst_link(node) if terms.counts_links and scenario.radio.access.name == "oac" else None
     view = None if link is None else LinkView(link.receiver, link.round, scenario.privacy.credit_thermal)
-    clients = [len(client) for client in whole.client_indices]
-    pairs = candidates(whole.data, whole.client_indices[node])
     members = None
     if terms.shares_noise:
         members = recording.worst_coalition(node, options.coalition or terms.coalition)
-    make = _job_maker(scenario, options.rounds, node, samples, _knowledge(terms), view, members)
-    job, trial = _rehearse([make(pair) for pair in pairs], recording)
+    jobs = [
+        AuditJob(scenario, options.rounds, node, samples, canary, _knowledge(terms), view, members)
+        for canary in candidates(whole.data, whole.client_indices[node])
+    ]
+    job, trial = _rehearse(jobs, recording)
     checks = run_checks(trial.engines, recording, node, lambda number: trial_streams(scenario, _FIRST_CHECK + number))
-    trials = _finished(job, trial, options, on_progress)
+    trials = run_trials(job, trial, options.trials, options.workers, on_progress)
     views = [_sender_audit(job, recording, trials, terms, sampler, proven_view) for proven_view in recording.totals]
     if link is not None:
         views.append(_link_audit(link, trials, scenario.privacy.delta))
@@ -146,7 +147,7 @@ def audit_scenario(
         rounds=options.rounds,
         trials=options.trials,
         samples=len(world.client_indices[node]),
-        scenario_samples=clients[node],
+        scenario_samples=len(whole.client_indices[node]),
         sampling_rate=float(sampler.rate[node]),
         canary=job.canary.name,
         reach=_strength(trial, job) / float(np.sqrt(np.sum(recording.releases(node, "own")[1] ** 2))),
@@ -206,7 +207,7 @@ def _samples(scenario: Scenario) -> int:
     learning = scenario.learning
     if learning.sampling == "full":
         return _FULL_SAMPLES
-    return _FRACTION_SAMPLES if learning.batch_fraction else _BATCHES * learning.batch_size
+    return _FRACTION_SAMPLES if learning.batch_fraction else _BATCHES_PER_NODE * learning.batch_size
 
 
 def _knowledge(terms: Terms) -> Knowledge:
@@ -216,21 +217,9 @@ def _knowledge(terms: Terms) -> Knowledge:
     return "rest" if terms.sampler == "poisson" and terms.clipping == "per-sample" else "rate"
 
 
-def _job_maker(
-    scenario: Scenario,
-    rounds: int,
-    node: int,
-    samples: int,
-    knowledge: Knowledge,
-    link: LinkView | None,
-    coalition: tuple[int, ...] | None,
-) -> Callable[[Canary], Job]:
-    return lambda canary: Job(scenario, rounds, node, samples, canary, knowledge, link, coalition)
-
-
-def _rehearse(jobs: list[Job], expected: Recording) -> tuple[Job, CanaryTrial]:
+def _rehearse(jobs: list[AuditJob], expected: Recording) -> tuple[AuditJob, CanaryTrial]:
     """The job whose canary moves what is sent most, made ready."""
-    best: tuple[float, Job, CanaryTrial] | None = None
+    best: tuple[float, AuditJob, CanaryTrial] | None = None
     for job in jobs:
         trial, (without, present) = make_trial(job)
         if not (same_frames(without, present) and same_frames(without, expected)):
@@ -245,26 +234,14 @@ def _rehearse(jobs: list[Job], expected: Recording) -> tuple[Job, CanaryTrial]:
     return best[1:]
 
 
-def _strength(trial: CanaryTrial, job: Job) -> float:
-    """Mean mu of a few rehearsals."""
-    found = [
-        trial.run(with_canary, trial_streams(job.scenario, _FIRST_REHEARSAL + number)).mu
-        for number in range(_REHEARSALS)
-        for with_canary in (False, True)
-    ]
-    return float(np.mean(found))
-
-
-def _finished(job: Job, trial: CanaryTrial, options: AuditOptions, on_progress: Callable[[int], None]) -> Trials:
-    for done, trials in run_trials(job, trial, options.trials, options.workers):
-        on_progress(done)
-        if trials is not None:
-            return trials
-    raise AssertionError("trials end with their scores")
+def _strength(trial: CanaryTrial, job: AuditJob) -> float:
+    """Mean mu of two rehearsals, one on each data set."""
+    runs = (trial.run(with_canary, trial_streams(job.scenario, _FIRST_REHEARSAL)) for with_canary in (False, True))
+    return float(np.mean([scores.mu for scores in runs]))
 
 
 def _sender_audit(
-    job: Job, recording: Recording, trials: Trials, terms: Terms, sampler: Sampler, view: Proven
+    job: AuditJob, recording: Recording, trials: TrialScores, terms: Terms, sampler: Sampler, view: Proven
 ) -> ViewAudit:
     """A proven view of all that the node sends."""
     node = job.node
@@ -278,19 +255,16 @@ def _sender_audit(
         attack=attack_epsilon(evidence, terms.delta, claim if terms.amplified else None),
         proven=float(recording.totals[view][node]),
         delta=terms.delta,
-        receiver=None,
-        round=None,
         evidence=evidence,
     )
 
 
-def _link_audit(link: LinkCharge, trials: Trials, delta: float) -> ViewAudit:
+def _link_audit(link: LinkCharge, trials: TrialScores, delta: float) -> ViewAudit:
     evidence = weigh(trials.link, trials.with_canary, doubt=DOUBT)
     # one frame, batch sampling not credited by Theorem 1: mu is what it bounds
     return ViewAudit(
         view="link",
         adversary="one receiver in one frame",
-        coalition=None,
         attack=attack_epsilon(evidence, delta),
         proven=link.epsilon,
         delta=delta,

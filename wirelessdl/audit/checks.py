@@ -38,9 +38,10 @@ from wirelessdl.learning.superposition import Air, Segment
 from wirelessdl.streams import Streams
 
 FALSE_ALARM = 1e-6  # of each covariance check of a sound engine with ideal noise
-_DRAWS = 2**16  # of each node's noise, over rounds, coordinates and runs
-_COORDINATE_DRAWS = 256  # of each coordinate's, over rounds, nodes and runs: enough to see one without noise
-_MOST_NUMBERS = 2**24  # of whitened noise, and of covariances, that are held at once
+_ALARM_WORDS = f"false alarm {FALSE_ALARM:g}"
+MIN_DRAWS_PER_NODE = 2**16  # of each node's noise, over rounds, coordinates and runs
+MIN_DRAWS_PER_COORDINATE = 256  # of each coordinate's, over rounds, nodes and runs: enough to see one without noise
+MAX_NUMBERS_HELD = 2**24  # of whitened noise, and of covariances, at once
 _SLACK = 1e-9  # of norms and covariances in float64
 
 
@@ -133,11 +134,11 @@ def _covariance(
 ) -> Iterator[Check]:
     """Over nodes, over rounds, and of every coordinate."""
     rounds, nodes, size = len(inputs), engine.nodes, engine.learner.size
-    stride = -(-rounds * nodes * size // _MOST_NUMBERS)
-    lags = min(rounds, max(2, _MOST_NUMBERS // nodes**2))
+    stride = -(-rounds * nodes * size // MAX_NUMBERS_HELD)
+    lags = min(rounds, max(2, MAX_NUMBERS_HELD // nodes**2))
     kept = len(range(0, size, stride))
     roots, present = _declared_roots(inputs)
-    runs = max(-(-_DRAWS // (rounds * kept)), -(-_COORDINATE_DRAWS // max(int(present.sum()), 1)))
+    runs = max(-(-MIN_DRAWS_PER_NODE // (rounds * kept)), -(-MIN_DRAWS_PER_COORDINATE // max(int(present.sum()), 1)))
     products, counts = np.zeros((lags, nodes, nodes)), np.zeros((lags, nodes, nodes))
     squares = np.zeros(size)
     for run in range(runs):
@@ -161,7 +162,7 @@ def _covariance(
     yield _worst_entry("covariance of noise over rounds, error", off[1:], counts[1:], 1)
     draws = max(runs * float(present.sum()), 1.0)
     error = np.abs(squares / draws - 1.0)
-    words = f"coordinate {int(error.argmax())}, {draws:.0f} draws; {_alarm()}"
+    words = f"coordinate {int(error.argmax())}, {draws:.0f} draws; {_ALARM_WORDS}"
     yield Check(
         "variance of noise in a coordinate, error", float(error.max()), float(square_bound(draws, _share(size))), words
     )
@@ -192,7 +193,7 @@ def _worst_entry(name: str, off: FloatArray, counts: FloatArray, first_lag: int)
     worst = np.unravel_index(np.argmax(np.abs(off) / allowed), off.shape)
     lag, *ends = (int(index) for index in worst)
     apart = f", lag {lag + first_lag}" if first_lag else ""
-    words = f"nodes {ends[0]} and {ends[1]}{apart}, {int(counts[worst])} draws; {_alarm()}"
+    words = f"nodes {ends[0]} and {ends[1]}{apart}, {int(counts[worst])} draws; {_ALARM_WORDS}"
     return Check(name, float(np.abs(off[worst])), float(allowed[worst]), words)
 
 
@@ -209,10 +210,6 @@ def product_bound(draws: FloatArray | float, share: float) -> FloatArray:
 def square_bound(draws: FloatArray | float, share: float) -> FloatArray:
     """Of the mean of squares, less one."""
     return np.asarray(2.0 * np.sqrt(share / draws) + 2.0 * share / draws)
-
-
-def _alarm() -> str:
-    return f"false alarm {FALSE_ALARM:g}"
 
 
 # --- what is received and sent on

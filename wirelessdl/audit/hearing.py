@@ -6,8 +6,6 @@ in the receiver's own frame of phase. A sender's noise comes in through several 
 symbol to symbol: the covariance is banded, and its Cholesky factor whitens what is heard.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky_banded, solve_banded
@@ -17,8 +15,10 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.learning.superposition import Segment, SymbolOffsets
 
 Complex = NDArray[np.complex128]
-_CUT = 2  # symbols left out, at least, where the last one is half empty: its noise is not circular
-_FLOOR = 1e-12  # of the variance, added to it: paths of more than half a symbol leave next to no noise somewhere
+MIN_SYMBOLS_LEFT_OUT = 2  # symbols left out, at least, where the last one is half empty: its noise is not circular
+VARIANCE_FLOOR = (
+    1e-12  # of the variance, added to it: paths of more than half a symbol leave next to no noise somewhere
+)
 
 
 class OffsetHearing:
@@ -36,7 +36,7 @@ class OffsetHearing:
         self._receiver, self._count = receiver, -(-width // 2)
         self._paths = {0: _row(segment.weights, segment.crosstalk, receiver)}
         self._paths |= {part.delay: _row(part.weights, part.crosstalk, receiver) for part in offsets.shifted}
-        self._kept = max(0, self._count - (max(_CUT, 1 - min(self._paths)) if width % 2 else 0))
+        self._kept = max(0, self._count - (max(MIN_SYMBOLS_LEFT_OUT, 1 - min(self._paths)) if width % 2 else 0))
         nodes = len(noise_scale)
         self._ramp = np.zeros(nodes) if offsets.ramp_rad is None else offsets.ramp_rad
         self._place = np.arange(self._count) - 0.5 * (offsets.symbols - 1)
@@ -85,16 +85,20 @@ class OffsetHearing:
         variance = band[0].real + receiver_scale**2
         # where nobody is heard there is nothing to whiten but rounding
         floor = np.where(reached, np.finfo(np.float64).tiny, 1.0)
-        band[0] = np.maximum(variance * (1.0 + _FLOOR), floor)
+        band[0] = np.maximum(variance * (1.0 + VARIANCE_FLOOR), floor)
         return np.asarray(cholesky_banded(band[:, : self._kept], lower=True))
 
 
-def _row(weights: FloatArray | csr_array, crosstalk: FloatArray | csr_array | None, receiver: int) -> Complex:
-    def dense(matrix: Any) -> FloatArray:
-        row: FloatArray = matrix[[receiver]].toarray()[0] if isinstance(matrix, csr_array) else matrix[receiver]
-        return row
+def dense_row(weights: FloatArray | csr_array | None, receiver: int) -> FloatArray | float:
+    """Weights of one receiver, `[K]`; 0 where there are none."""
+    if weights is None:
+        return 0.0
+    row: FloatArray = weights[[receiver]].toarray()[0] if isinstance(weights, csr_array) else weights[receiver]
+    return row
 
-    return np.asarray(dense(weights) + (0j if crosstalk is None else 1j * dense(crosstalk)))
+
+def _row(weights: FloatArray | csr_array, crosstalk: FloatArray | csr_array | None, receiver: int) -> Complex:
+    return np.asarray(dense_row(weights, receiver) + 1j * dense_row(crosstalk, receiver))
 
 
 def _symbols(values: FloatArray) -> Complex:

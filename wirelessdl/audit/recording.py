@@ -74,16 +74,15 @@ class Recording:
 
     def worst_link(self, node: int) -> LinkCharge | None:
         """None where nobody hears the node while it has anything to hide."""
-        worst: LinkCharge | None = None
-        for decision in self.decisions:
-            release = decision.release
-            for link in np.flatnonzero((release.link_tx == node) & (release.link_mu > 0)).tolist():
-                mu = float(release.link_mu[link])
-                if worst is None or mu > worst.mu:
-                    worst = LinkCharge(
-                        int(release.link_rx[link]), decision.round, mu, float(decision.charged.link[link])
-                    )
-        return worst
+        charges = [
+            LinkCharge(
+                int(release.link_rx[link]), one.round, float(release.link_mu[link]), float(one.charged.link[link])
+            )
+            for one in self.decisions
+            for release in (one.release,)
+            for link in np.flatnonzero((release.link_tx == node) & (release.link_mu > 0))
+        ]
+        return max(charges, key=lambda charge: charge.mu, default=None)
 
 
 class _Recorder(Engine):

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
@@ -19,11 +19,11 @@ from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 
-_PIECE = 25  # trials that a process takes at a time
+TRIALS_PER_TASK = 25  # that a process takes at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class AuditJob:
     """All that a process needs to run trials."""
 
     scenario: Scenario
@@ -37,7 +37,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class TrialScores:
     """Scores of every trial, `[trials]`: which data set it ran on, and all views' log-likelihood ratios."""
 
     with_canary: BoolArray
@@ -46,7 +46,7 @@ class Trials:
     link: FloatArray
 
 
-def make_trial(job: Job) -> tuple[CanaryTrial, tuple[Recording, Recording]]:
+def make_trial(job: AuditJob) -> tuple[CanaryTrial, tuple[Recording, Recording]]:
     """The two worlds of a job, built, and their frames."""
     worlds = [
         build(job.scenario, device="cpu", plant=planted(job.canary, job.node, job.samples, with_canary=with_canary))
@@ -64,25 +64,25 @@ def trial_streams(scenario: Scenario, number: int) -> Streams:
     return Streams(section.seed, (section.run << 32) + number)
 
 
-def run_trials(job: Job, trial: CanaryTrial, count: int, workers: int) -> Iterator[tuple[int, Trials | None]]:
-    """How many trials are done, again and again, and at last all scores. trial: used where workers is 1."""
+def run_trials(
+    job: AuditJob, trial: CanaryTrial, count: int, workers: int, on_progress: Callable[[int], None] = lambda _: None
+) -> TrialScores:
+    """Scores of all trials. trial: used where workers is 1; on_progress: called with the number of trials done."""
     section = job.scenario.scenario
     coin = Streams(section.seed, section.run).draws("audit.coin").integers(0, 2, count).astype(bool)
-    pieces = [range(start, min(start + _PIECE, count)) for start in range(0, count, _PIECE)]
-    scores: list[Scores | None] = [None] * count
+    pieces = [range(start, min(start + TRIALS_PER_TASK, count)) for start in range(0, count, TRIALS_PER_TASK)]
+    own, coalition, link = np.zeros((3, count))
     done = 0
     for piece, found in _each(job, trial, pieces, coin, min(workers, len(pieces))):
-        scores[piece.start : piece.stop] = found
+        for number, scores in zip(piece, found):
+            own[number], coalition[number], link[number] = scores.own, scores.coalition, scores.link
         done += len(found)
-        yield done, None
-    finished = [score for score in scores if score is not None]
-    assert len(finished) == count
-    views = (np.array([getattr(score, view) for score in finished]) for view in ("own", "coalition", "link"))
-    yield count, Trials(coin, *views)
+        on_progress(done)
+    return TrialScores(coin, own, coalition, link)
 
 
 def _each(
-    job: Job, trial: CanaryTrial, pieces: Sequence[range], coin: BoolArray, workers: int
+    job: AuditJob, trial: CanaryTrial, pieces: Sequence[range], coin: BoolArray, workers: int
 ) -> Iterator[tuple[range, list[Scores]]]:
     if workers == 1:
         for piece in pieces:
@@ -99,10 +99,10 @@ def _each(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-_here: list[tuple[Job, CanaryTrial]] = []  # of a process that runs trials
+_here: list[tuple[AuditJob, CanaryTrial]] = []  # of a process that runs trials
 
 
-def _start(job: Job) -> None:
+def _start(job: AuditJob) -> None:
     sys.stdout = sys.stderr  # standard output is the command's, for its results
     _end_with_parent()
     use_threads(1)

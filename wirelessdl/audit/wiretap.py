@@ -28,12 +28,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.audit.collusion import Leftover, listed
-from wirelessdl.audit.hearing import OffsetHearing
+from wirelessdl.audit.hearing import OffsetHearing, dense_row
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
@@ -46,7 +45,7 @@ CANARY = 0  # position of the canary among its node's samples
 
 
 class _Heard(Air):
-    """The air, and somebody who is told of every superposition: what was sent, receiver noise, what is held."""
+    """The air; it calls `tell` with every superposition: what was sent, receiver noise, what is held."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor, Tensor, Tensor], None]):
         super().__init__(device, dtype)
@@ -269,8 +268,8 @@ class CanaryTrial:
                         white = hearing.whitened(hearing.through(node, _array(model[part])))
                         pieces.append(torch.from_numpy(white))
                 continue
-            weights = _row(segment.weights, receiver)
-            turned = np.zeros_like(weights) if segment.crosstalk is None else _row(segment.crosstalk, receiver)
+            rows = (dense_row(matrix, receiver) for matrix in (segment.weights, segment.crosstalk))
+            weights, turned = np.broadcast_arrays(*rows)
             masking = (weights**2 + turned**2) * np.square(given.noise_scale)
             masking[receiver] = segment.thermal_scale[receiver] ** 2 if link.thermal else 0.0
             deviation = max(float(np.sqrt(masking.sum())), np.finfo(np.float64).tiny)
@@ -308,11 +307,6 @@ def _canary_replaced(samples: IntArray) -> IntArray:
 def _array(values: Tensor) -> FloatArray:
     numbers: FloatArray = values.double().cpu().numpy()
     return numbers
-
-
-def _row(weights: FloatArray | csr_array, receiver: int) -> FloatArray:
-    row: FloatArray = weights[[receiver]].toarray()[0] if isinstance(weights, csr_array) else weights[receiver]
-    return row
 
 
 def _ratio(seen: Tensor, laws: tuple[_Law, _Law], deviation: float) -> float:

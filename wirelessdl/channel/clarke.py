@@ -28,7 +28,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
-_CHUNK = 1 << 15  # phases worked on at a time: what a core's cache holds
+PHASES_AT_ONCE = 1 << 15  # what a core's cache holds
 
 
 def correlation(tx_hz: float | FloatArray, rx_hz: float | FloatArray, lag_s: float | FloatArray) -> FloatArray:
@@ -49,16 +49,10 @@ class Clarke:
         self._speed: FloatArray = np.zeros(0)
         self._cycles: FloatArray = np.zeros(0)  # F of every node
         self._of: IntArray | None = None
-        self._taps_of: IntArray | None = None
-        self._taps: tuple[IntArray, IntArray, IntArray] = (np.zeros(0, np.int64),) * 3
         self._rings: tuple[FloatArray, FloatArray, FloatArray] = (np.zeros(0), np.zeros(0), np.zeros(0))
 
-    def scatter(self, links: Links, time_s: float, rng: np.random.Generator) -> NDArray[np.complex128]:
-        """h of every link at this instant, `[links]` complex; time_s must not decrease between calls."""
-        return np.asarray(self.scatters(Instants((links,), (time_s,)), lambda: rng)[0])
-
     def scatters(self, instants: Instants, rng: Callable[[], np.random.Generator]) -> NDArray[np.complex128]:
-        """h of every link at several instants, `[instants, links]` complex."""
+        """h of every link at several instants, `[instants, links]` complex; time must not decrease between calls."""
         if self._word is None:
             self._word = counter_rng.key(rng())
         cycles = np.stack([self._advance(links, time_s) for links, time_s in zip(instants.links, instants.time_s)])
@@ -76,11 +70,10 @@ class Clarke:
         number, one, other = (
             (pairs.number, pairs.low, pairs.high) if self.reciprocal else (links.number, links.tx, links.rx)
         )
-        if self._taps_of is not number:
-            # tap l of process n has the number count n + l: which taps others have changes nothing
-            every = (number * count + np.arange(count)[:, None]).reshape(-1)
-            self._taps_of, self._taps = number, (every, np.tile(one, count), np.tile(other, count))
-        found = self._sum(self._advance(links, time_s)[None], *self._taps).reshape(count, -1)
+        # tap l of process n has the number count n + l: which taps others have changes nothing
+        every = (number * count + np.arange(count)[:, None]).reshape(-1)
+        ends = np.tile(one, count), np.tile(other, count)
+        found = self._sum(self._advance(links, time_s)[None], every, *ends).reshape(count, -1)
         return np.asarray(found[:, pairs.of_link]) if self.reciprocal else found
 
     def speeds(self, links: Links) -> FloatArray:
@@ -103,8 +96,8 @@ class Clarke:
         """h of every process, `[instants, processes]`. node_cycles: [instants, K] F; one, other: ends of each."""
         if self._of is None or not (self._of is number or np.array_equal(self._of, number)):
             self._of, self._rings = number, self._draw(number)
-        rows = min(self.paths, max(1, _CHUNK // max(1, len(number))))
-        at_once = max(1, _CHUNK // max(1, rows * len(number)))  # instants; what is summed in which order stays the same
+        rows = min(self.paths, max(1, PHASES_AT_ONCE // max(1, len(number))))
+        at_once = max(1, PHASES_AT_ONCE // max(1, rows * len(number)))  # instants; sums keep their order
         parts = [
             self._sum_some(node_cycles[n : n + at_once], one, other, rows) for n in range(0, len(node_cycles), at_once)
         ]

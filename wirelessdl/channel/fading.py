@@ -62,12 +62,12 @@ class Scattered(Composable):
 
     def __init__(
         self,
-        frequency_hz: float,
-        process: Process,
-        coherence_s: float | None,
-        reciprocal: bool,
-        paths: int | None,
-        speed_mps: float | None,
+        frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
+        process: Process = "block",
+        coherence_s: Coherence = None,
+        reciprocal: bool = True,
+        paths: Paths | None = None,
+        speed_mps: Speed = None,
     ):
         if process == "clarke" and coherence_s is not None:
             raise ValueError('coherence_s goes with process = "block"; under "clarke" it follows from Doppler')
@@ -157,17 +157,6 @@ class Rayleigh(Scattered):
     process. speed_mps: speed of both ends, m/s; by default the nodes' own. Valid for narrowband links with many
     scatterers.
     """
-
-    def __init__(
-        self,
-        frequency_hz: Annotated[float, Gt(0)] = 3.5e9,
-        process: Process = "block",
-        coherence_s: Coherence = None,
-        reciprocal: bool = True,
-        paths: Paths | None = None,
-        speed_mps: Speed = None,
-    ):
-        super().__init__(frequency_hz, process, coherence_s, reciprocal, paths, speed_mps)
 
 
 class Rician(Scattered):

@@ -12,7 +12,7 @@ import numpy as np
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
-from wirelessdl.contract import RAISED, capability, said
+from wirelessdl.contract import RAISED, capability, format_error
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Links
 from wirelessdl.streams import Streams
@@ -47,6 +47,6 @@ class FadingSamples:
             return copy.deepcopy(model, {id(self._condition): self._condition})
         except RAISED as error:
             raise ContractError(
-                f"{name} cannot be copied ({said(error)}); a fading model is copied for robust "
+                f"{name} cannot be copied ({format_error(error)}); a fading model is copied for robust "
                 "plans and previews: give it a __deepcopy__, or keep open files and locks out of it"
             ) from error

@@ -28,7 +28,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry, Links, Pairs
 
 _TERMS = 64
-_CHUNK = 8192  # links at a time, so that many links need little memory
+PAIRS_AT_ONCE = 8192  # so that many links need little memory
 
 
 class Field:
@@ -81,8 +81,8 @@ def _products(first: FloatArray, second: FloatArray, pairs: Pairs, instants: int
         row = pairs.low - low  # nodes of the instants before
         return np.asarray(every[(row + low) * nodes + high] + every[(row + high) * nodes + low])
     level = np.empty(len(pairs))
-    for begin in range(0, len(pairs), _CHUNK):
-        low, high = pairs.low[begin : begin + _CHUNK], pairs.high[begin : begin + _CHUNK]
+    for begin in range(0, len(pairs), PAIRS_AT_ONCE):
+        low, high = pairs.low[begin : begin + PAIRS_AT_ONCE], pairs.high[begin : begin + PAIRS_AT_ONCE]
         there = np.einsum("pn,pn->p", first[low], second[high])
-        level[begin : begin + _CHUNK] = there + np.einsum("pn,pn->p", first[high], second[low])
+        level[begin : begin + PAIRS_AT_ONCE] = there + np.einsum("pn,pn->p", first[high], second[low])
     return level

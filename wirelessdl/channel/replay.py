@@ -30,7 +30,7 @@ from wirelessdl.channel.model import Composable
 from wirelessdl.links import Links
 
 COLUMNS = ("time_s", "tx", "rx", "gain")
-_NODES = 1 << 31  # the number of a pair of nodes fits in 64 bits
+MAX_NODES = 1 << 31  # the number of a pair of nodes fits in 64 bits
 ComplexArray: TypeAlias = NDArray[np.complex128]
 
 
@@ -231,7 +231,7 @@ def _require_sound(time_s: FloatArray, tx: IntArray, rx: IntArray, gain: FloatAr
     """Raise where a row is no finite gain of a link; amplitudes must not be negative, complex numbers may be any."""
     fits = np.isfinite(gain) if np.iscomplexobj(gain) else np.isfinite(gain) & (gain.real >= 0)
     whole = fits if gain.ndim == 1 else fits.all(axis=1)
-    bad = ~(whole & np.isfinite(time_s)) | (tx < 0) | (rx < 0) | (np.maximum(tx, rx) >= _NODES)
+    bad = ~(whole & np.isfinite(time_s)) | (tx < 0) | (rx < 0) | (np.maximum(tx, rx) >= MAX_NODES)
     if bad.any():
         at = int(np.argmax(bad))
         value = gain[at] if gain.ndim == 1 else gain[at][int(np.argmin(fits[at]))]

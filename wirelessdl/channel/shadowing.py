@@ -22,7 +22,6 @@ channel.spatial_consistency S is a field over the places of both ends (field.py)
 agree, with the same correlation along a motion.
 """
 
-from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -75,7 +74,10 @@ class Shadowing(Composable):
         self._word: int | None = None
         self._position: FloatArray = np.zeros((0, 3))
         self._path_m: FloatArray = np.zeros(0)  # way that each node has moved so far
-        self._known = _Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        # of all pairs so far, by rising number: S, and the way that their ends had moved at its last update, m
+        self._number: IntArray = np.zeros(0, np.int64)
+        self._level: FloatArray = np.zeros(0)
+        self._last_m: FloatArray = np.zeros(0)
 
     @property
     def correlated_m(self) -> float:
@@ -124,26 +126,34 @@ class Shadowing(Composable):
             self._path_m = np.zeros(len(self._position))
         path_m = self._moved(instants)
         way_m = path_m[:, pairs.low] + path_m[:, pairs.high]
-        known = self._known.of(pairs.number, way_m[0], self._word)
-        before = known.level[known.slot], known.path_m[known.slot]
-        level, last_m = np.empty_like(way_m), np.concatenate([before[1][None], way_m[:-1]])
-        moved = way_m - last_m
+        slot = self._slots(pairs.number, way_m[0], self._word)
+        here, level = self._level[slot], np.empty_like(way_m)
+        moved = way_m - np.concatenate([self._last_m[slot][None], way_m[:-1]])
         moves = moved.any(axis=1)
         if moves.any():
             reach = np.full(way_m.size, self._correlation_m[1])
             reach[instants.stacked.pairs.of_link[los]] = self._correlation_m[0]
             keep = np.exp(-moved / reach.reshape(way_m.shape))
             spread = np.sqrt(1.0 - keep**2)
-        here = before[0]
         for place, any_moved in enumerate(moves.tolist()):
             if any_moved:
                 fresh = counter_rng.normal(counter_rng.key(rng_of(place)), pairs.number)
                 here = np.where(moved[place] > 0, keep[place] * here + spread[place] * fresh, here)
             level[place] = here
         if moves.any():
-            known.level[known.slot], known.path_m[known.slot] = here, way_m[-1]
-        self._known = known
+            self._level[slot], self._last_m[slot] = here, way_m[-1]
         return level
+
+    def _slots(self, number: IntArray, way_m: FloatArray, word: int) -> IntArray:
+        """Where pairs of these numbers are kept; new ones are added, whose first S depends on pair and seed alone."""
+        new = ~np.isin(number, self._number, assume_unique=True)
+        if new.any():
+            every = np.concatenate([self._number, number[new]])
+            order = np.argsort(every)
+            self._number = every[order]
+            self._level = np.concatenate([self._level, counter_rng.normal(word, number[new])])[order]
+            self._last_m = np.concatenate([self._last_m, way_m[new]])[order]
+        return np.searchsorted(self._number, number)
 
     def _moved(self, instants: Instants) -> FloatArray:
         """Way that each node has moved until every instant, `[instants, K]` m."""
@@ -155,34 +165,3 @@ class Shadowing(Composable):
                 self._position = position
             way[place] = self._path_m
         return way
-
-
-@dataclass
-class _Levels:
-    """S of all pairs so far, by the number of the pair, and the way their ends had moved at the last update, m."""
-
-    number: IntArray
-    level: FloatArray
-    path_m: FloatArray
-    asked: IntArray | None = None  # numbers that were asked about last, and where they are
-    slot: IntArray | slice = field(default_factory=lambda: slice(None))
-
-    def of(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
-        """These levels with `slot` at the pairs of these numbers; new pairs are added."""
-        if self.asked is number:
-            return self
-        levels = self._joined(number, path_m, word)
-        same = levels.number is number
-        return replace(levels, asked=number, slot=slice(None) if same else np.searchsorted(levels.number, number))
-
-    def _joined(self, number: IntArray, path_m: FloatArray, word: int) -> "_Levels":
-        """With new pairs added; their first S depends only on the pair and the seed `word`."""
-        if not len(self.number):
-            return _Levels(number, counter_rng.normal(word, number), path_m.copy())
-        new = ~np.isin(number, self.number, assume_unique=True)
-        if not new.any():
-            return self
-        every = np.concatenate([self.number, number[new]])
-        order = np.argsort(every)
-        level = np.concatenate([self.level, counter_rng.normal(word, number[new])])
-        return _Levels(every[order], level[order], np.concatenate([self.path_m, path_m[new]])[order])

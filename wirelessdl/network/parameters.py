@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from annotated_types import Interval, Len
 
-from wirelessdl.arrays import FloatArray, IntArray
+from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import nearest
 
 # bounds keep sums and squares of any two of them exact enough to be positions
@@ -46,7 +46,7 @@ class KeyedDraws:
     def __init__(self, rng: np.random.Generator):
         self._entropy = int(rng.integers(2**63))
 
-    def of(self, *key: int) -> np.random.Generator:
+    def rng(self, *key: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=key))
 
 
@@ -60,6 +60,11 @@ class Rectangle:
     def spread(self, unit: FloatArray) -> FloatArray:
         """Points uniform on the rectangle from numbers uniform on [0, 1], `[n, 2]`."""
         return self.low_m + unit * (self.high_m - self.low_m)
+
+    def outside(self, ground_m: FloatArray) -> BoolArray:
+        """Which points, `[n, 2]`, lie outside; those on the border do not."""
+        slack = 1e-9 * (1 + np.abs(ground_m))
+        return np.asarray(((ground_m < self.low_m - slack) | (ground_m > self.high_m + slack)).any(axis=1))
 
     @property
     def diameter_m(self) -> float:
@@ -89,6 +94,10 @@ class Circle:
         angle = 2 * np.pi * unit[:, 1]
         return self.centre_m + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
+    def outside(self, ground_m: FloatArray) -> BoolArray:
+        """Which points, `[n, 2]`, lie outside; those on the border do not."""
+        return np.asarray(np.linalg.norm(ground_m - self.centre_m, axis=1) > self.radius_m * (1 + 1e-9))
+
     @property
     def diameter_m(self) -> float:
         return 2 * self.radius_m
@@ -112,32 +121,39 @@ def fold(
     return low_m + np.where(back, 2 * width - phase, phase), np.where(back, -1.0, 1.0)
 
 
-def rectangle_for(
-    start_m: FloatArray, area_m: tuple[float, ...] | None, centre_m: tuple[float, ...] | None, *, holds_starts: bool
-) -> Rectangle:
+def area_for(
+    start_m: FloatArray,
+    area_m: tuple[float, ...] | None,
+    centre_m: tuple[float, ...] | None,
+    radius_m: float | None = None,
+    *,
+    holds_starts: bool = True,
+) -> Rectangle | Circle:
     """The given area, about `centre_m` or the middle of where nodes start; else the box around the starts."""
     ground = start_m[:, :2]
     low, high = ground.min(axis=0), ground.max(axis=0)
-    if area_m is None:
-        if centre_m is not None:
-            raise ValueError(
-                f"centre_m is {list(centre_m)}; it places area_m or radius_m: give one of them, or drop it"
-            )
-        if np.any(high - low <= 0):
-            raise ValueError(
-                "area_m is missing; nodes start on a line, and the box around them has no area: "
-                "set area_m = [width, height]"
-            )
-        return Rectangle(low, high)
     middle = (low + high) / 2 if centre_m is None else np.asarray(centre_m, dtype=np.float64)
-    half = np.asarray(area_m, dtype=np.float64) / 2
-    area = Rectangle(middle - half, middle + half)
-    slack = 1e-9 * (1 + np.abs(ground))  # a start on the border is inside
-    outside = np.any((ground < area.low_m - slack) | (ground > area.high_m + slack), axis=1)
+    area: Rectangle | Circle
+    if radius_m is not None:
+        if area_m is not None:
+            raise ValueError(f"radius_m is {radius_m:g}; area_m is given too: keep one of them")
+        area, given = Circle(middle, radius_m), f"radius_m is {radius_m:g}"
+    elif area_m is not None:
+        half = np.asarray(area_m, dtype=np.float64) / 2
+        area, given = Rectangle(middle - half, middle + half), f"area_m is {list(area_m)}"
+    elif centre_m is not None:
+        raise ValueError(f"centre_m is {list(centre_m)}; it places area_m or radius_m: give one of them, or drop it")
+    elif np.any(high - low <= 0):
+        raise ValueError(
+            "area_m is missing; nodes start on a line, so the box around them has no area: set area_m = [width, height]"
+        )
+    else:
+        return Rectangle(low, high)
+    outside = area.outside(ground)
     if holds_starts and outside.any():
         node = int(np.argmax(outside))
         raise ValueError(
-            f"area_m is {list(area_m)}; node {node} starts outside, at ({ground[node, 0]:g}, {ground[node, 1]:g}) m: "
+            f"{given}; node {node} starts outside, at ({ground[node, 0]:g}, {ground[node, 1]:g}) m: "
             "widen it, move centre_m, or place nodes closer"
         )
     return area
@@ -164,6 +180,11 @@ def read_text(file: str, find_file: FindFile) -> str:
 def fault(file: str, line: int, problem: str) -> ValueError:
     """One mistake in a file."""
     return ValueError(f'file is "{file}"; line {line}: {problem}')
+
+
+def format_nodes(nodes: IntArray) -> str:
+    """Numbers of nodes, at most eight of them."""
+    return ", ".join(map(str, nodes[:8])) + (", ..." if len(nodes) > 8 else "")
 
 
 def content_lines(text: str) -> list[tuple[int, str]]:
@@ -194,9 +215,8 @@ class Table:
         node = value.astype(np.int64)
         missing = np.setdiff1d(np.arange(count), node)
         if len(missing):
-            shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
             raise ValueError(
-                f'file is "{self.file}"; it says nothing of node {shown}; network.nodes is {count}: '
+                f'file is "{self.file}"; it says nothing of node {format_nodes(missing)}; network.nodes is {count}: '
                 "give every node a row, or lower network.nodes"
             )
         return node

@@ -1,7 +1,7 @@
 """Where nodes start. Each placement gives positions `[K, 3]` in metres; the third is the antenna's height, above 0."""
 
 import math
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -11,10 +11,6 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
 from wirelessdl.network.parameters import Circle, FindFile, Length, Span, low_high, read_table
 from wirelessdl.network.streets import StreetMap, grid_of
-
-
-class Placement(Protocol):
-    def positions(self, nodes: int, rng: np.random.Generator) -> FloatArray: ...
 
 
 class Disc:
@@ -40,7 +36,7 @@ class Block:
         return _at_height(x, y, self.height_m, rng)
 
 
-class Grid:
+class SquareGrid:
     """Square grid, row by row."""
 
     def __init__(self, spacing_m: Length = 30.0, height_m: Length = 1.5):
@@ -106,7 +102,7 @@ class PoissonDisc:
         return [dart for dart, stay in enumerate(stays) if stay]
 
 
-class Cluster:
+class Clusters:
     """Groups: centres uniform on a disc, each node normal about a centre chosen at random (Thomas)."""
 
     def __init__(
@@ -200,10 +196,10 @@ def require_apart(position_m: FloatArray) -> None:
 PLACEMENTS = {
     "disc": Disc,
     "block": Block,
-    "grid": Grid,
+    "grid": SquareGrid,
     "line": Line,
     "poisson-disc": PoissonDisc,
-    "cluster": Cluster,
+    "cluster": Clusters,
     "streets": AlongStreets,
     "file": PlacementFile,
 }

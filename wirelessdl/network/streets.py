@@ -177,8 +177,8 @@ def grid_of(streets: StreetMap | None) -> Manhattan:
     if streets is None:
         raise ValueError('kind is "streets"; needs network.map: add map = { kind = "manhattan" }')
     raise ValueError(
-        'kind is "streets"; it follows the grid of map = { kind = "manhattan" }, and network.map is a class of yours: '
-        "derive that from wirelessdl.network.streets.Manhattan, or use a class of yours here too"
+        'kind is "streets"; it follows the grid of map = { kind = "manhattan" }, and network.map is your own class: '
+        "derive that from wirelessdl.network.streets.Manhattan, or use your own class here too"
     )
 
 

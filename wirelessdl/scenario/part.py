@@ -28,7 +28,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from wirelessdl.contract import RAISED, Guard, said
+from wirelessdl.contract import RAISED, Guard, format_error
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
 from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of, unnumbered
 from wirelessdl.scenario.section import explain
@@ -316,7 +316,7 @@ class Catalog:
                 (f.lineno for f in reversed(frames) if Path(f.filename) == path),
                 getattr(error, "lineno", "?"),
             )
-            raise ScenarioError(f"{key}: {file_name} line {line} raised {said(error)}") from error
+            raise ScenarioError(f"{key}: {file_name} line {line} raised {format_error(error)}") from error
         self._modules[path] = module
         self.files[file_name] = UserFile(file_name, path, hashlib.sha256(content).hexdigest())
         return module

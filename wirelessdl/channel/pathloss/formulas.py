@@ -2,18 +2,16 @@
 
 The higher antenna is taken as the base station; in a street canyon, whose base stations stand at 10 m while users may
 be at 22.5 m, the lower one is where both are that high. Outside a model's range of distance, height or frequency the
-standard defines no loss, and an error names the first value outside; `enforce=False` evaluates the formula anyway.
+standard defines no loss; `check_range` names the first value outside.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.pathloss import tr37885, tr38901
-
-Condition = Literal["los", "nlos"]
+from wirelessdl.links import Links
 
 
 @dataclass(frozen=True)
@@ -37,44 +35,27 @@ SIDELINK = {"sidelink-urban": tr37885.urban, "sidelink-highway": tr37885.highway
 LOS_PROBABILITY = {**tr38901.LOS_PROBABILITY, **tr37885.LOS_PROBABILITY}
 
 
-def standard_loss_db(
-    name: str,
-    ground_m: FloatArray,
-    tx_height_m: FloatArray,
-    rx_height_m: FloatArray,
-    frequency_hz: float,
-    los: bool,
-    *,
-    enforce: bool = True,
-) -> FloatArray:
-    """Loss of a 3GPP model by name, `[links]` dB.
-
-    ground_m: [links] ground distance; tx_height_m, rx_height_m: [links] antenna heights; los: with or without a line
-    of sight, for all links.
-    """
-    slant = np.sqrt(ground_m**2 + (tx_height_m - rx_height_m) ** 2)
+def standard_loss_db(name: str, links: Links, frequency_hz: float, los: bool) -> FloatArray:
+    """Loss of a 3GPP model by name, `[links]` dB. los: with or without a line of sight, for all links."""
+    ground_m, ends_m = links.distance_2d_m, (links.tx_height_m, links.rx_height_m)
     if name in SIDELINK:
-        return np.asarray(SIDELINK[name](slant, frequency_hz, los))
-    formula, _ = CELLULAR[name]
-    base, user = np.maximum(tx_height_m, rx_height_m), np.minimum(tx_height_m, rx_height_m)
+        slant_m = np.sqrt(ground_m**2 + (ends_m[0] - ends_m[1]) ** 2)
+        return np.asarray(SIDELINK[name](slant_m, frequency_hz, los))
+    base, user = np.maximum(*ends_m), np.minimum(*ends_m)
     if name == "umi-street-canyon":
         upstairs = user >= _UMI_BASE_M
         base, user = np.where(upstairs, user, base), np.where(upstairs, base, user)
-    if enforce:
-        check_range(name, ground_m, tx_height_m, rx_height_m, frequency_hz)
-    return np.asarray(formula(ground_m, base, user, frequency_hz, los))
+    return np.asarray(CELLULAR[name][0](ground_m, base, user, frequency_hz, los))
 
 
-def check_range(
-    name: str, ground_m: FloatArray, tx_height_m: FloatArray, rx_height_m: FloatArray, frequency_hz: float
-) -> None:
+def check_range(name: str, links: Links, frequency_hz: float) -> None:
     """Raise a ValueError with the first value outside the model's range; sidelink models have no range."""
     if name not in CELLULAR:
         return
-    valid = CELLULAR[name][1]
-    _within(name, "distance_2d_m", ground_m, valid.distance_m)
-    _within(name, "the higher antenna", np.maximum(tx_height_m, rx_height_m), valid.base_m)
-    _within(name, "the lower antenna", np.minimum(tx_height_m, rx_height_m), valid.user_m)
+    valid, ends_m = CELLULAR[name][1], (links.tx_height_m, links.rx_height_m)
+    _within(name, "distance_2d_m", links.distance_2d_m, valid.distance_m)
+    _within(name, "the higher antenna", np.maximum(*ends_m), valid.base_m)
+    _within(name, "the lower antenna", np.minimum(*ends_m), valid.user_m)
     _within(name, "frequency_hz", np.array(frequency_hz), valid.frequency_hz)
 
 

@@ -3,19 +3,22 @@
 path_loss_db("umi-street-canyon", 100.0, frequency_hz=3.5e9, tx_height_m=10.0, rx_height_m=1.5, condition="nlos")
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.pathloss.distance import Friis, LogDistance, PathLoss, Range, ThreeLogDistance, TwoRay
-from wirelessdl.channel.pathloss.formulas import CELLULAR, LOS_PROBABILITY, SIDELINK, Condition, standard_loss_db
+from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.channel.pathloss.standard import STANDARD
 from wirelessdl.errors import nearest
 from wirelessdl.links import Geometry, Links
+from wirelessdl.streams import Streams
 
 _WITH_FREQUENCY = {"friis": Friis, "log-distance": LogDistance, "two-ray": TwoRay}
 _WITHOUT = {"three-log-distance": ThreeLogDistance, "range": Range}
-NAMES = (*_WITH_FREQUENCY, *_WITHOUT, *CELLULAR, *SIDELINK)
+NAMES = (*_WITH_FREQUENCY, *_WITHOUT, *STANDARD)
 
 
 def path_loss_db(
@@ -25,7 +28,7 @@ def path_loss_db(
     frequency_hz: float,
     tx_height_m: float | FloatArray,
     rx_height_m: float | FloatArray,
-    condition: Condition = "los",
+    condition: Literal["los", "nlos"] = "los",
     **parameters: Any,
 ) -> float | FloatArray:
     """Path loss, dB, of the common shape of distance and heights.
@@ -45,18 +48,14 @@ def path_loss_db(
         floor = 0.0 if what == "distance_2d_m" else 1e-9
         if not np.all(np.isfinite(value) & (value >= floor)):
             raise ValueError(f"{what} is {value.ravel()[np.argmin(value)]:g}; must be a finite length > 0")
-    if name in CELLULAR or name in SIDELINK:
-        loss = standard_loss_db(
-            name, ground, tx_height, rx_height, frequency_hz, condition == "los", **_standard(name, parameters)
-        )
+    model: PathLoss
+    if name in STANDARD:
+        model = STANDARD[name](frequency_hz, ChannelCondition(condition, "", Streams(0)), **parameters)
+    elif name in _WITH_FREQUENCY:
+        model = _WITH_FREQUENCY[name](frequency_hz, **parameters)
     else:
-        model: PathLoss
-        if name in _WITH_FREQUENCY:
-            model = _WITH_FREQUENCY[name](frequency_hz, **parameters)
-        else:
-            model = _WITHOUT[name](**parameters)
-        links = _side_by_side(ground.ravel(), tx_height.ravel(), rx_height.ravel())
-        loss = model.loss_db(links).reshape(ground.shape)
+        model = _WITHOUT[name](**parameters)
+    loss = model.loss_db(_side_by_side(ground.ravel(), tx_height.ravel(), rx_height.ravel())).reshape(ground.shape)
     return float(loss) if np.ndim(loss) == 0 else loss
 
 
@@ -69,13 +68,6 @@ def los_probability(name: str, distance_2d_m: float | FloatArray) -> float | Flo
         raise ValueError("distance_2d_m must be >= 0")
     probability = LOS_PROBABILITY[name](distance)
     return float(probability) if np.ndim(probability) == 0 else probability
-
-
-def _standard(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    unknown = [key for key in parameters if key != "enforce"]
-    if unknown:
-        raise ValueError(f"{name} takes no {unknown[0]}; only enforce = False relaxes its range")
-    return parameters
 
 
 def _side_by_side(ground: FloatArray, tx_height: FloatArray, rx_height: FloatArray) -> Links:

@@ -40,24 +40,16 @@ class StandardLoss(PathLoss):
     def warning(self, links: Links) -> str | None:
         """Which link is outside the range of validity, in words; None where all are inside."""
         try:
-            check_range(self.name, links.distance_2d_m, links.tx_height_m, links.rx_height_m, self.frequency_hz)
+            check_range(self.name, links, self.frequency_hz)
         except ValueError as error:
             return str(error)
         return None
 
     def loss_db(self, links: Links) -> FloatArray:
-        return np.where(self._condition.nlos(links), self._formula_db(links, False), self._formula_db(links, True))
-
-    def _formula_db(self, links: Links, los: bool) -> FloatArray:
-        return standard_loss_db(
-            self.name,
-            links.distance_2d_m,
-            links.tx_height_m,
-            links.rx_height_m,
-            self.frequency_hz,
-            los,
-            enforce=self._enforce,
-        )
+        if self._enforce:
+            check_range(self.name, links, self.frequency_hz)
+        blocked, clear = (standard_loss_db(self.name, links, self.frequency_hz, los) for los in (False, True))
+        return np.where(self._condition.nlos(links), blocked, clear)
 
 
 class UmiStreetCanyon(StandardLoss):
@@ -98,8 +90,13 @@ class Rma(StandardLoss):
     name = "rma"
 
 
-class _Sidelink(StandardLoss):
-    """Device to device: beside a line of sight and none, a vehicle may be in the way."""
+class Sidelink(StandardLoss):
+    """Device to device: beside a line of sight and none, a vehicle may be in the way.
+
+    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
+    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
+    distance is given; slant range below 1 m is taken as 1 m.
+    """
 
     def __init__(
         self,
@@ -129,23 +126,18 @@ class _Sidelink(StandardLoss):
         return np.where(self._condition.vehicle_unit(links) < self._tall_share, _TRUCK_M, _CAR_M)
 
 
-class SidelinkUrban(_Sidelink):
-    """Device to device in a street grid (TR 37.885).
-
-    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
-    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
-    distance is given; slant range below 1 m is taken as 1 m.
-    """
+class SidelinkUrban(Sidelink):
+    """Device to device in a street grid (TR 37.885); parameters as in `Sidelink`."""
 
     name = "sidelink-urban"
 
 
-class SidelinkHighway(_Sidelink):
-    """Device to device on a highway (TR 37.885).
-
-    tall_vehicles: share of the vehicles in the way that are 3 m high; the others are 1.6 m. vehicle_law: of what a
-    vehicle adds in dB: normal, cut at 0, or log-normal as in ns-3 (tr37885.py). Low antennas at both ends; no upper
-    distance is given; slant range below 1 m is taken as 1 m.
-    """
+class SidelinkHighway(Sidelink):
+    """Device to device on a highway (TR 37.885); parameters as in `Sidelink`."""
 
     name = "sidelink-highway"
+
+
+STANDARD: dict[str, type[StandardLoss]] = {
+    kind.name: kind for kind in (UmiStreetCanyon, Uma, InhOffice, Rma, SidelinkUrban, SidelinkHighway)
+}

@@ -20,8 +20,6 @@ class Paths:
     def __init__(self, begin_s: FloatArray, origin_m: FloatArray, velocity_mps: FloatArray):
         self._begin, self._origin, self._velocity = begin_s, origin_m, velocity_mps
         self._legs, self._nodes = begin_s.shape
-        # the legs found last, and the times within which they are all under way
-        self._leg, self._since_s, self._until_s = np.zeros(self._nodes, dtype=np.int64), np.inf, -np.inf
 
     @staticmethod
     def from_places(start_m: FloatArray) -> "Paths":
@@ -45,7 +43,6 @@ class Paths:
         self._origin[self._legs] = self.end_m
         self._velocity[self._legs] = velocity_mps
         self._legs += 1
-        self._since_s, self._until_s = np.inf, -np.inf  # what was the last leg may end now
         self.end_m = self.end_m + velocity_mps * duration_s[:, None]
         self.until_s = self.until_s + duration_s
 
@@ -62,21 +59,13 @@ class Paths:
     def geometry(self, time_s: float) -> Geometry:
         """Where nodes are; at a corner, the velocity is that of the leg that begins."""
         node = np.arange(self._nodes)
-        leg = self._current(time_s)
+        leg = self._leg_at(time_s)
         velocity = self._velocity[leg, node]
         since = time_s - self._begin[leg, node]
         return Geometry(self._origin[leg, node] + velocity * since[:, None], velocity)
 
-    def _current(self, time_s: float) -> IntArray:
-        """The last leg that has begun; the one found last while no node has left it."""
-        if not self._since_s <= time_s < self._until_s:
-            leg, node = self._found(time_s), np.arange(self._nodes)
-            after = np.where(leg + 1 < self._legs, self._begin[np.minimum(leg + 1, len(self._begin) - 1), node], np.inf)
-            self._leg, self._since_s, self._until_s = leg, float(self._begin[leg, node].max()), float(after.min())
-        return self._leg
-
-    def _found(self, time_s: float) -> IntArray:
-        """By bisection of all nodes at once."""
+    def _leg_at(self, time_s: float) -> IntArray:
+        """The last leg of each node that has begun, `[K]`, by bisection of all nodes at once."""
         node = np.arange(self._nodes)
         low, high = np.zeros(self._nodes, dtype=np.int64), np.full(self._nodes, self._legs)
         for _ in range(int(self._legs).bit_length()):

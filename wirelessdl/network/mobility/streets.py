@@ -36,11 +36,9 @@ class Streets:
         shortest = min(axis.pitch for axis in self._axes)
         if shortest / high < 1e-3:
             raise ValueError(f"speed_mps is up to {high:g}; a block would take less than 1 ms: lower it")
-        first = np.array([axis.first for axis in self._axes])
-        pitch = np.array([axis.pitch for axis in self._axes])
-        last = np.array([axis.blocks for axis in self._axes])
-        width = np.array([axis.width for axis in self._axes])
-        reach = np.array([axis.reach for axis in self._axes])
+        first, pitch, last, width, reach = np.array(
+            [(axis.first, axis.pitch, axis.blocks, axis.width, axis.reach) for axis in self._axes]
+        ).T
         away = start_m[:, :2] - first
         line = np.clip(np.rint(away / pitch), 0, last)
         offset = away - line * pitch
@@ -52,7 +50,7 @@ class Streets:
                 f'kind is "streets"; node {lost} starts at ({x:g}, {y:g}) m, which is in no street of network.map: '
                 'use placement = { kind = "streets" }'
             )
-        unit = self._draws.of(0).random((len(start_m), 3))
+        unit = self._draws.rng(0).random((len(start_m), 3))
         self._speed = low + unit[:, 0] * (high - low)
         self._pitch, self._last, self._crossing = pitch, last, line.astype(np.int64)
         node = np.arange(len(start_m))
@@ -81,7 +79,7 @@ class Streets:
     def _next(self) -> None:
         """Every node chooses a heading at its crossing and goes on to the next one."""
         self._legs += 1
-        unit = self._draws.of(self._legs).random((len(self._speed), 2))
+        unit = self._draws.rng(self._legs).random((len(self._speed), 2))
         side = np.where(unit[:, 1] < 0.5, 1, 3)
         on, left, right = (self._leads_on((self._heading + quarter) % 4) for quarter in (0, 1, 3))
         chance = np.where(on & (left != right), 0.5, self._turn)

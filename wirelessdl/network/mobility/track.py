@@ -6,7 +6,7 @@ an open road a node that reaches the end goes on from the beginning, as if anoth
 """
 
 import math
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Interval, MinLen
@@ -16,28 +16,20 @@ from wirelessdl.links import Geometry
 from wirelessdl.network.parameters import KeyedDraws, Length, Point, Span, checked_time, low_high
 
 
-class _Lane(Protocol):
-    """A curve on the ground by arc length, which wraps at `length_m`."""
-
-    length_m: float
-
-    def at(self, along_m: FloatArray) -> tuple[FloatArray, FloatArray]: ...  # places and unit tangents, [n, 2]
-
-    def nearest(self, ground_m: FloatArray) -> FloatArray: ...  # arc length of the nearest point
-
-
-class _Ring:
-    """A circle, driven counterclockwise."""
+class _Circle:
+    """A circle, driven counterclockwise. A lane by arc length, which wraps at `length_m`."""
 
     def __init__(self, centre_m: FloatArray, radius_m: float):
         self._centre, self._radius, self.length_m = centre_m, radius_m, 2 * math.pi * radius_m
 
     def at(self, along_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Places and unit tangents, `[n, 2]` each."""
         angle = along_m / self._radius
         out = np.column_stack([np.cos(angle), np.sin(angle)])
         return self._centre + self._radius * out, np.column_stack([-out[:, 1], out[:, 0]])
 
     def nearest(self, ground_m: FloatArray) -> FloatArray:
+        """Arc length of the point nearest to each place, `[n]` m."""
         way = ground_m - self._centre
         return np.asarray(np.mod(np.arctan2(way[:, 1], way[:, 0]), 2 * math.pi) * self._radius)
 
@@ -67,6 +59,9 @@ class _Polyline:
         return np.asarray(self._begin[piece] + along[node, piece])
 
 
+_Lane: TypeAlias = _Circle | _Polyline
+
+
 class Track:
     """Constant speed around a ring road of `radius_m`, or along the corners `path_m`."""
 
@@ -92,7 +87,7 @@ class Track:
         self._lanes = _lanes(offset, radius_m, np.asarray(centre_m, dtype=np.float64), path_m, closed)
         self._lane = np.arange(nodes) % lanes
         self._length = np.array([lane.length_m for lane in self._lanes])[self._lane]
-        unit = KeyedDraws(rng).of(0).random((nodes, 2))
+        unit = KeyedDraws(rng).rng(0).random((nodes, 2))
         sense = np.where(both_ways & (offset[self._lane] < 0), -1.0, 1.0)
         self._speed = sense * (low + unit[:, 0] * (high - low))
         if start == "even":
@@ -130,10 +125,10 @@ def _lanes(
             raise ValueError(
                 f"radius_m is {radius_m:g}; the innermost lane has none left: widen it, or use fewer lanes"
             )
-        return [_Ring(centre_m, radius_m + offset) for offset in offset_m]
-    corner = np.asarray(path_m, dtype=np.float64)
+        return [_Circle(centre_m, radius_m + offset) for offset in offset_m]
+    corner, given = np.asarray(path_m, dtype=np.float64), f"path_m is {[list(corner) for corner in path_m]}"
     if closed and len(corner) < 3:
-        raise ValueError(f"path_m is {_shown(path_m)}; a closed track has three corners or more: or set closed = false")
+        raise ValueError(f"{given}; a closed track has three corners or more: or set closed = false")
     if closed and np.array_equal(corner[0], corner[-1]):
         corner = corner[:-1]
     if closed:
@@ -141,15 +136,13 @@ def _lanes(
     piece = np.diff(corner, axis=0)
     length = np.linalg.norm(piece, axis=1)
     if not length.all():
-        raise ValueError(
-            f"path_m is {_shown(path_m)}; corner {int(np.argmin(length)) + 1} repeats the one before: drop it"
-        )
+        raise ValueError(f"{given}; corner {int(np.argmin(length)) + 1} repeats the one before: drop it")
     mitre = _mitres(piece / length[:, None], closed)
     lanes = [corner + offset * mitre for offset in offset_m]
     for lane in lanes:
         if np.any(np.einsum("si,si->s", np.diff(lane, axis=0), piece) <= 0):
             raise ValueError(
-                f"path_m is {_shown(path_m)}; lanes {float(np.ptp(offset_m)):g} m apart cross at its corners: "
+                f"{given}; lanes {float(np.ptp(offset_m)):g} m apart cross at its corners: "
                 "use fewer or narrower lanes, or longer pieces"
             )
     return [_Polyline(lane) for lane in lanes]
@@ -167,8 +160,3 @@ def _mitres(tangent: FloatArray, closed: bool) -> FloatArray:
     if np.any(cosine < 1e-3):
         raise ValueError(f"path_m turns back on itself at corner {int(np.argmin(cosine))}: add corners around the turn")
     return np.asarray(middle / cosine[:, None])
-
-
-def _shown(path_m: list[tuple[float, ...]]) -> str:
-    text = str([list(corner) for corner in path_m[:4]])
-    return text if len(path_m) <= 4 else f"{text[:-1]}, ...]"

@@ -7,7 +7,7 @@ Steps are drawn in blocks, each from a stream of its own and from the state in w
 ended; only those states are kept, so a long run costs little memory and a query may jump back.
 """
 
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from annotated_types import Interval
@@ -15,6 +15,7 @@ from annotated_types import Interval
 from wirelessdl.arrays import FloatArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.parameters import (
+    Circle,
     Duration,
     KeyedDraws,
     Point,
@@ -22,40 +23,32 @@ from wirelessdl.network.parameters import (
     Sides,
     Span,
     Speed,
+    area_for,
     checked_time,
     fold,
     low_high,
-    rectangle_for,
 )
 
-_BLOCK = 256
+_STEPS_PER_BLOCK = 256
 _MAX_STEPS_PER_QUERY = 2_000_000  # steps from one query to the next: seconds of drawing
 Angle: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
-
-
-class _Gait(Protocol):
-    """Draws the velocities of a block of steps, `[block, K, 3]`, and the state to go on from."""
-
-    def initial(self, rng: np.random.Generator) -> FloatArray: ...
-
-    def velocities(self, state: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]: ...
 
 
 class _Steps:
     """The unfolded path of K nodes: constant velocity within each step."""
 
-    def __init__(self, start_m: FloatArray, step_s: float, gait: _Gait, draws: KeyedDraws):
+    def __init__(self, start_m: FloatArray, step_s: float, gait: "RandomWalk | GaussMarkov", draws: KeyedDraws):
         self._step_s, self._gait, self._draws = step_s, gait, draws
         # where and in which state each block begins; block numbers count from 0
-        self._begins = [(start_m, gait.initial(draws.of(0)))]
+        self._begins = [(start_m, gait.initial(draws.rng(0)))]
         self._held = (-1, start_m[None], start_m[None])
 
     def at(self, time_s: float) -> tuple[FloatArray, FloatArray]:
         """Unfolded position and velocity, both `[K, 3]`."""
         step = int(time_s / self._step_s)
-        number, within = divmod(step, _BLOCK)
+        number, within = divmod(step, _STEPS_PER_BLOCK)
         if self._held[0] != number:
-            ahead = step - (len(self._begins) - 1) * _BLOCK
+            ahead = step - (len(self._begins) - 1) * _STEPS_PER_BLOCK
             if ahead > _MAX_STEPS_PER_QUERY:
                 raise ValueError(
                     f"step_s is {self._step_s:g}; the time from one frame to the next takes {ahead} steps, must be at "
@@ -69,7 +62,7 @@ class _Steps:
 
     def _draw(self, number: int) -> None:
         start, state = self._begins[number]
-        velocity, state = self._gait.velocities(state, self._draws.of(0, number))
+        velocity, state = self._gait.velocities(state, self._draws.rng(0, number))
         travelled = np.cumsum(velocity * self._step_s, axis=0)
         self._held = (number, np.concatenate([start[None], start + travelled[:-1]]), velocity)
         if number + 1 == len(self._begins):
@@ -90,15 +83,16 @@ class RandomWalk:
     ):
         self._speed = low_high("speed_mps", speed_mps)
         self._nodes = len(start_m)
-        self._area = rectangle_for(start_m, area_m, centre_m, holds_starts=True)
+        self._area = area_for(start_m, area_m, centre_m)
         self._steps = _Steps(start_m, step_s, self, KeyedDraws(rng))
 
     def initial(self, rng: np.random.Generator) -> FloatArray:  # noqa: ARG002
         return np.zeros(0)  # no memory
 
     def velocities(self, state: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Those of a block of steps, `[block, K, 3]`, and the state to go on from."""
         low, high = self._speed
-        unit = rng.random((_BLOCK, self._nodes, 2))
+        unit = rng.random((_STEPS_PER_BLOCK, self._nodes, 2))
         speed, heading = low + unit[..., 0] * (high - low), 2 * np.pi * unit[..., 1]
         return np.stack([speed * np.cos(heading), speed * np.sin(heading), np.zeros_like(speed)], axis=-1), state
 
@@ -134,10 +128,10 @@ class GaussMarkov:
             [speed_mps / 5 if speed_std_mps is None else speed_std_mps, heading_std_rad, pitch_std_rad]
         )
         self._heights = None if heights_m is None else _flying(start_m, heights_m)
-        self._area = rectangle_for(start_m, area_m, centre_m, holds_starts=True)
+        self._area = area_for(start_m, area_m, centre_m)
         self._nodes = len(start_m)
         draws = KeyedDraws(rng)
-        self._heading = 2 * np.pi * draws.of(1).random(self._nodes)
+        self._heading = 2 * np.pi * draws.rng(1).random(self._nodes)
         self._steps = _Steps(start_m, step_s, self, draws)
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
@@ -145,18 +139,19 @@ class GaussMarkov:
 
     def velocities(self, state: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         deviation = self.deviations(state, rng)
-        speed = np.maximum(self._speed + deviation[:_BLOCK, 0], 0.0)
-        heading = self._heading + deviation[:_BLOCK, 1]
-        pitch = deviation[:_BLOCK, 2] if self._heights is not None else np.zeros_like(speed)
+        speed = np.maximum(self._speed + deviation[:_STEPS_PER_BLOCK, 0], 0.0)
+        heading = self._heading + deviation[:_STEPS_PER_BLOCK, 1]
+        pitch = deviation[:_STEPS_PER_BLOCK, 2] if self._heights is not None else np.zeros_like(speed)
         level = speed * np.cos(pitch)
         velocity = np.stack([level * np.cos(heading), level * np.sin(heading), speed * np.sin(pitch)], axis=-1)
-        return velocity, deviation[_BLOCK]
+        return velocity, deviation[_STEPS_PER_BLOCK]
 
     def deviations(self, state: FloatArray, rng: np.random.Generator) -> FloatArray:
         """`[block + 1, 3, K]`: the deviations of each step of a block, and of the first step after it."""
         from scipy.signal import lfilter  # only here: it takes long to load
 
-        fresh = rng.standard_normal((_BLOCK, 3, self._nodes)) * self._std[:, None] * np.sqrt(1 - self._alpha**2)
+        drawn = rng.standard_normal((_STEPS_PER_BLOCK, 3, self._nodes))
+        fresh = drawn * self._std[:, None] * np.sqrt(1 - self._alpha**2)
         after, _ = lfilter([1.0], [1.0, -self._alpha], fresh, axis=0, zi=self._alpha * state[None])
         return np.concatenate([state[None], after])
 
@@ -165,8 +160,9 @@ class GaussMarkov:
 
 
 def _folded(
-    position_m: FloatArray, velocity_mps: FloatArray, area: Rectangle, heights_m: tuple[float, float] | None
+    position_m: FloatArray, velocity_mps: FloatArray, area: Rectangle | Circle, heights_m: tuple[float, float] | None
 ) -> Geometry:
+    assert isinstance(area, Rectangle)  # no radius was given
     position, sign = position_m.copy(), np.ones_like(velocity_mps)
     position[:, :2], sign[:, :2] = fold(position_m[:, :2], area.low_m, area.high_m)
     if heights_m is not None:

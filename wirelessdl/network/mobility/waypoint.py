@@ -18,16 +18,14 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.links import Geometry
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import (
-    Circle,
     KeyedDraws,
     Length,
     Point,
-    Rectangle,
     Sides,
     Span,
+    area_for,
     checked_time,
     low_high,
-    rectangle_for,
 )
 
 
@@ -47,7 +45,7 @@ class RandomWaypoint:
     ):
         self._speed = low_high("speed_mps", speed_mps)
         self._pause = low_high("pause_s", pause_s, zero=True)
-        self._area = _area(start_m, area_m, radius_m, centre_m, holds_starts=not steady)
+        self._area = area_for(start_m, area_m, centre_m, radius_m, holds_starts=not steady)
         leg_s = self._area.mean_distance_m / self._speed[1]
         if leg_s < 1e-6:
             raise ValueError(
@@ -67,7 +65,7 @@ class RandomWaypoint:
     def _add_trip(self) -> None:
         """One more trip and pause of every node."""
         self._trips += 1
-        unit = self._draws.of(self._trips).random((len(self._height), 4))
+        unit = self._draws.rng(self._trips).random((len(self._height), 4))
         low, high = self._speed
         target = np.column_stack([self._area.spread(unit[:, :2]), self._height])
         self._go(target, low + unit[:, 2] * (high - low))
@@ -87,7 +85,7 @@ class RandomWaypoint:
     def _in_the_long_run(self) -> Paths:
         """Stationary starts: a pause under way, or a trip under way towards a given point at a given speed."""
         nodes = len(self._height)
-        unit = self._draws.of(0).random((nodes, 7))
+        unit = self._draws.rng(0).random((nodes, 7))
         begin, target = self._long_trip_ends()
         (low, high), (shortest, longest) = self._speed, self._pause
         speed = low * (high / low) ** unit[:, 0]
@@ -112,33 +110,9 @@ class RandomWaypoint:
         missing, attempt = np.ones(nodes, dtype=bool), 0
         while missing.any():
             attempt += 1
-            unit = self._draws.of(0, attempt).random((nodes, 5))
+            unit = self._draws.rng(0, attempt).random((nodes, 5))
             one, other = self._area.spread(unit[:, :2]), self._area.spread(unit[:, 2:4])
             kept = missing & (unit[:, 4] * self._area.diameter_m < np.linalg.norm(one - other, axis=1))
             begin[kept], target[kept] = one[kept], other[kept]
             missing &= ~kept
         return begin, target
-
-
-def _area(
-    start_m: FloatArray,
-    area_m: tuple[float, ...] | None,
-    radius_m: float | None,
-    centre_m: tuple[float, ...] | None,
-    *,
-    holds_starts: bool,
-) -> Rectangle | Circle:
-    if radius_m is None:
-        return rectangle_for(start_m, area_m, centre_m, holds_starts=holds_starts)
-    if area_m is not None:
-        raise ValueError(f"radius_m is {radius_m:g}; area_m is given too: keep one of them")
-    ground = start_m[:, :2]
-    middle = (ground.min(axis=0) + ground.max(axis=0)) / 2 if centre_m is None else np.asarray(centre_m, float)
-    away = np.linalg.norm(ground - middle, axis=1)
-    if holds_starts and away.max() > radius_m * (1 + 1e-9):
-        node = int(np.argmax(away))
-        raise ValueError(
-            f"radius_m is {radius_m:g}; node {node} starts {away[node]:g} m from the centre: "
-            "widen it, move centre_m, or place nodes closer"
-        )
-    return Circle(middle, radius_m)

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wirelessdl.contract import capability, guard_of
+from wirelessdl.arrays import IntArray
+from wirelessdl.contract import Rule, capability, checked_array, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Links
+from wirelessdl.network.parameters import format_nodes
 from wirelessdl.network.topology.graphs import (
     EdgeList,
     ErdosRenyi,
@@ -24,7 +26,7 @@ from wirelessdl.network.topology.graphs import (
     SnrDb,
     Star,
 )
-from wirelessdl.network.topology.physical import RandomGeometric, Range, SnrLimited
+from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited
 
 __all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
 
@@ -42,7 +44,7 @@ TOPOLOGIES = {
     "k-regular": KRegular,
     "small-world": SmallWorld,
     "random-geometric": RandomGeometric,
-    "range": Range,
+    "range": InRange,
     "snr": SnrLimited,
     "edge-list": EdgeList,
     "graph-file": GraphFile,
@@ -61,19 +63,14 @@ def require_links(links: object, geometry: Geometry, *, is_user_class: bool) -> 
         )
     if not is_user_class:
         return links
-    remedy = "make them with Links.from_pairs or Links.from_mask"
-    ends = (np.asarray(links.rx), np.asarray(links.tx))
-    if np.ma.is_masked(links.rx) or np.ma.is_masked(links.tx):
-        raise ContractError(f"network.topology: links() gave masked rx or tx; {remedy}")
-    if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or any(end.dtype.kind not in "iu" for end in ends):
-        raise ContractError(f"network.topology: links() gave rx and tx that are no lists of node numbers; {remedy}")
-    for name, end in zip(("rx", "tx"), ends):
-        outside = (end < 0) | (end >= nodes)
-        if outside.any():
-            raise ContractError(
-                f"network.topology: links() gave {name} {end[outside][0]}; nodes are 0 to {nodes - 1}: {remedy}"
-            )
-    return Links.from_pairs(*ends, geometry)
+    words = f"node numbers, 0 to {nodes - 1}, as those of Links.from_pairs and Links.from_mask"
+    number = Rule(words, lambda values: np.isin(values, np.arange(nodes)))
+    shape, where = (np.size(links.rx),), "network.topology: links()"
+    rx, tx = (
+        checked_array(where, getattr(links, name), shape, words, number, field=name).astype(np.int64)
+        for name in ("rx", "tx")
+    )
+    return Links.from_pairs(rx, tx, geometry)
 
 
 def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None = None) -> None:
@@ -95,16 +92,13 @@ def require_connected(links: Links, topology: Any = None, snr_db: SnrDb | None =
                 f"{guard.name} returned {kinds}, expected two texts: what leaves the graph in parts, what would join it"
             )
         what, remedy = texts
-    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {described(label)}: {remedy}")
+    raise ValueError(f"{what} leave {parts} parts that do not reach each other, {format_parts(label)}: {remedy}")
 
 
-def described(label: np.ndarray) -> str:
-    """The smallest parts by name, at most four of them and eight nodes of each; the largest by size."""
+def format_parts(label: IntArray) -> str:
+    """The smallest parts by their nodes, at most four of them; the largest by size. label: [K] part of each node."""
     size = np.bincount(label)
     order = np.argsort(size, kind="stable")
-    shown = []
-    for part in order[: min(4, len(order) - 1)]:
-        nodes = np.flatnonzero(label == part)
-        shown.append(", ".join(map(str, nodes[:8])) + (", ..." if len(nodes) > 8 else ""))
+    small = "; ".join(format_nodes(np.flatnonzero(label == part)) for part in order[: min(4, len(order) - 1)])
     more = ", more like it," if len(order) > 5 else ""
-    return f"the smallest being node(s) {'; '.join(shown)}{more} the largest having {size[order[-1]]} nodes"
+    return f"the smallest being node(s) {small}{more} the largest having {size[order[-1]]} nodes"

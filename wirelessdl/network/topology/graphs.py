@@ -20,9 +20,9 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from annotated_types import Ge, Interval
 
-from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Geometry, Links
-from wirelessdl.network.parameters import FindFile, content_lines, fault, read_text
+from wirelessdl.network.parameters import FindFile, content_lines, fault, format_nodes, read_text
 
 SnrDb: TypeAlias = Callable[[Links], FloatArray]  # mean SNR of candidate links
 _MAX_DENSE_NODES = 2000  # nodes up to which every pair is drawn
@@ -82,20 +82,13 @@ class ErdosRenyi:
 
     def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
         nodes = geometry.nodes
-        for _ in range(self.tries):
-            dense = nodes <= _MAX_DENSE_NODES
-            links = Links.from_mask(self._draw(nodes, rng), geometry) if dense else self._by_gaps(geometry, rng)
-            if links.strongly_connected():
-                return links
-        threshold = math.log(nodes) / nodes
-        raise ValueError(
-            f"p is {self.p:g}; none of {self.tries} graphs of {nodes} nodes was connected: "
-            f"raise p well above ln(K)/K = {threshold:.2g}"
-        )
+        draw = self._by_pairs if nodes <= _MAX_DENSE_NODES else self._by_gaps
+        remedy = f"raise p well above ln(K)/K = {math.log(nodes) / nodes:.2g}"
+        return _connected(lambda: draw(geometry, rng), self.tries, f"p is {self.p:g}", remedy)
 
-    def _draw(self, nodes: int, rng: np.random.Generator) -> BoolArray:
-        upper = np.triu(rng.random((nodes, nodes)) < self.p, k=1)
-        return np.asarray(upper | upper.T)
+    def _by_pairs(self, geometry: Geometry, rng: np.random.Generator) -> Links:
+        upper = np.triu(rng.random((geometry.nodes, geometry.nodes)) < self.p, k=1)
+        return Links.from_mask(upper | upper.T, geometry)
 
     def _by_gaps(self, geometry: Geometry, rng: np.random.Generator) -> Links:
         """The same law: from one joined pair to the next it is a geometric number of pairs (Batagelj, Brandes 2005)."""
@@ -134,14 +127,11 @@ class KRegular:
                 f"degree is {self.degree}; degree times {nodes} nodes must be even, for each edge has two ends: "
                 f"use degree {self.degree + 1 if self.degree + 1 < nodes else self.degree - 1}, or another node"
             )
-        return _connected(
-            lambda seed: random_regular_graph(self.degree, nodes, seed=seed),
-            geometry,
-            rng,
-            self.tries,
-            f"degree is {self.degree}",
-            "use degree 3 or more",
-        )
+
+        def draw() -> Links:
+            return _joined(random_regular_graph(self.degree, nodes, seed=int(rng.integers(2**32))), geometry)
+
+        return _connected(draw, self.tries, f"degree is {self.degree}", "use degree 3 or more")
 
 
 class SmallWorld:
@@ -163,26 +153,26 @@ class SmallWorld:
         nodes = geometry.nodes
         if self.k >= nodes:
             raise ValueError(f"k is {self.k}; {nodes} nodes have at most {nodes - 1} neighbours each: lower it")
-        return _connected(
-            lambda seed: watts_strogatz_graph(nodes, self.k, self.p, seed=seed),
-            geometry,
-            rng,
-            self.tries,
-            f"p is {self.p:g}",
-            f"lower it, or raise k above {self.k}",
-        )
+
+        def draw() -> Links:
+            return _joined(watts_strogatz_graph(nodes, self.k, self.p, seed=int(rng.integers(2**32))), geometry)
+
+        return _connected(draw, self.tries, f"p is {self.p:g}", f"lower it, or raise k above {self.k}")
 
 
-def _connected(
-    draw: Callable[[int], Any], geometry: Geometry, rng: np.random.Generator, tries: int, what: str, remedy: str
-) -> Links:
-    """The first of many drawn networkx graphs that is connected."""
+def _joined(graph: Any, geometry: Geometry) -> Links:
+    """Both ways along every edge of a networkx graph."""
+    edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
+    return Links.from_pairs(edges[:, 0], edges[:, 1], geometry, both_ways=True)
+
+
+def _connected(draw: Callable[[], Links], tries: int, what: str, remedy: str) -> Links:
+    """The first of many drawn graphs that is connected."""
     for _ in range(tries):
-        edges = np.array(draw(int(rng.integers(2**32))).edges, dtype=np.int64).reshape(-1, 2)
-        links = Links.from_pairs(edges[:, 0], edges[:, 1], geometry, both_ways=True)
+        links = draw()
         if links.strongly_connected():
             return links
-    raise ValueError(f"{what}; none of {tries} graphs of {geometry.nodes} nodes was connected: {remedy}")
+    raise ValueError(f"{what}; none of {tries} graphs of {links.nodes} nodes was connected: {remedy}")
 
 
 class _FromFile:
@@ -230,10 +220,9 @@ class EdgeList(_FromFile):
             )
         named = np.unique(self._edges)
         if len(named) != nodes:
-            missing = np.setdiff1d(np.arange(nodes), named)
-            shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+            missing = format_nodes(np.setdiff1d(np.arange(nodes), named))
             raise ValueError(
-                f'file is "{self.file}"; it links {len(named)} nodes, without {shown}; network.nodes is {nodes}: '
+                f'file is "{self.file}"; it links {len(named)} nodes, without {missing}; network.nodes is {nodes}: '
                 "add their links, or make the counts equal"
             )
         return Links.from_pairs(self._edges[:, 1], self._edges[:, 0], geometry, both_ways=self._both_ways)

@@ -7,6 +7,7 @@ ask for: the union of the links of any B rounds in a row must be strongly connec
 a whole run: it also finds the smallest window that would do, for which it counts every link over sliding windows.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,20 +50,15 @@ def joint_connectivity(rounds: Sequence[Links], window: int) -> JointConnectivit
     edges = _Edges(rounds)
     found = edges.parts_per_window(min(window, len(rounds)))
     gaps = np.flatnonzero(found > 1)
-    low, high = 1, len(rounds) + 1  # a wider window is never less connected: bisect
-    while low < high:
-        middle = (low + high) // 2
-        if (edges.parts_per_window(middle) == 1).all():
-            high = middle
-        else:
-            low = middle + 1
+    widths = range(1, len(rounds) + 1)  # a wider window is never less connected
+    enough = bisect_left(widths, True, key=lambda width: bool((edges.parts_per_window(width) == 1).all()))
     return JointConnectivity(
         window=window,
         windows=len(found),
         connected=len(found) - len(gaps),
         first_gap=int(gaps[0]) + 1 if len(gaps) else None,
         parts=int(found.max()),
-        enough=low if low <= len(rounds) else None,
+        enough=widths[enough] if enough < len(widths) else None,
     )
 
 

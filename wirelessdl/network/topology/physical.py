@@ -9,10 +9,10 @@ follow from the loss models (line of sight is drawn per pair, and a user's model
 them for every pair up to 1,500 nodes and needs `max_range_m` beyond: pairs further apart are not evaluated, and never
 linked.
 
-How far strangers are heard: a radius beyond which they are neglected, chosen by power.
+Non-neighbours are heard up to a radius, which is chosen by power.
 
 Under physical interference everybody reaches everybody, K^2 pairs. The cut-off is a number of dB: beyond the radius all
-strangers together arrive so many dB, or more, below thermal noise and the strangers within it together,
+non-neighbours together arrive so many dB, or more, below thermal noise and the non-neighbours within it together,
 
     sum beyond <= 10^(-cutoff / 10) (thermal + sum within)
 
@@ -20,11 +20,12 @@ so that SINR is overstated by 10 lg(1 + 10^(-cutoff / 10)) dB at most: 0.41 dB a
 the smallest one for which that holds at each of 64 receivers, spread evenly over node numbers, when every node sends at
 full power and the loss models alone decide (no shadowing, no fading). It is found once, where nodes are at the start.
 
-Neglected strangers neither disturb nor mask, and nothing is stated about what they hear: links beyond the radius have
-no rows. Totals of senders (own, coalition) do not depend on who hears them.
+Neglected non-neighbours neither disturb nor mask, and nothing is stated about what they hear: links beyond the radius
+have no rows. Totals of senders (own, coalition) do not depend on who hears them.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -39,7 +40,7 @@ from wirelessdl.network.parameters import Length
 from wirelessdl.network.topology.graphs import SnrDb
 from wirelessdl.units import from_db, to_db
 
-ALL_PAIRS = 1500  # nodes up to which the SNR of every pair is evaluated
+MAX_ALL_PAIRS_NODES = 1500  # nodes up to which the SNR of every pair is evaluated
 _BYTES_PER_LINK = 150.0  # bytes of a link while it is listed: pairs, both ways, sorted, their lengths
 
 
@@ -101,7 +102,7 @@ class RandomGeometric(_Within):
         self.radius_m = self._range_m = radius_m
 
 
-class Range(_Within):
+class InRange(_Within):
     """Pairs within range_m at their present positions; follows motion."""
 
     _key = "range_m"
@@ -126,10 +127,10 @@ class SnrLimited:
     def _candidates(self, geometry: Geometry) -> Links:
         if self.max_range_m is not None:
             return links_within(geometry, self.max_range_m, "max_range_m")
-        if geometry.nodes > ALL_PAIRS:
+        if geometry.nodes > MAX_ALL_PAIRS_NODES:
             raise ValueError(
-                f"max_range_m is missing; {geometry.nodes} nodes are more than {ALL_PAIRS}, too many to ask every pair "
-                "for its SNR: set the distance beyond which nobody is heard"
+                f"max_range_m is missing; {geometry.nodes} nodes are more than {MAX_ALL_PAIRS_NODES}, too many to ask "
+                "every pair for its SNR: set the distance beyond which nobody is heard"
             )
         return Links.from_mask(np.ones((geometry.nodes, geometry.nodes), dtype=bool), geometry)
 
@@ -147,15 +148,11 @@ class SnrLimited:
 
 def _connecting_snr_db(candidates: Links, snr_db: FloatArray) -> float:
     """Highest threshold that leaves the candidates strongly connected, by bisection of the values there are."""
-    level = np.unique(snr_db)
-    low, high = 0, len(level) - 1  # the lowest level keeps every candidate
-    while low < high:
-        middle = (low + high + 1) // 2
-        if candidates.where(snr_db >= level[middle]).strongly_connected():
-            low = middle
-        else:
-            high = middle - 1
-    return float(level[low])
+    level = np.unique(snr_db)  # the lowest keeps every candidate
+    beyond = bisect_left(
+        level.tolist(), True, lo=1, key=lambda least: not candidates.where(snr_db >= least).strongly_connected()
+    )
+    return float(level[beyond - 1])
 
 
 def rounded_up(value: float) -> float:
@@ -164,14 +161,14 @@ def rounded_up(value: float) -> float:
     return math.ceil(value * scale) / scale
 
 
-_RECEIVERS_ASKED = 64  # receivers at which neglected power is added up
+_MAX_RECEIVERS = 64  # receivers at which neglected power is added up
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Strangers beyond radius_m are neglected.
+    """Non-neighbours beyond radius_m are neglected.
 
-    neglected_db: all of them together over thermal noise and the strangers within, at the worst receiver asked.
+    neglected_db: all of them together over thermal noise and the non-neighbours within, at the worst receiver asked.
     """
 
     radius_m: float
@@ -183,29 +180,29 @@ class Reach:
         """What is neglected, as messages say it."""
         overstated_db = to_db(1.0 + from_db(self.neglected_db))
         return (
-            f"strangers beyond {self.radius_m:.4g} m, all of them together {-self.neglected_db:.3g} dB below thermal "
-            f"noise and the strangers that are heard, at the worst of {self.receivers} receivers: SINR is overstated "
-            f"by up to {overstated_db:.2g} dB"
+            f"non-neighbours beyond {self.radius_m:.4g} m, all of them together {-self.neglected_db:.3g} dB below "
+            f"thermal noise and the non-neighbours that are heard, at the worst of {self.receivers} receivers: SINR is "
+            f"overstated by up to {overstated_db:.2g} dB"
         )
 
 
 def reach_of(geometry: Geometry, links: Links, snr_db: SnrDb, cutoff_db: float) -> Reach:
     """The radius of a cut-off. links: the graph's, which no radius takes away; snr_db: mean SNR of candidate links."""
     nodes, limit = geometry.nodes, from_db(-cutoff_db)
-    asked = np.unique(np.linspace(0, nodes - 1, _RECEIVERS_ASKED).astype(np.int64))
-    strange = [_strangers(int(rx), geometry, links, snr_db) for rx in asked]
-    radius_m = max(_radius_m(away_m, ratio, limit) for away_m, ratio in strange)
-    shares = [ratio[away_m > radius_m].sum() / (1.0 + ratio[away_m <= radius_m].sum()) for away_m, ratio in strange]
+    asked = np.unique(np.linspace(0, nodes - 1, _MAX_RECEIVERS).astype(np.int64))
+    others = [_others(int(rx), geometry, links, snr_db) for rx in asked]
+    radius_m = max(_radius_m(away_m, ratio, limit) for away_m, ratio in others)
+    shares = [ratio[away_m > radius_m].sum() / (1.0 + ratio[away_m <= radius_m].sum()) for away_m, ratio in others]
     with np.errstate(divide="ignore"):
         return Reach(radius_m, float(to_db(np.array([max(shares)]))[0]), len(asked))
 
 
-def _strangers(rx: int, geometry: Geometry, links: Links, snr_db: SnrDb) -> tuple[FloatArray, FloatArray]:
+def _others(rx: int, geometry: Geometry, links: Links, snr_db: SnrDb) -> tuple[FloatArray, FloatArray]:
     """Distance in m of everyone who is no neighbour of a receiver, and power over thermal noise."""
-    stranger = np.ones(geometry.nodes, dtype=bool)
-    stranger[rx] = False
-    stranger[links.tx[np.searchsorted(links.rx, rx) : np.searchsorted(links.rx, rx, side="right")]] = False
-    tx = np.flatnonzero(stranger)
+    other = np.ones(geometry.nodes, dtype=bool)
+    other[rx] = False
+    other[links.tx[np.searchsorted(links.rx, rx) : np.searchsorted(links.rx, rx, side="right")]] = False
+    tx = np.flatnonzero(other)
     candidates = Links(np.full(len(tx), rx, dtype=np.int64), tx, geometry)
     return candidates.distance_m, np.asarray(from_db(snr_db(candidates)))
 
