@@ -150,8 +150,8 @@ class HubCarrier(Carrier):
         self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
         frame = given.frame
         self._slots = min(keys.subslots, frame.symbols)
-        symbols = -(-frame.symbols // self._slots)
-        self._sub_ns = to_ns(symbols / given.bandwidth_hz)
+        self._symbols = -(-frame.symbols // self._slots)
+        self._sub_ns = to_ns(self._symbols / given.bandwidth_hz)
         self._payload_ns = self._slots * self._sub_ns
         self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s)
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
@@ -367,6 +367,7 @@ class HubCarrier(Carrier):
             noise_w=noise_w,
             power_w=given.power_w,
             late=late,
+            signs=None if late is None else draw.signs(slots, self._symbols, 0),
             reaches=float(star.size),
         )
         if star.failed:  # the hub is gone with all it heard; who sent did so
@@ -385,6 +386,7 @@ class HubCarrier(Carrier):
             noise_w=noise_w,
             power_w=given.power_w,
             late=back_late,
+            signs=None if back_late is None else draw.signs(slots, self._symbols, 1),
         )
         return collect, broadcast
 
@@ -457,6 +459,11 @@ class Errors:
         if deviation == 0:
             return 1.0
         return np.asarray(np.exp(1j * deviation * counter_rng.normal(self._word ^ (2 + leg), nodes)))
+
+    def signs(self, subslots: int, symbols: int, leg: int) -> FloatArray:
+        """Of scrambled symbols, each times the one before, `[subslots, symbols]`."""
+        drawn = counter_rng.uniform(self._word ^ (6 + leg), np.arange(subslots * symbols))[0]
+        return np.where(drawn < 0.5, -1.0, 1.0).reshape(subslots, symbols)
 
     def late(self, deviation: float, nodes: IntArray, leg: int = 0) -> FloatArray | None:
         """How late each node's symbols arrive, in symbols, within half of one."""

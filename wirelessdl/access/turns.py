@@ -62,7 +62,8 @@ class TurnCarrier(Carrier):
         self._given, self._near_snr, self._streams = given, near_snr, streams
         frame, nodes = given.frame, len(given.power_w)
         self._slots = min(keys.subslots, frame.symbols)
-        self._sub_ns = to_ns(-(-frame.symbols // self._slots) / given.bandwidth_hz)
+        self._symbols = -(-frame.symbols // self._slots)
+        self._sub_ns = to_ns(self._symbols / given.bandwidth_hz)
         # pilots of all nodes, and what they announce
         self._opening_ns = nodes * frame.own_pilot_ns + to_ns(CHOICE_NUMBERS * nodes * given.number_s) + frame.guard_ns
 
@@ -244,6 +245,7 @@ class TurnCarrier(Carrier):
             noise_w=noise_w,
             power_w=given.power_w,
             late=late,
+            signs=None if late is None else draw.signs(slots, self._symbols, 0),
             together=True,
             opens=opens,
         )

@@ -16,9 +16,7 @@ from wirelessdl.learning.superposition import Segment, SymbolOffsets
 
 Complex = NDArray[np.complex128]
 MIN_SYMBOLS_LEFT_OUT = 2  # symbols left out, at least, where the last one is half empty: its noise is not circular
-VARIANCE_FLOOR = (
-    1e-12  # of the variance, added to it: paths of more than half a symbol leave next to no noise somewhere
-)
+VARIANCE_FLOOR = 1e-12  # of the variance, added to it: paths of over half a symbol leave next to no noise somewhere
 
 
 class OffsetHearing:

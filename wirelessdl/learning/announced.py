@@ -10,7 +10,8 @@
     c_ij    at most 1: in a sub-slot whose estimate has faded, a sender limits itself to its power
 
 Two coordinates share a symbol, so a complex factor (a + i b) is a w + b J w. Symbols that arrive late by a share of a
-symbol hold as much of the symbol before, early ones of the one after.
+symbol hold as much of the symbol before, early ones of the one after. Senders scramble symbols by a public sequence of
+signs, new in every payload: what leaks from a neighbouring symbol has mean zero and does not add up over payloads.
 
 rho is that of the holding, which is w or a function of what was received: announcing it is post-processing. It is never
 that of x. A sender's power over a payload is at most P_j: c and rho see to that, and `radiated` is what it was.
@@ -38,7 +39,8 @@ class AnnouncedStep:
     announced: [subslots or 1, links] 1 / (|g| sqrt(P)) by which the sum is scaled. needed: [subslots, links] the same
     by which senders divide; None where receivers do. own: [K] weight of what a node holds. noise_w: [K] receiver noise.
     power_w: [K]. late: [links] in symbols, None for none. reaches: nodes that will hold what a receiver made of it.
-    together: whether it sends what nodes held before the last step that `opens`, not what they hold by now.
+    together: whether it sends what nodes held before the last step that `opens`, not what they hold by now. signs:
+    [subslots, symbols] sign of each symbol in the scrambling times that of the one before; None: not scrambled.
     """
 
     rx: IntArray
@@ -55,6 +57,7 @@ class AnnouncedStep:
     reaches: float = 1.0
     together: bool = False
     opens: bool = True
+    signs: FloatArray | None = None
 
     @property
     def senders(self) -> IntArray:
@@ -156,6 +159,9 @@ def _mixed(
         total = received(weights * (1.0 - late.abs()), moved)
         before, after = torch.zeros_like(moved), torch.zeros_like(moved)
         before[..., 1:], after[..., :-1] = moved[..., :-1], moved[..., 1:]
+        if step.signs is not None:
+            signs = torch.as_tensor(step.signs, device=symbols.device).to(before.real.dtype).unsqueeze(1)
+            before, after[..., :-1] = before * signs, after[..., :-1] * signs[..., 1:]
         total = total + received(weights * late.clamp_min(0.0), before)
         total = total + received(weights * (-late).clamp_min(0.0), after)
     return torch.view_as_real(total.transpose(0, 1).contiguous()).reshape(rows, -1)
