@@ -7,11 +7,11 @@ from pathlib import Path
 import tomli_w
 from conftest import tiny_table
 
-from wirelessdl.study.cluster import _SETTINGS, Cluster, _quiet
+from wirelessdl.study.cluster import _SETTINGS, DaskCluster, _quiet
 
 
 @contextmanager
-def in_process(**_: object) -> Iterator[Cluster]:
+def in_process(**_: object) -> Iterator[DaskCluster]:
     """As open_cluster."""
     import dask
     from distributed import Client, LocalCluster
@@ -24,7 +24,7 @@ def in_process(**_: object) -> Iterator[Cluster]:
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield Cluster(client)
+        yield DaskCluster(client)
 
 
 def quick_table(**sections: dict) -> dict:

@@ -10,9 +10,9 @@ from studies import write_study
 
 from wirelessdl import open_study
 from wirelessdl.analysis.families import Request, end_points, learning_curves
-from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, draw_family, study_figure
+from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, study_figure
 from wirelessdl.analysis.labels import Labels
-from wirelessdl.analysis.style import look, styled
+from wirelessdl.analysis.style import look
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval
 
@@ -49,9 +49,8 @@ def made_study(tmp_path, made, keys=KEYS):
     return open_study(write_study(tmp_path / "study", made, keys))
 
 
-def drawn(study, request=Request(), **look):  # noqa: B008  frozen
-    with styled():
-        figure = draw_family(end_points(study, request), **look)
+def drawn(study, **asked):
+    figure, _ = study_figure(study, Request(**asked))
     figure.canvas.draw()
     return figure
 
@@ -136,7 +135,7 @@ def test_learning_curves_of_more_keys_than_roles_ask_for_a_choice(tmp_path):
     ]
     study = made_study(tmp_path, made, keys)
     with pytest.raises(TraceError, match=r"scenario\.rounds varies too; name it in --series, --style or --facet, or"):
-        learning_curves(study, Request(), "round")
+        learning_curves(study, Request(curves="round"))
 
 
 def test_keys_that_vary_together_need_one_role(tmp_path):
@@ -200,7 +199,7 @@ def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
 @pytest.mark.parametrize("label", [(), ("tiny=Ours",)])
 def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_look_alike(label, tmp_path):
     study = made_study(tmp_path, beside())
-    figure, _ = study_figure(study, Request(), labels=label)
+    figure, _ = study_figure(study, Request(labels=label))
     (legend,) = figure.legends
     named = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles)}
     own = "Ours" if label else "tiny"
@@ -221,7 +220,7 @@ def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_
 )
 def test_a_logarithmic_axis_has_its_ticks_at_the_values_that_were_swept(x, limits, factor, expected, tmp_path):
     study = made_study(tmp_path, beside(limits, factor))
-    axis = study_figure(study, Request(x), logx=True)[0].axes[0]
+    axis = study_figure(study, Request(x, logx=True))[0].axes[0]
     axis.figure.canvas.draw()
     low, high = axis.get_xlim()
     ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
@@ -238,7 +237,7 @@ def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
     for row in made:
         row["epsilon_total"] = 0.85 * (1 + (row["network.nodes"] == 10) * 1e-15)
     study = made_study(tmp_path, [*made, *local()])
-    figure = drawn(study, Request("epsilon"), logx=logx)
+    figure = drawn(study, x="epsilon", logx=logx)
     low, high = figure.axes[0].get_xlim()
     assert low < 0.81 < 0.89 < high
 
@@ -247,13 +246,13 @@ def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
 def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
     """Such as the total of cells without noise, drawn upwards."""
     study = made_study(tmp_path, rows())
-    request = Request("network.nodes", "epsilon_total", "privacy.epsilon_max")
-    figure = drawn(study, request)
+    asked = {"x": "network.nodes", "y": "epsilon_total", "series": "privacy.epsilon_max"}
+    figure = drawn(study, **asked)
     assert np.isfinite(figure.axes[0].get_ylim()).all()
     endless = [{**row, "epsilon_total": math.inf} for row in rows()]
     study = open_study(write_study(tmp_path / "endless", endless, KEYS))
     with pytest.raises(TraceError, match="epsilon_total is infinite in every run that has a place"):
-        drawn(study, request)
+        drawn(study, **asked)
 
 
 def test_names_are_spread_in_order():
@@ -347,8 +346,7 @@ def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
 
 
 def test_the_legend_has_only_the_dashes_that_are_drawn(folder):
-    asked = Request(series="network.nodes", style="privacy.epsilon_max")
-    figure = drawn(open_study(folder), asked)
+    figure = drawn(open_study(folder), series="network.nodes", style="privacy.epsilon_max")
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "epsilon_max 2" in texts
     assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"

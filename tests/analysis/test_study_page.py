@@ -158,17 +158,17 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     mean, half = mean_band(np.array([run.evaluated["accuracy_mean"] for run in runs]))
     energy = np.mean([run.evaluated["energy_total_j"] for run in runs], axis=0)
     airtime = np.mean([run.rounds["airtime_s"].cumsum()[run.rounds["accuracy_mean"].notna()] for run in runs], axis=0)
-    family = learning_curves(study, Request(), "energy")
+    family = learning_curves(study, Request(curves="energy"))
     assert (family.roles.series, family.roles.facet) == ("privacy.epsilon_max", None)
     assert family.roles.style == "network.nodes"
     curve = next(curve for curve in family.curves if set(curve.points["cell"]) == {"c001"})
     assert curve["y"] == pytest.approx(mean)
     assert curve["high"] - curve["low"] == pytest.approx(2 * half)
     assert curve["x"] == pytest.approx(energy)
-    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
+    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(curves="airtime")).curves}
     assert along["c001"]["x"] == pytest.approx(airtime)
     assert along["c004"].kind == "level", "who sends nothing has no airtime"
-    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
+    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(curves="epsilon")).curves}
     assert over["c001"]["x"][-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
     assert (over["c003"].kind, over["c004"].kind) == ("level", "level")
     open_page(browser, page, width=1400)

@@ -125,7 +125,7 @@ def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_
     assert error.strip() == "stopped; 0 of 24 runs are finished; go on with: wirelessdl sweep --resume out"
     status = study_status(tmp_path / "out")
     assert status.counts() == {"interrupted": 2, "planned": 22}
-    assert {run.figures["round"] for run in status.of("interrupted")} == {HELD_IN}
+    assert {run.figures["round"] for run in status.with_status("interrupted")} == {HELD_IN}
     assert ends(tmp_path) == 0
     resumed = sweep(tmp_path, "--resume", "out", "--jobs", "2")
     out, error = resumed.communicate(timeout=PATIENCE_S)

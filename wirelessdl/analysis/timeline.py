@@ -41,7 +41,7 @@ class Bars:
     start_s: FloatArray
     length_s: FloatArray
 
-    def of(self, rows: Any) -> "Bars":
+    def in_rows(self, rows: Any) -> "Bars":
         """Those of some rows."""
         return self[np.isin(self.row, rows)]
 

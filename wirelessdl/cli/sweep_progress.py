@@ -48,9 +48,6 @@ class _Lines(Listener):
             self._said_waiting = True
             self.say("the scheduler has no workers; waiting for one")
 
-    def note(self, text: str) -> None:
-        self.say(f"[yellow]note[/]  {escape(text)}")
-
     def over(self, row: "Row") -> None:
         if row.status == "finished":
             self._done += 1

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from wirelessdl.round.records import Progress
 
 ERRORS = "errors"  # folder of tracebacks
-_LOOK_S = 0.1  # between two looks at whether to stop
-_TELL_S = 0.5  # between two messages of a run to the terminal
-_alone = threading.Lock()
+_STOP_CHECK_S = 0.1  # between two looks at whether to stop
+_PROGRESS_S = 0.5  # between two messages of a run to the terminal
+_one_task_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Job:
+class CellJob:
     """A scenario with all it takes to run it in another process, or on another machine that shares the files.
 
     parcels: parts that Python handed in, pickled by the process that has them.
@@ -67,7 +67,7 @@ class Job:
 class RunTask:
     """One run directory to bring to its end. topic: where to tell of progress."""
 
-    job: Job
+    job: CellJob
     study: str
     planned: PlannedRun
     force: bool = False
@@ -110,12 +110,12 @@ class Pilot:
 
 
 @contextlib.contextmanager
-def _at_home(job: Job) -> Iterator[None]:
+def _at_home(job: CellJob) -> Iterator[None]:
     """Alone in this process, in the folder where the study was asked for, with the study's number of threads.
 
     Code of the user's may end the program: that is an error like others, or Dask would take the worker for dead.
     """
-    with _alone:
+    with _one_task_at_a_time:
         from wirelessdl.learning.runtime import use_threads
 
         try:
@@ -140,7 +140,7 @@ def _at_home(job: Job) -> Iterator[None]:
                 os.chdir(before)
 
 
-def check(job: Job) -> Checked:
+def check(job: CellJob) -> Checked:
     """Whether a scenario can be built here."""
     try:
         with _at_home(job):
@@ -152,7 +152,7 @@ def check(job: Job) -> Checked:
         return Checked(_words(error), {}, versions())
 
 
-def pilot(job: Job, rounds: int) -> Pilot | str:
+def pilot(job: CellJob, rounds: int) -> Pilot | str:
     """The first rounds of a scenario, in a folder that is thrown away; or why they failed."""
     stamps: list[float] = []
     try:
@@ -205,7 +205,7 @@ def run_or_resume(task: RunTask) -> Outcome:
 def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
     from wirelessdl.run.session import RunOptions, resume, simulate
 
-    scenario, tell = task.job.scenario(), _Teller(task)
+    scenario, tell = task.job.scenario(), _ProgressReporter(task)
     options = RunOptions(task.job.device, tell.on_round, tell.on_evaluation, stop)
     if (folder / "scenario.toml").is_file():
         resume(folder, options, scenario=scenario, force=task.force)
@@ -241,12 +241,12 @@ class _Stop:
     def __call__(self) -> bool:
         now = time.monotonic()
         if now >= self._next and not self._found:
-            self._next = now + _LOOK_S
-            self._found = self._file.exists() or _left_alone()
+            self._next = now + _STOP_CHECK_S
+            self._found = self._file.exists() or _scheduler_lost()
         return self._found
 
 
-def _left_alone() -> bool:
+def _scheduler_lost() -> bool:
     from distributed import Status, get_worker
 
     try:
@@ -255,7 +255,7 @@ def _left_alone() -> bool:
         return False
 
 
-class _Teller:
+class _ProgressReporter:
     """Tells the driver, now and then, where a run stands."""
 
     def __init__(self, task: RunTask):
@@ -270,7 +270,7 @@ class _Teller:
         now = time.monotonic()
         if not self._task.topic or now < self._next:
             return
-        self._next = now + _TELL_S
+        self._next = now + _PROGRESS_S
         from distributed import get_worker
 
         said = {"run": self._task.name, "round": round, "rounds": self._rounds, "accuracy": self._accuracy}
