@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.figures.curves import draw_accuracy, draw_privacy, draw_tradeoff
+from wirelessdl.analysis.figures.curves import draw_curves
 from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.analysis.runs import Group, grouped, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, GREY, HEAT, ORANGE, dashed, save, styled
@@ -218,10 +218,11 @@ def draw_partition(counts: IntArray) -> Any:
     return figure
 
 
+_AGAINST = {"round": "round", "time": "time_s", "energy": "energy_total_j"}
 CURVES: dict[str, Callable[[list[Group], FigureOptions], Any]] = {
-    "accuracy": lambda groups, choice: draw_accuracy(groups, choice.against),
-    "privacy": lambda groups, choice: draw_privacy(groups, choice.against),
-    "tradeoff": lambda groups, _: draw_tradeoff(groups),
+    "accuracy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "accuracy_mean"),
+    "privacy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "epsilon"),
+    "tradeoff": lambda groups, _: draw_curves(groups, "epsilon", "accuracy_mean"),
     "power": lambda groups, _: draw_power(groups),
 }
 SINGLE: dict[str, Callable[[Run, FigureOptions], Any]] = {
