@@ -39,16 +39,6 @@ def test_a_study_that_began_while_another_was_checked_keeps_its_manifest(tmp_pat
         lock.release()
 
 
-def test_a_folder_with_nothing_but_a_lock_takes_a_study(tmp_path):
-    out, plan = tmp_path / "out", plan_of(tmp_path, [4])
-    out.mkdir()
-    with RunLock(out):
-        engine.require_free(out, plan)
-    (out / "notes.txt").touch()
-    with pytest.raises(StudyError, match="is not empty"):
-        engine.require_free(out, plan)
-
-
 def killed_before_its_manifest(tmp_path):
     """The folder of a study whose driver was killed while it wrote study.json, and its plan."""
     out, plan = tmp_path / "out", plan_of(tmp_path, [3])
@@ -67,7 +57,10 @@ def test_what_a_sweep_that_was_killed_before_its_manifest_left_takes_the_same_st
     assert sorted(path.name for path in out.iterdir()) == ["index.parquet", "runs", "scenario.toml", "study.json"]
 
 
-@pytest.mark.parametrize("theirs", ["scenario.toml", "runs/x/notes.txt", "models/street.py", "index.parquet", ".notes"])
+THEIRS = ["notes.txt", "scenario.toml", "runs/x/notes.txt", "models/street.py", "index.parquet", ".notes"]
+
+
+@pytest.mark.parametrize("theirs", THEIRS)
 def test_nothing_of_the_users_is_taken_for_what_a_killed_sweep_left(theirs, tmp_path):
     out, plan = killed_before_its_manifest(tmp_path)
     (out / theirs).parent.mkdir(parents=True, exist_ok=True)
