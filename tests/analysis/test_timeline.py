@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import simpy
-from browser import chromium, complaints, open_page
+from browser import choose, chromium, complaints, open_page
 from conftest import tiny
 
 from wirelessdl import simulate
@@ -190,11 +190,7 @@ def browser():
 def test_the_page_draws_these_bars(runs, browser, tmp_path):
     open_page(browser, write_report([run.path for run, _ in runs.values()], tmp_path / "report.html"))
     for number, (run, ends) in enumerate(runs.values()):
-        browser.execute_script(
-            "const s = document.querySelector('#timeline .run-switch'); s.value = arguments[0];"
-            "s.dispatchEvent(new Event('change'))",
-            number,
-        )
+        choose(browser, "#timeline .run-switch", number)
         drawn, timeline = drawn_bars(browser), timeline_of(run)  # five rounds at a time, so all of them
         opened = timeline.opened_s[0]
         for kind in ("compute", "payload", "pass"):
