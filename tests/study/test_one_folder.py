@@ -82,7 +82,7 @@ def test_a_study_that_goes_on_removes_what_killed_drivers_left_half_written_and_
         (out / name).write_text("half")
         os.utime(out / name, (0, 0))
     if finished:
-        engine.settle_study(out, plan)
+        engine.finish_study(out, plan)
     else:
         with in_process() as cluster:
             engine.resume_study(out, plan, {}, cluster, engine.Listener())
@@ -105,7 +105,7 @@ def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(
     other = plan.scenario(plan.cells[1], second.seed, second.run)
     for planned in (first, second):  # the first is planned with the first value
         simulate(other, out=out / RUNS, name=planned.folder_name, device="cpu")
-    result = engine.settle_study(out, plan)
+    result = engine.finish_study(out, plan)
     assert (result.counts, result.complete) == ({"failed": 1, "finished": 1}, False)
     assert said in result.errors[first.folder_name]
     index = pd.read_parquet(out / "index.parquet")
@@ -119,4 +119,4 @@ def test_what_a_resumed_run_may_change_leaves_it_in_its_study(change, tmp_path):
     (planned,) = plan.planned()
     scenario = plan.scenario(plan.cells[0], planned.seed, planned.run).replace(change)
     simulate(scenario, out=out / RUNS, name=planned.folder_name, device="cpu")
-    assert engine.settle_study(out, plan).complete
+    assert engine.finish_study(out, plan).complete

@@ -1,4 +1,4 @@
-"""Families of curves of a study: which column has which role, and the curves, means with 95% bands over runs.
+"""Families of curves of a study: roles of columns, and curves of means with 95% bands over runs.
 
 A cell of a study is one setting; its runs differ in seed and run number. Along a curve one key varies; every other key
 that varies is a series (colour and marker), a style (dash) or a facet (panel). What the user leaves open is filled in

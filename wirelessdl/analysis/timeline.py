@@ -1,4 +1,4 @@
-"""What each node did when: pilots, payload, passes, computing and outages, from the durations that the traces hold.
+"""The timeline of a run: pilots, payload, passes, computing and outages of each node, from durations in the traces.
 
     opened | pilots | guard | feedback | payload | guard | pilots | guard | payload | guard | ... | exchange
            '---------- turn 0 of slot 0 -----------------'--------- turn 1 of slot 0 -------'

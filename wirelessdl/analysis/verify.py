@@ -1,4 +1,4 @@
-"""Whether a run directory holds what was written, and whether its numbers agree with each other.
+"""Verification of a run directory: files as they were written, numbers that agree with each other.
 
     files        every file against checksums.txt, every page of every table against its own checksum
     tables       rounds without gaps, one row per node, links only between nodes that exist

@@ -55,7 +55,7 @@ class _Lines(Listener):
         elif row.status == "failed":
             self.say(f"[red]failed[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
 
-    def again(self, row: "Row") -> None:
+    def retrying(self, row: "Row") -> None:
         self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
 
     def stopping(self, running: int) -> None:

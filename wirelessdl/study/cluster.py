@@ -130,16 +130,16 @@ class DaskCluster:
 
         status = future.status
         if status == "finished":
-            return Done(key, self._asked(future.result))
+            return Done(key, self._answer(future.result))
         if status in ("cancelled", "lost"):
             self._require_scheduler()
             return Done(key, error="the scheduler dropped it")
-        error = self._asked(future.exception)
+        error = self._answer(future.exception)
         if isinstance(error, KilledWorker):
             return Done(key, error="its worker died, and the next one, too: out of memory, or killed", final=True)
         return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
 
-    def _asked(self, question: Callable[..., Any]) -> Any:
+    def _answer(self, question: Callable[..., Any]) -> Any:
         """An answer from the scheduler, however long it takes while the scheduler is there."""
         while True:
             try:
@@ -200,7 +200,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
     try:
         with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **_NO_PAGES}):
             try:
-                with _deaf():
+                with _signals_blocked():
                     cluster = LocalCluster(
                         n_workers=jobs,
                         threads_per_worker=1,
@@ -238,7 +238,7 @@ def dask_setup(_: object) -> None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Threads and processes started meanwhile hear neither Ctrl-C nor the end of the terminal."""
     resource_tracker.ensure_running()  # its start would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})

@@ -56,7 +56,7 @@ class Listener:
     def over(self, row: Row) -> None:
         """A run is finished, interrupted or failed."""
 
-    def again(self, row: Row) -> None:
+    def retrying(self, row: Row) -> None:
         """A run failed and is tried once more."""
 
     def stopping(self, running: int) -> None: ...
@@ -222,16 +222,16 @@ def resume_study(
         return _run(folder, plan, cluster, listener, should_stop, force=force)
 
 
-def settle_study(folder: Path, plan: Plan) -> Result:
+def finish_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
         remove_left(folder)
-        rows = list(map(_rows_of_finished(folder, plan), plan.planned()))
+        rows = list(map(_row_reader(folder, plan), plan.planned()))
         write_index(folder, plan.varied, rows)
     return _result(folder, rows)
 
 
-def _rows_of_finished(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
+def _row_reader(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
     """Gives the row of a finished run: failed where the run in its folder is not the one that the plan has there."""
     cells = {cell.cell: cell for cell in plan.cells}
 
@@ -296,7 +296,7 @@ class _Driver:
         self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
         self._force, self._path = force, folder
         self._cells = {cell.cell: cell for cell in plan.cells}
-        finished = _rows_of_finished(self._folder, plan)
+        finished = _row_reader(self._folder, plan)
         self._rows: dict[str, Row] = {}
         self._waiting: deque[str] = deque()
         for planned in plan.planned():
@@ -379,7 +379,7 @@ class _Driver:
             row.status, row.error = "failed", outcome.error
             if self._attempts[name] < _MAX_ATTEMPTS and not self._stopping:
                 self._waiting.append(name)
-                self._listener.again(row)
+                self._listener.retrying(row)
                 return
         else:
             row.status, row.error = status_of(self._folder, row.planned)

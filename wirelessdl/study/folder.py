@@ -1,4 +1,4 @@
-"""The directory of a study: its manifest, whether both are still the same when it goes on, and how far it is.
+"""The directory of a study: its manifest, changes since it began, and its progress.
 
 study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
 overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.

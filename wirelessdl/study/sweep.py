@@ -12,7 +12,7 @@ from wirelessdl.scenario.objects import PART_KEYS, Given, part_overrides, plain_
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cluster import DaskCluster, cores, open_cluster
-from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
+from wirelessdl.study.engine import Listener, Result, finish_study, never, resume_study, start_study, unfinished
 from wirelessdl.study.folder import read_plan, refuse_changes, require_free
 from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import StudySpec, StudyTable, find_study, overrides_of, read_study
@@ -133,7 +133,7 @@ def resume_in(
     plan.base._objects.update(objects or {})
     left = unfinished(folder, plan)
     if not left:
-        return settle_study(folder, plan)
+        return finish_study(folder, plan)
     refuse_changes(folder, plan, manifest, force=options.force)
     with options.open(len(left), plan.threads) as cluster:
         return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=options.force)

@@ -1,4 +1,4 @@
-"""What a worker does: check a cell, time a pilot, run or resume a directory.
+"""Tasks of workers: check a cell, time a pilot, run or resume a directory.
 
 Dask runs a task at least once: again where a worker died or was thought to have. A task is therefore "bring this run
 directory to its end", under a lock of its own: whoever comes second waits, and finds the run finished. Nothing but a
@@ -110,7 +110,7 @@ class Pilot:
 
 
 @contextlib.contextmanager
-def _at_home(job: CellJob) -> Iterator[None]:
+def _in_working_folder(job: CellJob) -> Iterator[None]:
     """Alone in this process, in the folder where the study was asked for, with the study's number of threads.
 
     Code of the user's may end the program: that is an error like others, or Dask would take the worker for dead.
@@ -143,7 +143,7 @@ def _at_home(job: CellJob) -> Iterator[None]:
 def check(job: CellJob) -> Checked:
     """Whether a scenario can be built here."""
     try:
-        with _at_home(job):
+        with _in_working_folder(job):
             from wirelessdl.run.build import build
 
             world = build(job.scenario(), device=job.device)
@@ -156,7 +156,7 @@ def pilot(job: CellJob, rounds: int) -> Pilot | str:
     """The first rounds of a scenario, in a folder that is thrown away; or why they failed."""
     stamps: list[float] = []
     try:
-        with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
+        with _in_working_folder(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
             from wirelessdl.run.session import RunOptions, simulate
 
             started = time.perf_counter()
@@ -181,7 +181,7 @@ def run_or_resume(task: RunTask) -> Outcome:
     study = Path(task.study)
     stop = _Stop(study)
     try:
-        with _at_home(task.job):
+        with _in_working_folder(task.job):
             if not (study / MANIFEST).is_file():
                 raise StudyError(
                     f"{shown(study)}: is not there on {os.uname().nodename}; workers need the files of the machine "
@@ -190,19 +190,19 @@ def run_or_resume(task: RunTask) -> Outcome:
             with _locked(study / RUNS, task.name, stop) as held:
                 if not held:
                     return Outcome("stopped")
-                _bring_to_its_end(task, study / RUNS / task.name, stop)
+                _finish_run(task, study / RUNS / task.name, stop)
                 return Outcome("finished", figures=figures_of(study, task.planned))
     except RunInterrupted:
         return Outcome("interrupted")
     except WirelessdlError as error:
         return Outcome("failed", _line(error))
     except Exception as error:
-        return Outcome("failed", _kept(study, task.name, error))
+        return Outcome("failed", _traceback_file(study, task.name, error))
     finally:
         give_back()
 
 
-def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
+def _finish_run(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
     from wirelessdl.run.session import RunOptions, resume, simulate
 
     scenario, tell = task.job.scenario(), _ProgressReporter(task)
@@ -286,7 +286,7 @@ def _line(error: BaseException) -> str:
     return shown(f"{type(error).__name__}: {_words(error)}", 1000)
 
 
-def _kept(study: Path, name: str, error: Exception) -> str:
+def _traceback_file(study: Path, name: str, error: Exception) -> str:
     """One line on an error that no user caused; its traceback goes to a file."""
     with contextlib.suppress(WirelessdlError, OSError):
         (study / ERRORS).mkdir(exist_ok=True)
