@@ -46,6 +46,15 @@ def open_page(browser: Any, path: Path, *, width: int = 1280, dark: bool = False
     browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 50));")
 
 
+def choose(browser: Any, selector: str, value: Any, event: str = "change") -> None:
+    """Give a control of a page a value, as a reader does."""
+    browser.execute_script(
+        "const s = document.querySelector(arguments[0]); s.value = arguments[1];"
+        "s.dispatchEvent(new Event(arguments[2]))",
+        *(selector, value, event),
+    )
+
+
 def marks(browser: Any) -> dict[str, int]:
     """How many marks each figure that is shown has: lines, points, bars, cells."""
     return browser.execute_script(

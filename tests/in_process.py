@@ -1,17 +1,20 @@
 """A Dask cluster within this process, for tests that do not need processes."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import pytest
 import tomli_w
 from conftest import tiny_table
 
-from wirelessdl.study.cluster import _SETTINGS, Cluster, _quiet
+from wirelessdl.study import cluster as cluster_module
+from wirelessdl.study import sweep
+from wirelessdl.study.cluster import _SETTINGS, DaskCluster, _quiet
 
 
 @contextmanager
-def in_process(**_: object) -> Iterator[Cluster]:
+def in_process(**_: object) -> Iterator[DaskCluster]:
     """As open_cluster."""
     import dask
     from distributed import Client, LocalCluster
@@ -24,7 +27,16 @@ def in_process(**_: object) -> Iterator[Cluster]:
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield Cluster(client)
+        yield DaskCluster(client)
+
+
+@contextmanager
+def one_for_all() -> Iterator[DaskCluster]:
+    """All studies made within share one such cluster."""
+    with in_process() as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep, "open_cluster", lambda **_: nullcontext(cluster))
+        patch.setattr(cluster_module, "_POLL_S", 0.02)
+        yield cluster
 
 
 def quick_table(**sections: dict) -> dict:

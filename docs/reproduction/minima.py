@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.labels import quoted
+from wirelessdl.analysis.labels import escape_math
 from wirelessdl.analysis.style import COLUMN, look, save, styled
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import ScenarioError
@@ -88,7 +88,7 @@ def draw_minima(table: pd.DataFrame, path: Path) -> None:
         for number, (name, part) in enumerate(table.groupby("name", sort=False)):
             colour, marker = look(number)
             for column, dash, words in _LINES:
-                label = f"{quoted(str(name))}, {words}"
+                label = f"{escape_math(str(name))}, {words}"
                 axis.plot(part["rounds"], part[column], color=colour, linestyle=dash, marker=marker, label=label)
         axis.set(xscale="log", yscale="log", xlabel="round", ylabel="distance of the models")
         axis.legend(fontsize=6.5)

@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.labels import quoted
+from wirelessdl.analysis.labels import escape_math
 from wirelessdl.analysis.runs import require_sound
 from wirelessdl.analysis.style import COLUMN, dashed, save, styled
 from wirelessdl.arrays import FloatArray
@@ -156,10 +156,10 @@ def draw_regret(table: pd.DataFrame, path: Path) -> None:
         figure, axis = plt.subplots(figsize=(COLUMN, 2.6), layout="constrained")
         for number, (name, part) in enumerate(table.groupby("name", sort=False)):
             colour, dash, _ = dashed(number)
-            axis.plot(part["T"], part["regret"], color=colour, linestyle=dash, label=quoted(str(name)))
+            axis.plot(part["T"], part["regret"], color=colour, linestyle=dash, label=escape_math(str(name)))
             if part["low"].notna().all():
                 axis.fill_between(part["T"], part["low"], part["high"], color=colour, alpha=0.16, linewidth=0)
-            axis.plot(part["T"], part["bound"], color=colour, linestyle=":", label=f"bound, {quoted(str(name))}")
+            axis.plot(part["T"], part["bound"], color=colour, linestyle=":", label=f"bound, {escape_math(str(name))}")
         axis.set(xscale="log", yscale="log", xlabel="rounds T", ylabel="regret R(T), worst node")
         axis.legend(fontsize=7)
         save(figure, path)

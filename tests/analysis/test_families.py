@@ -10,9 +10,9 @@ from studies import write_study
 
 from wirelessdl import open_study
 from wirelessdl.analysis.families import Request, end_points, learning_curves
-from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, draw_family, study_figure
+from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, study_figure
 from wirelessdl.analysis.labels import Labels
-from wirelessdl.analysis.style import look, styled
+from wirelessdl.analysis.style import look
 from wirelessdl.errors import TraceError
 from wirelessdl.trace.study import mean_interval
 
@@ -49,14 +49,13 @@ def made_study(tmp_path, made, keys=KEYS):
     return open_study(write_study(tmp_path / "study", made, keys))
 
 
-def drawn(study, request=Request(), **look):  # noqa: B008  frozen
-    with styled():
-        figure = draw_family(end_points(study, request), **look)
+def drawn(study, **asked):
+    figure, _ = study_figure(study, Request(**asked))
     figure.canvas.draw()
     return figure
 
 
-def test_every_cell_is_a_point_and_every_series_a_curve(folder):
+def test_every_cell_is_a_point_every_series_a_curve_and_what_has_no_place_a_level(folder):
     study = open_study(folder)
     family = end_points(study, Request())
     assert (family.roles.x, family.roles.y, family.roles.series) == ("epsilon", "accuracy_mean", "network.nodes")
@@ -70,10 +69,7 @@ def test_every_cell_is_a_point_and_every_series_a_curve(folder):
             expected = mean_interval(part["accuracy_mean"])
             assert (point.y, point.low, point.high, point.n) == pytest.approx(expected)
             assert point.x == pytest.approx(part["epsilon_total"].mean())
-
-
-def test_infinite_epsilon_and_baselines_are_levels(folder):
-    levels = [curve for curve in end_points(open_study(folder), Request()).curves if curve.kind == "level"]
+    levels = [curve for curve in family.curves if curve.kind == "level"]  # infinite epsilon, and a baseline
     assert [(curve.series, curve.baseline) for curve in levels] == [(4, None), (10, None), (20, None), (None, "local")]
     assert levels[-1]["y"][0] == pytest.approx(0.31)
     assert math.isinf(levels[0]["x"][0])
@@ -94,49 +90,37 @@ def test_a_baseline_with_an_epsilon_of_its_own_stands_where_it_belongs(tmp_path)
         {**row, "cell": f"b{row['cell']}", "baseline": "own-noise", "epsilon_total": 3 * row["epsilon_total"]}
         for row in rows(limits=(0.5, 1.0))
     ]
-    study = made_study(tmp_path, [*rows(), *own])
+    copies = [{**row, "cell": f"c90{n}", KEYS[0]: limit} for n, limit in enumerate((0.5, 1.0)) for row in local()]
+    study = made_study(tmp_path, [*rows(), *own, *copies])
+    alike = [curve for curve in end_points(study, Request()).curves if curve.baseline == "local"]
+    assert [curve.points["n"].tolist() for curve in alike] == [[3]], "the same beside every cell is one line"
     found = [curve for curve in end_points(study, Request()).curves if curve.baseline == "own-noise"]
     assert [(curve.kind, curve.series, len(curve.points)) for curve in found] == [("curve", k, 2) for k in (4, 10, 20)]
     over_keys = end_points(study, Request(x="network.nodes"))
     assert over_keys.roles.series == "privacy.epsilon_max"
 
 
-def test_the_same_baseline_beside_every_cell_is_one_line(tmp_path):
-    copies = [{**row, "cell": f"c90{n}", KEYS[0]: limit} for n, limit in enumerate((0.5, 1.0)) for row in local()]
-    study = made_study(tmp_path, [*rows(), *copies])
-    found = [curve for curve in end_points(study, Request()).curves if curve.baseline]
-    assert [curve.points["n"].tolist() for curve in found] == [[3]]
-
-
 def test_keys_fill_the_roles_that_are_left(tmp_path):
+    keys = [*KEYS, "learning.partition", "power.objective", "scenario.rounds"]
     made = [
-        {**row, "cell": f"{row['cell']}{partition}{mode}", "learning.partition": partition, "power.objective": mode}
+        {**row, "cell": f"{row['cell']}{partition}{mode}{rounds}", **dict(zip(keys[2:], (partition, mode, rounds)))}
         for row in rows(nodes=(4, 10), limits=(0.5, 1.0))
         for partition in ("iid", "dirichlet")
         for mode in ("sum", "own-noise")
-    ]
-    keys = [*KEYS, "learning.partition", "power.objective"]
-    study = made_study(tmp_path, made, keys)
-    roles = end_points(study, Request()).roles
-    assert (roles.series, roles.style, roles.facet, roles.spare) == (*keys[1:], ())
-    roles = end_points(study, Request(series="partition", facet="nodes")).roles
-    assert (roles.series, roles.style, roles.facet) == ("learning.partition", "power.objective", "network.nodes")
-    fewer = end_points(study, Request(where=["network.nodes=4", "learning.partition=iid"]))
-    assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
-    assert len({cell for curve in fewer.curves for cell in curve.points["cell"]}) == 4
-
-
-def test_learning_curves_of_more_keys_than_roles_ask_for_a_choice(tmp_path):
-    keys = [*KEYS, "learning.batch_size", "scenario.rounds"]
-    made = [
-        {**row, "cell": f"{row['cell']}{batch}{rounds}", keys[2]: batch, keys[3]: rounds}
-        for row in rows(nodes=(4, 10), limits=(0.5, 1.0))
-        for batch in (8, 16)
         for rounds in (10, 20)
     ]
     study = made_study(tmp_path, made, keys)
-    with pytest.raises(TraceError, match=r"scenario\.rounds varies too; name it in --series, --style or --facet, or"):
-        learning_curves(study, Request(), "round")
+    roles = end_points(study, Request()).roles
+    assert (roles.series, roles.style, roles.facet, roles.spare) == (*keys[1:4], ("scenario.rounds",))
+    roles = end_points(study, Request(series="partition", facet="nodes", where=["scenario.rounds=10"])).roles
+    assert (roles.series, roles.style, roles.facet) == ("learning.partition", "power.objective", "network.nodes")
+    fewer = end_points(study, Request(where=["network.nodes=4", "learning.partition=iid", "scenario.rounds=10"]))
+    assert (fewer.roles.series, fewer.roles.style) == ("power.objective", None)
+    assert len({cell for curve in fewer.curves for cell in curve.points["cell"]}) == 4
+    with pytest.raises(
+        TraceError, match=r"power\.objective, scenario\.rounds varies too; name it in --series, --style"
+    ):
+        learning_curves(study, Request(curves="round"))
 
 
 def test_keys_that_vary_together_need_one_role(tmp_path):
@@ -164,13 +148,9 @@ def test_a_total_read_under_a_stopping_rule_is_pointed_out(tmp_path):
     assert not end_points(study, Request(x="epsilon")).notes
 
 
-def test_no_two_of_77_series_look_alike():
-    assert len({look(number) for number in range(77)}) == 77
-
-
 def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
-    study = made_study(tmp_path, rows(nodes=range(2, 14)))
-    figure = drawn(study)
+    assert len({look(number) for number in range(77)}) == 77
+    figure = drawn(made_study(tmp_path, rows(nodes=range(2, 14))))
     (axis,) = figure.axes
     looks = {(line.get_color(), line.get_marker()) for line in axis.lines if len(line.get_xdata()) == 3}
     assert len(looks) == 12
@@ -186,6 +166,10 @@ def test_the_legend_stands_outside_the_data(folder):
     assert [text.get_text() for text in legend.get_texts()] == [
         *("nodes 4", "nodes 10", "nodes 20", "epsilon inf", "local", "95%, 3 runs")
     ]
+    styled = drawn(open_study(folder), series="network.nodes", style="privacy.epsilon_max")
+    texts = [text.get_text() for text in styled.legends[0].get_texts()]
+    assert "epsilon_max 2" in texts
+    assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"
 
 
 def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
@@ -200,7 +184,7 @@ def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
 @pytest.mark.parametrize("label", [(), ("tiny=Ours",)])
 def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_look_alike(label, tmp_path):
     study = made_study(tmp_path, beside())
-    figure, _ = study_figure(study, Request(), labels=label)
+    figure, _ = study_figure(study, Request(labels=label))
     (legend,) = figure.legends
     named = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles)}
     own = "Ours" if label else "tiny"
@@ -221,7 +205,7 @@ def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_
 )
 def test_a_logarithmic_axis_has_its_ticks_at_the_values_that_were_swept(x, limits, factor, expected, tmp_path):
     study = made_study(tmp_path, beside(limits, factor))
-    axis = study_figure(study, Request(x), logx=True)[0].axes[0]
+    axis = study_figure(study, Request(x, logx=True))[0].axes[0]
     axis.figure.canvas.draw()
     low, high = axis.get_xlim()
     ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
@@ -238,7 +222,7 @@ def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
     for row in made:
         row["epsilon_total"] = 0.85 * (1 + (row["network.nodes"] == 10) * 1e-15)
     study = made_study(tmp_path, [*made, *local()])
-    figure = drawn(study, Request("epsilon"), logx=logx)
+    figure = drawn(study, x="epsilon", logx=logx)
     low, high = figure.axes[0].get_xlim()
     assert low < 0.81 < 0.89 < high
 
@@ -247,13 +231,16 @@ def test_points_at_one_place_have_an_axis_around_them(logx, tmp_path):
 def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
     """Such as the total of cells without noise, drawn upwards."""
     study = made_study(tmp_path, rows())
-    request = Request("network.nodes", "epsilon_total", "privacy.epsilon_max")
-    figure = drawn(study, request)
+    asked = {"x": "network.nodes", "y": "epsilon_total", "series": "privacy.epsilon_max"}
+    figure = drawn(study, **asked)
     assert np.isfinite(figure.axes[0].get_ylim()).all()
-    endless = [{**row, "epsilon_total": math.inf} for row in rows()]
-    study = open_study(write_study(tmp_path / "endless", endless, KEYS))
-    with pytest.raises(TraceError, match="epsilon_total is infinite in every run that has a place"):
-        drawn(study, request)
+    for changes, words in (
+        ({"epsilon_total": math.inf}, "epsilon_total is infinite in every run that has a place"),
+        ({"status": "planned"}, "none of 36 runs is finished; wait, or go on with: wirelessdl sweep --resume"),
+    ):
+        study = open_study(write_study(tmp_path / words[:4], [{**row, **changes} for row in rows()], KEYS))
+        with pytest.raises(TraceError, match=words):
+            drawn(study, **asked)
 
 
 def test_names_are_spread_in_order():
@@ -329,13 +316,6 @@ def test_files_beside_a_figure_are_written_over_only_where_a_plot_wrote_them(fol
     assert "x.csv: is there, and no plot wrote it" in wirelessdl_command("plot", str(folder), "--out", "x.pdf").err
 
 
-def test_a_study_without_finished_runs_says_so(tmp_path):
-    made = [{**row, "status": "planned", "accuracy_mean": None} for row in rows()]
-    study = made_study(tmp_path, made)
-    with pytest.raises(TraceError, match="none of 36 runs is finished; wait, or go on with: wirelessdl sweep --resume"):
-        end_points(study, Request())
-
-
 def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
     made = [{**row, "learning.partition": "$\\bad{$ $"} for row in rows(limits=(0.5, 1.0))]
     made += [{**row, "cell": f"d{row['cell']}", "learning.partition": "\nx$y$"} for row in made]
@@ -344,11 +324,3 @@ def test_a_strangers_names_are_no_mathematics(tmp_path, wirelessdl_command):
     assert done.code == 0, done.err
     lines = (tmp_path / "x.sh").read_text().splitlines()
     assert [line[0] for line in lines] == ["#", "w"]
-
-
-def test_the_legend_has_only_the_dashes_that_are_drawn(folder):
-    asked = Request(series="network.nodes", style="privacy.epsilon_max")
-    figure = drawn(open_study(folder), asked)
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "epsilon_max 2" in texts
-    assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"

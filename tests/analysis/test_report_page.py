@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from browser import chromium, complaints, marks, open_page
+from browser import choose, chromium, complaints, marks, open_page
 from conftest import tiny
 from pages import FIGURES, embedded, fading_scenario, unpacked
 from scipy.stats import t as student
@@ -54,14 +54,6 @@ def click(browser, selector):
 
 def text_of(browser, id):
     return browser.execute_script("return document.getElementById(arguments[0]).textContent", id)
-
-
-def choose(browser, selector, value, event="change"):
-    browser.execute_script(
-        "const s = document.querySelector(arguments[0]); s.value = arguments[1];"
-        "s.dispatchEvent(new Event(arguments[2]))",
-        *(selector, value, event),
-    )
 
 
 def figure(browser, id, of):

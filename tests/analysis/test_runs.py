@@ -9,7 +9,7 @@ import pytest
 from conftest import tiny
 
 from wirelessdl import simulate
-from wirelessdl.analysis.runs import differing, final_figures, grouped, open_runs
+from wirelessdl.analysis.runs import differing, final_figures, grouped
 from wirelessdl.trace.schema import VERSION
 
 
@@ -101,16 +101,18 @@ def test_a_run_of_an_older_schema_is_one_line_of_the_list_and_hides_no_other(run
 
 @pytest.mark.parametrize("command", [["compare"], ["plot", "--figure", "accuracy"], ["report"]])
 def test_what_is_no_run_is_refused_in_one_line(command, runs, wirelessdl_command, tmp_path):
-    good, empty, future = str(runs[0].path), tmp_path / "empty", tmp_path / "future"
-    for folder in (empty, future):
+    good, empty, future, edited = str(runs[0].path), *(tmp_path / name for name in ("empty", "future", "edited"))
+    for folder in (empty, future, edited):
         folder.mkdir()
         (folder / "scenario.toml").write_text((runs[0].path / "scenario.toml").read_text())
+    (edited / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\nseed = 1\nrun = 1\n')
     (future / "provenance.json").write_text(json.dumps({"schema": 99, "wirelessdl": "9.9"}))
     old = old_run(runs[0], tmp_path)
     for bad, words in (
         (str(tmp_path), "not a run directory"),
         (str(tmp_path / "nowhere"), "no such folder"),
         (str(empty), "is empty, no round was written"),
+        (str(edited), "network.nodes is missing"),
         (str(future), f"of schema 99, this version reads {VERSION}"),
         (str(old), f"of schema 1, this version reads {VERSION}; use the wirelessdl that wrote it (0.1.0), or run the"),
         (good, "is named twice"),
@@ -120,19 +122,3 @@ def test_what_is_no_run_is_refused_in_one_line(command, runs, wirelessdl_command
         assert words in shown.err
         assert len(shown.err.strip().splitlines()) == 1
     assert not list(tmp_path.glob("*.pdf")) + list(tmp_path.glob("*.html"))
-
-
-def test_an_edited_scenario_is_refused(runs, tmp_path, wirelessdl_command):
-    folder = tmp_path / "edited"
-    folder.mkdir()
-    (folder / "scenario.toml").write_text('[scenario]\nname = "x"\nrounds = 2\nseed = 1\nrun = 1\n')
-    shown = wirelessdl_command("compare", str(runs[0].path), str(folder))
-    assert shown.code == 2
-    assert "network.nodes is missing" in shown.err
-
-
-def test_runs_of_different_size_are_compared_but_not_overlaid(runs):
-    paths = [run.path for run in runs]
-    assert len(open_runs(paths)) == 4
-    with pytest.raises(Exception, match=r"network\.nodes differs: 4 in .*, 5 in .*wirelessdl compare"):
-        open_runs(paths, same_nodes=True)

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from browser import chromium, complaints, marks, open_page
+from browser import choose, chromium, complaints, marks, open_page
 from studies import run_study, write_study
 
 from wirelessdl import open_study
@@ -45,14 +45,6 @@ def page(study):
 def browser():
     with chromium() as running:
         yield running
-
-
-def choose(browser, id, value):
-    browser.execute_script(
-        "const s = document.getElementById(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('change'))",
-        id,
-        value,
-    )
 
 
 def rows(browser):
@@ -104,10 +96,7 @@ def test_the_table_holds_the_means_and_sorts_and_filters(browser, page, study):
     assert [row[3] for row in rows(browser)] == [*sorted(nodes[:4], reverse=True), ""]
     assert browser.execute_script("return document.querySelector('[aria-sort=descending]').textContent") == "nodes ↓"
     for words, left in (("nodes=5", 2), ("epsilon_max=1 nodes=5", 1), ("local", 1), ("privacy.epsilon_max=inf", 2)):
-        browser.execute_script(
-            "const f = document.getElementById('filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))",
-            words,
-        )
+        choose(browser, "#filter", words, "input")
         assert len(rows(browser)) == left, words
         assert browser.execute_script("return document.getElementById('matching').textContent") == f"{left} of 5 cells"
     assert complaints(browser) == []
@@ -142,12 +131,12 @@ def test_families_follow_the_choices(browser, page, study):
     levels = browser.execute_script(shapes)
     assert sorted(dash for _, dash in levels) == ["dash", "dash", "dot"]
     assert [y for y, dash in levels if dash == "dash"] == [pytest.approx(own[c], rel=1e-5) for c in ("c002", "c003")]
-    choose(browser, "family-x", "network.nodes")
-    choose(browser, "family-series", "privacy.epsilon_max")
+    choose(browser, "#family-x", "network.nodes")
+    choose(browser, "#family-series", "privacy.epsilon_max")
     curves = browser.execute_script(data)
     assert [x for x, _ in curves] == [[4, 5], [4, 5]]
     assert curves[1][1] == [pytest.approx(own[cell], rel=1e-5) for cell in ("c002", "c003")]
-    choose(browser, "family-facet", "network.nodes")
+    choose(browser, "#family-facet", "network.nodes")
     assert browser.execute_script("return document.querySelectorAll('#family-panels .figure').length") == 2
     browser.execute_script("document.getElementById('theme').click()")
     assert complaints(browser) == []
@@ -158,17 +147,17 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     mean, half = mean_band(np.array([run.evaluated["accuracy_mean"] for run in runs]))
     energy = np.mean([run.evaluated["energy_total_j"] for run in runs], axis=0)
     airtime = np.mean([run.rounds["airtime_s"].cumsum()[run.rounds["accuracy_mean"].notna()] for run in runs], axis=0)
-    family = learning_curves(study, Request(), "energy")
+    family = learning_curves(study, Request(curves="energy"))
     assert (family.roles.series, family.roles.facet) == ("privacy.epsilon_max", None)
     assert family.roles.style == "network.nodes"
     curve = next(curve for curve in family.curves if set(curve.points["cell"]) == {"c001"})
     assert curve["y"] == pytest.approx(mean)
     assert curve["high"] - curve["low"] == pytest.approx(2 * half)
     assert curve["x"] == pytest.approx(energy)
-    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "airtime").curves}
+    along = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(curves="airtime")).curves}
     assert along["c001"]["x"] == pytest.approx(airtime)
     assert along["c004"].kind == "level", "who sends nothing has no airtime"
-    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(), "epsilon").curves}
+    over = {curve.points["cell"].iloc[0]: curve for curve in learning_curves(study, Request(curves="epsilon")).curves}
     assert over["c001"]["x"][-1] == pytest.approx(np.mean([run.summary["epsilon_total"] for run in runs]))
     assert (over["c003"].kind, over["c004"].kind) == ("level", "level")
     open_page(browser, page, width=1400)
@@ -178,9 +167,9 @@ def test_learning_curves_are_means_of_the_tables_with_their_bands(browser, page,
     solid = [y for y, dash in drawn if dash == "solid"]
     assert solid[0] == pytest.approx(mean.tolist(), rel=1e-5)
     for against in ("time", "energy", "airtime", "epsilon"):
-        choose(browser, "curves-against", against)
+        choose(browser, "#curves-against", against)
         assert min(marks(browser).values()) > 0
-    choose(browser, "curves-y", "loss")
+    choose(browser, "#curves-y", "loss")
     assert complaints(browser) == []
 
 
@@ -209,11 +198,7 @@ def test_runs_of_different_size_share_a_page(browser, study, tmp_path):
     assert min(marks(browser).values()) > 0
     assert browser.execute_script("return document.querySelector('h1').textContent") == "2 runs, 4 to 5 nodes"
     for number, nodes in enumerate((4, 5)):
-        browser.execute_script(
-            "const s = document.querySelector('.run-switch'); s.value = arguments[0];"
-            "s.dispatchEvent(new Event('change'))",
-            number,
-        )
+        choose(browser, ".run-switch", number)
         assert browser.execute_script("return document.getElementById('fig-split').data[0].x.length") == nodes
     assert complaints(browser) == []
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import simpy
-from browser import chromium, complaints, open_page
+from browser import choose, chromium, complaints, open_page
 from conftest import tiny
 
 from wirelessdl import simulate
@@ -90,7 +90,7 @@ def test_payloads_end_when_the_event_log_says(recorded):
     symbols = np.ceil(7850 / 2 / (radio["payload_slots"] if "slots" in name else 1))
     assert payload.length_s == pytest.approx(symbols / radio["bandwidth_hz"], abs=NS)
     for row, expected in enumerate(ends):
-        mine = payload.of(row)
+        mine = payload.in_rows(row)
         found = np.unique(np.round(mine.start_s + mine.length_s, 9))
         assert found == pytest.approx(expected, abs=NS)
         assert found[-1] == pytest.approx(timeline.closed_s[row], abs=NS)
@@ -107,7 +107,7 @@ def test_nobody_who_is_heard_sends_while_the_receiver_hears_another_or_sends(rec
     name, run, _ = recorded
     payload, links = sent(timeline_of(run).bars), run.links
     for row in range(4):
-        mine = payload.of(row)
+        mine = payload.in_rows(row)
         intervals = {
             node: [(s, s + n) for s, n in zip(mine.start_s[mine.node == node], mine.length_s[mine.node == node])]
             for node in range(6)
@@ -135,7 +135,7 @@ def test_pilots_come_one_after_another_before_the_payload_of_their_turn(recorded
     bars, frames = timeline_of(run).bars, run.rounds
     symbols = run.scenario["radio"]["csi"].get("symbols", 1)
     for row in range(4):
-        frame, pilots, payloads = frames.iloc[row], of_kind(bars, "pilot").of(row), sent(bars).of(row)
+        frame, pilots, payloads = frames.iloc[row], of_kind(bars, "pilot").in_rows(row), sent(bars).in_rows(row)
         assert pilots.length_s == pytest.approx(symbols / run.scenario["radio"]["bandwidth_hz"], abs=NS)
         assert len(pilots.row) == len(payloads.row)
         first = payloads.start_s == payloads.start_s.min()
@@ -170,7 +170,7 @@ def test_the_figure_draws_these_bars(recorded):
     timeline = timeline_of(run)
     figure = draw_timeline(run, 2, 2)
     (axis,) = figure.axes
-    shown = timeline.bars.of([1, 2])
+    shown = timeline.bars.in_rows([1, 2])
     for container in axis.containers:
         expected = of_kind(shown, container.get_label())
         drawn = [(bar.get_x(), bar.get_width(), bar.get_y() + bar.get_height() / 2) for bar in container]
@@ -190,11 +190,7 @@ def browser():
 def test_the_page_draws_these_bars(runs, browser, tmp_path):
     open_page(browser, write_report([run.path for run, _ in runs.values()], tmp_path / "report.html"))
     for number, (run, ends) in enumerate(runs.values()):
-        browser.execute_script(
-            "const s = document.querySelector('#timeline .run-switch'); s.value = arguments[0];"
-            "s.dispatchEvent(new Event('change'))",
-            number,
-        )
+        choose(browser, "#timeline .run-switch", number)
         drawn, timeline = drawn_bars(browser), timeline_of(run)  # five rounds at a time, so all of them
         opened = timeline.opened_s[0]
         for kind in ("compute", "payload", "pass"):
@@ -239,4 +235,4 @@ def test_a_node_is_down_from_the_opening_of_a_frame_to_the_next(tmp_path):
     assert (down.node.tolist(), down.row.tolist()) == ([2], [gone])
     assert down.start_s == pytest.approx(timeline.opened_s[gone])
     assert down.length_s == pytest.approx(timeline.opened_s[gone + 1] - timeline.opened_s[gone])
-    assert 2 not in of_kind(timeline.bars, "payload").of(gone).node
+    assert 2 not in of_kind(timeline.bars, "payload").in_rows(gone).node

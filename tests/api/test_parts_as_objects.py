@@ -138,6 +138,17 @@ def scenario(**sections):
     return parse_scenario(quick_table(**sections))
 
 
+def long(rounds):
+    """A scenario with a checkpoint after every 20 rounds."""
+    return scenario(scenario={"rounds": rounds}, trace={"checkpoint_every": 20, "flush_every": 20})
+
+
+def stopped(base, out, after, **parts):
+    """A run that was asked to stop after a round."""
+    stop = StopAt(after)
+    return wirelessdl.simulate(base, out=out, on_round=stop.on_round, should_stop=stop.should_stop, **parts)
+
+
 def stored_source(run):
     (file,) = (run.path / "models").iterdir()
     return file.read_text()
@@ -146,13 +157,9 @@ def stored_source(run):
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory):
     """A run of 60 rounds with a channel object, whole and stopped after 27."""
-    folder, stop = tmp_path_factory.mktemp("object"), StopAt(27)
-    base = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
-    whole = wirelessdl.simulate(base, out=folder / "whole", channel=Corridor(2.5))
-    cut = wirelessdl.simulate(
-        base, out=folder / "cut", channel=Corridor(2.5), on_round=stop.on_round, should_stop=stop.should_stop
-    )
-    return whole, cut
+    folder = tmp_path_factory.mktemp("object")
+    whole = wirelessdl.simulate(long(60), out=folder / "whole", channel=Corridor(2.5))
+    return whole, stopped(long(60), folder / "cut", 27, channel=Corridor(2.5))
 
 
 def test_every_part_of_a_scenario_has_a_word_in_python():
@@ -232,18 +239,6 @@ def test_a_built_in_object_keeps_its_carrier_and_what_was_set_afterwards():
     assert "its attribute exponent is not what its constructor makes" in one.summary["warnings"][0]
 
 
-def test_a_comment_in_a_class_changes_no_draw(long_run, tmp_path, monkeypatch):
-    whole, _ = long_run
-    (tmp_path / "commented_street.py").write_text(f"{CORRIDOR}        # and no more\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    from commented_street import Corridor as Commented
-
-    base = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
-    run = wirelessdl.simulate(base, out=None, channel=Commented(2.5))
-    assert run.scenario["channel"]["models"][0]["exponent"] == 2.5
-    assert_same_tables(run.path, whole.path)
-
-
 def test_a_run_with_an_object_resumes_from_its_directory_alone(long_run, tmp_path):
     whole, cut = long_run
     copy = cut.save(tmp_path / "copy")
@@ -259,9 +254,7 @@ def test_a_run_with_an_object_of_a_file_resumes_in_another_process(long_run, tmp
     monkeypatch.syspath_prepend(tmp_path)
     from its_corridor import Corridor as Its
 
-    stop, base = StopAt(27), scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20})
-    hooks = {"on_round": stop.on_round, "should_stop": stop.should_stop}
-    cut = wirelessdl.simulate(base, out=tmp_path, channel=Its(2.5), **hooks)
+    cut = stopped(long(60), tmp_path, 27, channel=Its(2.5))
     (tmp_path / "its_corridor.py").unlink()
     code = f"import wirelessdl; print(wirelessdl.resume({str(cut.path)!r}).state)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -285,22 +278,6 @@ def notebook_class(text, name):
     return namespace[name]
 
 
-def test_a_class_of_a_notebook_is_handed_in_again_and_judged_by_its_values(tmp_path):
-    """Another session defines it anew: with a comment it is what it was, with another factor it is not."""
-    base, stop = scenario(scenario={"rounds": 60}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(27)
-    base = base.replace(channel=notebook_class(CORRIDOR, "Corridor")(2.5))
-    base = base.replace(channel=notebook_class(CORRIDOR, "Corridor")(2.5))  # its cell was run twice
-    whole = wirelessdl.simulate(base, out=tmp_path / "whole")
-    cut = wirelessdl.simulate(base, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    with pytest.raises(ScenarioError, match=r"an object that no file can make again; hand it in: channel=\.\.\. of"):
-        wirelessdl.resume(cut.path)
-    other = notebook_class(CORRIDOR.replace("10 * self", "11 * self"), "Corridor")
-    with pytest.raises(ContractError, match="Corridor gave other values than before the interruption"):
-        wirelessdl.resume(cut.path, channel=other(2.5))
-    same = notebook_class(f"{CORRIDOR}        # and no more\n", "Corridor")
-    assert_same_tables(wirelessdl.resume(cut.path, channel=same(2.5)).path, whole.path)
-
-
 NET = """
 class Net(torch.nn.Module):
     def __init__(self, features, classes):
@@ -314,25 +291,44 @@ RATE = "class Rate:\n    def rate(self, round):\n        return 0.1 / round\n"
 DOUBLE = "class Double:\n    def transform(self, samples):\n        return 2 * samples\n"
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "edit"),
-    [
-        ("model", NET, ("tanh", "relu")),
-        ("learning_rate", RATE, ("0.1", "0.09")),
-        ("features", DOUBLE, ("2 *", "3 *")),
+GAINS = np.full((4, 4), 0.4) + 0.1 * np.eye(4)[::-1]
+
+
+def of_notebook(name, text, edit=("", ""), **given):
+    """Gives the class of a notebook's cell, edited, or an object of it."""
+
+    def make():
+        found = notebook_class(text.replace(*edit), name)
+        return found(**given) if given else found
+
+    return make
+
+
+# as first handed in, the same again (its cell with a comment), and another
+COMMENTED = f"{CORRIDOR}        # and no more\n"
+CUT_OFF = {
+    "channel": [
+        *(of_notebook("Corridor", text, exponent=2.5) for text in (CORRIDOR, COMMENTED)),
+        of_notebook("Corridor", CORRIDOR, ("10 * self", "11 * self"), exponent=2.5),
     ],
-    ids=["model", "learning_rate", "features"],
-)
-def test_a_part_of_learning_that_was_edited_in_a_notebook_is_refused(key, text, edit, tmp_path):
-    name = text.split("class ")[1].partition("(")[0].partition(":")[0]
-    base, stop = scenario(scenario={"rounds": 30}, trace={"checkpoint_every": 20}), StopAt(22)
-    base = base.replace(THREADS, model=Net) if key == "model" else base  # the strategy of modules
-    hooks = {"on_round": stop.on_round, "should_stop": stop.should_stop}
-    cut = wirelessdl.simulate(base, out=tmp_path, **{key: notebook_class(text, name)}, **hooks)
-    with pytest.raises(ContractError, match=f"learning.{key} gave other values than before the interruption"):
-        wirelessdl.resume(cut.path, **{key: notebook_class(text.replace(*edit), name)})
-    done = wirelessdl.resume(cut.path, **{key: notebook_class(text, name)})
-    assert done.state == "done"
+    "array": [lambda: Table(GAINS), lambda: Table(GAINS), lambda: Table(2 * GAINS)],
+    "model": [of_notebook("Net", NET, edit) for edit in (("", ""), ("", ""), ("tanh", "relu"))],
+    "learning_rate": [of_notebook("Rate", RATE, edit) for edit in (("", ""), ("", ""), ("0.1", "0.09"))],
+    "features": [of_notebook("Double", DOUBLE, edit) for edit in (("", ""), ("", ""), ("2 *", "3 *"))],
+}
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_an_object_that_no_file_can_make_again_is_handed_in_again_and_judged_by_its_values(name, tmp_path):
+    (make, again, edited), key = CUT_OFF[name], "channel" if name == "array" else name
+    base = long(30).replace(THREADS, model=Net) if key == "model" else long(30)  # the strategy of modules
+    whole = wirelessdl.simulate(base, out=tmp_path / "whole", **{key: make()})
+    cut = stopped(base, tmp_path / "cut", 22, **{key: make()})
+    with pytest.raises(ScenarioError, match=rf"an object that no file can make again; hand it in: {key}=\.\.\. of"):
+        wirelessdl.resume(cut.path)
+    with pytest.raises(ContractError, match="gave other values than before the interruption"):
+        wirelessdl.resume(cut.path, **{key: edited()})
+    assert_same_tables(wirelessdl.resume(cut.path, **{key: again()}).path, whole.path)
 
 
 def test_a_learner_of_an_opened_run_takes_the_model_that_its_directory_cannot_make():
@@ -345,37 +341,19 @@ def test_a_learner_of_an_opened_run_takes_the_model_that_its_directory_cannot_ma
     np.testing.assert_array_equal(opened.learner(model=net).accuracy(run.final_models()), expected)
 
 
-def test_an_object_that_its_directory_cannot_make_again_is_said_and_asked_for(tmp_path):
-    gains = np.full((4, 4), 0.4) + 0.1 * np.eye(4)[::-1]
-    base, stop = scenario(scenario={"rounds": 30}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(22)
-    whole = wirelessdl.simulate(base, out=tmp_path / "whole", channel=Table(gains))
-    (said,) = [text for text in whole.summary["warnings"] if "handed in" in text]
+def test_an_object_that_its_directory_cannot_make_again_is_said():
+    run = wirelessdl.simulate(scenario(), out=None, channel=Table(GAINS))
+    (said,) = [text for text in run.summary["warnings"] if "handed in" in text]
     assert said == (
         "channel.models[0]: Table was handed in and cannot be made again from the run directory (its argument gains is "
         "an array): resume needs it again, channel=...; verify and report need nothing"
     )
-    assert "class Table" in stored_source(whole)  # to be read all the same
-    assert not verify(whole.path).problems
-    cut = wirelessdl.simulate(
-        base, out=tmp_path / "cut", channel=Table(gains), on_round=stop.on_round, should_stop=stop.should_stop
-    )
-    with pytest.raises(ScenarioError, match=r"an object that no file can make again; hand it in: channel=\.\.\. of"):
-        wirelessdl.resume(cut.path)
-    with pytest.raises(ContractError, match="gave other values than before the interruption"):
-        wirelessdl.resume(cut.path, channel=Table(2 * gains))
-    assert_same_tables(wirelessdl.resume(cut.path, channel=Table(gains)).path, whole.path)
+    assert "class Table" in stored_source(run)  # to be read all the same
+    assert not verify(run.path).problems
 
 
 def test_a_run_of_this_session_still_has_its_objects(tmp_path):
-    base, stop = scenario(scenario={"rounds": 24}, trace={"checkpoint_every": 20, "flush_every": 20}), StopAt(21)
-    cut = wirelessdl.simulate(
-        base.replace(THREADS),
-        out=None,
-        channel=Table(np.full((4, 4), 0.4)),
-        model=Net(6, 3),
-        on_round=stop.on_round,
-        should_stop=stop.should_stop,
-    )
+    cut = stopped(long(24).replace(THREADS), None, 21, channel=Table(GAINS), model=Net(6, 3))
     done = wirelessdl.resume(cut)
     assert done.state == "done"
     assert done.learner().accuracy(done.final_models()).shape == (4,)

@@ -36,8 +36,12 @@ def test_a_run_in_memory_cannot_be_sent_to_another_process_but_a_saved_one_can(r
     with pytest.raises(TraceError, match="save it into a folder first"):
         pickle.dumps(run)
     assert len(copy.deepcopy(run).rounds) == 2
-    saved = pickle.loads(pickle.dumps(run.save(tmp_path / "saved")))
+    saved = pickle.loads(pickle.dumps(run.save(tmp_path / "new" / "copy")))
     assert saved.rounds.equals(run.rounds)
+    assert not verify(saved.path).problems
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["copy"]
+    with pytest.raises(TraceError, match="is there already"):
+        run.save(tmp_path / "new" / "copy")
 
 
 @pytest.mark.parametrize("within", ["copy", "rounds/copy"])
@@ -57,11 +61,3 @@ def test_a_copy_that_fails_leaves_nothing(run, tmp_path, monkeypatch):
     with pytest.raises(TraceError, match="No space left"):
         run.save(tmp_path / "new" / "copy")
     assert list((tmp_path / "new").iterdir()) == []
-
-
-def test_a_copy_is_a_whole_run(run, tmp_path):
-    saved = run.save(tmp_path / "new" / "copy")
-    assert not verify(saved.path).problems
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["copy"]
-    with pytest.raises(TraceError, match="is there already"):
-        run.save(tmp_path / "new" / "copy")

@@ -186,5 +186,3 @@ def test_a_working_folder_that_is_gone_holds_nothing_that_a_run_in_memory_needs(
         gone.rmdir()
         run = wirelessdl.simulate(parse_scenario(quick_table(scenario={"rounds": 2})), out=None)
         assert len(run.rounds) == 2
-        with pytest.raises(wirelessdl.StudyError, match="the working folder is not there any more; change to one"):
-            wirelessdl.sweep("quickstart", out=tmp_path / "study")

@@ -153,12 +153,6 @@ def test_overrides_by_key_in_a_study_are_texts_in_its_manifest():
     assert wirelessdl.sweep(resume="study").finished.shape[0] == 1
 
 
-def test_a_study_of_a_scenario_from_python_can_be_resumed():
-    changed = wirelessdl.load_scenario("quickstart", overrides={"scenario.rounds": 2})
-    wirelessdl.sweep(changed, local=False, out="study")
-    assert wirelessdl.sweep(resume="study").finished.shape[0] == 1
-
-
 @pytest.mark.slow
 def test_processes_of_their_own_make_objects_of_main(tmp_path):
     script = tmp_path / "script.py"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.history import append, change, line, read
+from bench.history import append, change, last_ratios
 from bench.suites import SUITES, run_suite
 from wirelessdl.cli.options import PATH
 from wirelessdl.errors import WirelessdlError, nearest
@@ -45,7 +45,7 @@ def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
         raise WirelessdlError(f'--suite is "{suite}"; no such suite{nearest(suite, SUITES)}')
     if as_json:
         require_outside(history)
-    before = None if old is None else read(old)
+    before = None if old is None else last_ratios(old)
     console = Console(highlight=False, stderr=as_json)
     table = Table(box=None, pad_edge=False)
     for name in ("what", "ours", "other", "ratio", "target", "", *(() if before is None else ("before", "change"))):
@@ -53,10 +53,8 @@ def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
     with console.status("measuring"):
         for result in run_suite(suite):
             if as_json:
-                measured = line(suite, result)
-                append(history, measured)
-                click.echo(json.dumps(measured))
-            since = None if before is None else change(before.get((suite, result.name)), result)
+                click.echo(json.dumps(append(history, suite, result)))
+            since = () if before is None else change(before.get((suite, result.name)), result.ratio)
             table.add_row(
                 result.name,
                 _number(result.ours, result.unit),
@@ -64,7 +62,7 @@ def command(suite: str, as_json: bool, history: Path, old: Path | None) -> None:
                 "" if math.isnan(result.ratio) else f"{result.ratio:.3f} ({1 / result.ratio:.3g}x the speed)",
                 result.target,
                 _VERDICTS[result.met] if result.met is not None else f"[yellow]{escape(result.note)}[/]",
-                *(() if since is None else ("" if math.isnan(since.before) else f"{since.before:.3f}", since.words)),
+                *since,
             )
     if not as_json or before is not None:
         console.print(table)

@@ -3,21 +3,19 @@
 Rounds of subbands are measured in processor time: what other processes do meanwhile is none of their cost.
 """
 
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
-from bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest, bare_rounds
 from wirelessdl.channel.fading import Rayleigh
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
 from wirelessdl.channel.pathloss.standard import SidelinkUrban
 from wirelessdl.channel.shadowing import Shadowing
 from wirelessdl.links import Geometry, Links
-from wirelessdl.radio.participation import Participation
 from wirelessdl.run.build import build
-from wirelessdl.run.wiring import make_engine
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.streams import Streams
 
@@ -64,18 +62,7 @@ def _rounds(fading: str, subbands: int, *more: str) -> Callable[[], float]:
         *more,
     ]
     world = build(load_scenario(FLAGSHIP, overrides=overrides))
-    nobody, everyone = np.zeros(world.nodes, dtype=bool), Participation.everyone(world.nodes)
-    step_ns = world.frame.airtime_ns + 5_000_000
-
-    def run() -> float:
-        engine = make_engine(world)
-        started = time.process_time()
-        for round in range(1, _ROUNDS + 1):
-            engine.open_frame(round, (round - 1) * step_ns, everyone)
-            engine.close_frame(round, round * step_ns, nobody)
-        return time.process_time() - started
-
-    return run
+    return partial(bare_rounds, world, _ROUNDS)
 
 
 class Instants:

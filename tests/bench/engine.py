@@ -3,11 +3,9 @@
 import itertools
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from torch.nn import functional as F
 
 from bench.naive import CarefulLoop, NaiveLoop
 from bench.peers import fluke_round, gossipy_round
-from bench.suites import FLAGSHIP, Contest
+from bench.suites import Contest
 from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
@@ -27,15 +25,11 @@ from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
 from wirelessdl.learning.records import ModelUpdate, RoundInput, Settings, StepInput
-from wirelessdl.learning.runtime import Workers, one_thread
+from wirelessdl.learning.runtime import Workers
 from wirelessdl.learning.superposition import one_slot
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing, mix, uniform_air
-from wirelessdl.run.build import build
-from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
-from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.streams import Streams
-from wirelessdl.trace.sink import RunWriter
 
 _NOISE, _STEP = 0.05, 0.02
 _HIDDEN = 128
@@ -47,7 +41,6 @@ def contests() -> Iterator[Contest]:
     yield from _rounds()
     yield from _gradients()
     yield from _per_sample()
-    yield _events_and_tracing()
     yield from _growth()
     yield _noise(20)
     yield from peers()
@@ -114,25 +107,6 @@ def _per_sample() -> Iterator[Contest]:
             at_most=target,
             repeats=repeats,
         )
-
-
-def _events_and_tracing() -> Contest:
-    """SimPy's events and the recorder as a share of a whole run; both numbers come from the same run."""
-    waiting: tuple[list[float], list[float]] = ([], [])
-
-    def number(which: int) -> float:
-        if not waiting[which]:
-            for kept, seconds in zip(waiting, timed_run()):
-                kept.append(seconds)
-        return waiting[which].pop()
-
-    return Contest(
-        "softmax, K=20 B=64: events and tracing against the whole run",
-        ours=lambda: number(0),
-        other=lambda: number(1),
-        at_most=0.08,
-        reported=True,
-    )
 
 
 def _growth() -> Iterator[Contest]:
@@ -333,51 +307,14 @@ def at_its_best(run: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: with_threads(best)
 
 
-def timed_run() -> tuple[float, float]:
-    """Seconds that events and tracing took in a run of the main example, and of the whole; all in one thread."""
-    with one_thread():
-        return _timed_run()
-
-
-def _timed_run() -> tuple[float, float]:
-    world = build(load_scenario(FLAGSHIP, overrides=["scenario.rounds=100"]), device="cpu")
-    recorder = make_recorder(world)
-    work = make_engine(world, recorder)
-    inside = {"frames": 0.0, "tracing": 0.0}
-
-    def watched(call: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return call(*arguments)
-            finally:
-                inside[name] += time.perf_counter() - started
-
-        return run
-
-    frames: Any = work
-    tracing: Any = recorder
-    frames.open_frame, frames.close_frame = (watched(f, "frames") for f in (work.open_frame, work.close_frame))
-    tracing.add = watched(recorder.add, "tracing")
-    with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
-        recorder.writer = RunWriter(Path(folder))
-        started = time.perf_counter()
-        run_rounds(world, work)
-        recorder.flush()
-        whole = time.perf_counter() - started
-    return whole - inside["frames"] + inside["tracing"], whole
-
-
 def peak_memory() -> float:
     """GB that a process of its own held at most while it learned with 1,000 nodes."""
     code = (
-        "import resource, sys, wirelessdl\n"
         "from bench.engine import engine, network, pictures, rounds\n"
+        "from bench.scale import peak_bytes\n"
         "run = rounds(engine('softmax', pictures(1000, (28, 28)), 1000, 64, 'per-sample'), network(1000, 10.0))\n"
         "for _ in range(3): run()\n"
-        # on Linux ru_maxrss starts from the parent's peak; VmHWM starts from zero
-        "if sys.platform == 'darwin': print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
-        "else: print(next(1024 * int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')))\n"
+        "print(peak_bytes())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout) / 1e9

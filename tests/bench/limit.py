@@ -9,11 +9,9 @@ Ours is a whole run, from its first frame to its last: events, channel, power pl
 Building it is not part of it.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,12 +20,10 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.engine import at_its_best, engine, network, pictures, plain_module, rounds
-from bench.suites import FLAGSHIP, Contest
+from bench.suites import FLAGSHIP, Contest, traced_run
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.run.build import build
-from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.trace.sink import RunWriter
 
 _FEATURES, _CLASSES, _BATCH = 784, 10, 64
 _SIDE = 1024  # of the matrices that show what the processor can do
@@ -75,17 +71,7 @@ def whole_run(count: int, overrides: tuple[str, ...] = ()) -> Callable[[], float
     """Seconds of the frozen main example, or of what overrides make of it, from its first frame to its last."""
     scenario = load_scenario(FLAGSHIP, overrides=[f"scenario.rounds={count}", *overrides])
 
-    def run() -> float:
-        world = build(scenario, device="cpu")
-        with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
-            recorder = make_recorder(world)
-            recorder.writer = RunWriter(Path(folder))
-            started = time.perf_counter()
-            run_rounds(world, make_engine(world, recorder))
-            recorder.flush()
-            return time.perf_counter() - started
-
-    return run
+    return lambda: traced_run(build(scenario, device="cpu"))
 
 
 class Unavoidable:

@@ -88,7 +88,7 @@ class Clock:
         setattr(owner, method, timed)
 
 
-def _peak_bytes() -> float:
+def peak_bytes() -> float:
     """Most memory that this process held. On Linux ru_maxrss starts from the parent's peak, VmHWM from zero."""
     if sys.platform == "linux":
         text = Path("/proc/self/status").read_text(encoding="ascii")
@@ -140,7 +140,7 @@ def measured(graph: str, nodes: int, rounds: int = 5, overrides: Sequence[str] =
         "build_s": build_s,
         "cpu_s": per_round,
         "written_mb": written / 1e6,
-        "peak_gb": _peak_bytes() / 1e9,
+        "peak_gb": peak_bytes() / 1e9,
     }
 
 

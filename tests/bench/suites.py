@@ -6,12 +6,15 @@ over the turns, each ratio between neighbours in time.
 
 import math
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 # the main example as it was once: ratios over time refer to the same work
 FLAGSHIP = Path(__file__).parent / "scenarios" / "bench_er_k20.toml"
@@ -82,6 +85,36 @@ def _time(run: Callable[[], Any]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
+
+
+def bare_rounds(world: Any, rounds: int, listened: Sequence[str] = ()) -> float:
+    """Seconds of processor time of rounds without events and tables; listened: trace events with an idle listener."""
+    from wirelessdl.radio.participation import Participation
+    from wirelessdl.run.wiring import make_engine
+
+    engine, everyone = make_engine(world), Participation.everyone(world.nodes)
+    nobody, step_ns = np.zeros(world.nodes, dtype=bool), world.frame.airtime_ns + 5_000_000
+    for name in listened:
+        engine.trace.connect(name, lambda _: None)
+    started = time.process_time()
+    for round in range(1, rounds + 1):
+        engine.open_frame(round, (round - 1) * step_ns, everyone)
+        engine.close_frame(round, round * step_ns, nobody)
+    return time.process_time() - started
+
+
+def traced_run(world: Any) -> float:
+    """Seconds of a whole run, from its first frame to its last, with events and tables."""
+    from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
+    from wirelessdl.trace.sink import RunWriter
+
+    with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
+        recorder = make_recorder(world)
+        recorder.writer = RunWriter(Path(folder))
+        started = time.perf_counter()
+        run_rounds(world, make_engine(world, recorder))
+        recorder.flush()
+        return time.perf_counter() - started
 
 
 # modules are imported when their suite runs: some need packages that are not always installed

@@ -82,18 +82,6 @@ def test_json_appends_to_a_history_and_compare_prints_changes(tmp_path, monkeypa
     assert len(history.read_text().splitlines()) == 4  # only --json appends
 
 
-@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), ("{}\n", "line 1 is no result")])
-def test_a_history_that_is_none_is_one_clear_line(tmp_path, content, words):
-    from bench.history import read
-    from wirelessdl.errors import WirelessdlError
-
-    path = tmp_path / "old.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(WirelessdlError, match=words):
-        read(path)
-
-
 def test_the_least_work_of_a_round_counts_operations_as_layers_do():
     from bench.limit import Unavoidable, operations_of
 

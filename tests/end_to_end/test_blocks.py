@@ -4,6 +4,8 @@ The README has a test of its own. Long commands run shortened, as SHORTER and SL
 and the recipes run as they stand.
 """
 
+import itertools
+import linecache
 import re
 import shlex
 import tomllib
@@ -12,12 +14,14 @@ from io import StringIO
 from pathlib import Path
 
 import click
+import matplotlib.pyplot as plt
 import pytest
 from conftest import ROOT, command_line
 from in_process import in_process
 from test_readme import checkout
 
 from wirelessdl.cli.main import cli
+from wirelessdl.scenario.objects import PART_KEYS
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
@@ -47,7 +51,7 @@ GIVEN = {
     "docs/survival.md": ["wirelessdl run quickstart --rounds 4"],
     "docs/wideband.md": ["wirelessdl run wideband_factory_k10 --rounds 4 --set trace.blocks=true"],
 }
-# pages whose blocks follow one another like cells of a notebook: test_python_pages.py
+# run below, with what their blocks must come to
 NOTEBOOKS = ("docs/python.md", "docs/from_ns3.md", "docs/from_pytorch.md")
 # what Python of a page takes as given
 NAMES = {
@@ -145,3 +149,64 @@ def run_line(page: str, line: str) -> None:
 def test_shortened_commands_stand_on_a_page():
     every = {line for page in PAGES for line in commands(page)}
     assert set(SHORTER) <= every
+
+
+# --- pages whose blocks follow one another like cells of a notebook
+
+_number = itertools.count()
+
+
+def run_page(name: str) -> dict:
+    """All Python blocks of a page in one namespace; their lines are kept, as a notebook keeps its cells."""
+    cells = [block for language, block, _ in blocks(f"docs/{name}.md") if language == "python"]
+    assert len(cells) > 2
+    namespace = {"__name__": "__main__"}
+    for block in cells:
+        file = f"<{name}.md block {next(_number)}>"
+        linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
+        exec(compile(block, file, "exec"), namespace)
+    plt.close("all")
+    return namespace
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("wirelessdl.study.sweep.open_cluster", in_process)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("here")
+def test_the_python_page_runs():
+    done = run_page("python")
+    assert done["part"]["exponent"] == 2.0
+    assert done["study"].finished.shape[0] == 6  # two values and learning alone, two seeds each
+    assert len(done["models"]) == 4
+
+
+def test_the_python_page_names_every_part():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    table = page[page.index("| keyword |") : page.index("A class is constructed by the run")]
+    assert set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:] if line))) == set(
+        PART_KEYS
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_the_page_for_users_of_ns3_runs():
+    done = run_page("from_ns3")
+    first = done["run"].links.query("tx == 0 and rx == 1")
+    assert -84 < done["np"].log10(first["gain"]).mean() * 20 < -76  # what the file says
+    assert done["own"].summary["rounds"] == 30
+
+
+@pytest.mark.usefixtures("here")
+def test_the_page_for_users_of_pytorch_runs():
+    done = run_page("from_pytorch")
+    said = done["run"].provenance["objects"]
+    assert {key: words["class"] for key, words in said.items()} == {
+        "learning.model": "Net",
+        "learning.dataset": "Moons",
+    }
+    assert not any(words["resumes"] for words in said.values())  # classes of a notebook
+    assert done["accuracy"] > 0.7

@@ -204,7 +204,7 @@ def test_every_page_with_measured_numbers_is_in_the_table_of_numbers():
     assert {f"docs/{page}.md" for page in pages.split()} | {"README.md"} <= listed
 
 
-def test_a_table_is_its_cells():
+def test_a_table_is_its_cells_and_no_command_is_run_twice(tmp_path, monkeypatch):
     numbers = script("check_numbers")
     table = numbers.Table(
         "docs/channels.md",
@@ -221,14 +221,10 @@ def test_a_table_is_its_cells():
     assert "gives" in first.problem([f'{{"accuracy_mean": {said + 0.006}}}'])
     assert [command.split()[6] for command in mean.commands] == ["11", "1", "2", "3"]
     assert "gives 50" in mean.problem(['{"accuracy_mean": 0.5}'] * 4)
-
-
-def test_what_a_command_printed_is_kept(tmp_path, monkeypatch):
-    numbers = script("check_numbers")
     one = numbers.Number("README.md", "is {3} here", "python -c 'print(3)'", 0.1, match=r"(\d)")
     assert numbers.check([one], tmp_path) == ([], 0)
     monkeypatch.setattr(numbers, "_run", lambda *_: pytest.fail("run again"))
-    assert numbers.check([one], tmp_path) == ([], 0)
+    assert numbers.check([one], tmp_path) == ([], 0)  # what a command printed is kept
 
 
 def test_a_number_that_differs_is_found():

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from conftest import ROOT, command_line
 
+import wirelessdl
 from wirelessdl.scenario.loader import bundled_scenarios
 
 
@@ -79,13 +80,8 @@ def test_schema_refuses_what_the_loader_refuses(section, key, value, schema):
         schema.validate(table)
 
 
-def test_version_is_the_packages(wirelessdl_command):
-    import wirelessdl
-
+def test_list_check_and_version_speak(wirelessdl_command):
     assert wirelessdl_command("--version").out.strip() == f"wirelessdl, version {wirelessdl.__version__}"
-
-
-def test_list_and_check_speak(wirelessdl_command):
     listed = wirelessdl_command("list").out
     for word in ("urban_er_k20", "erdos-renyi", "log-distance", "fashion-mnist-subset", "softmax", "street.py"):
         assert word in listed

@@ -138,8 +138,8 @@ def test_a_cell_of_a_bundled_scenario_is_what_run_makes_of_it(name):
         ({"cells": [{"name": "a"}, {"name": "a"}]}, "two cells of the study have the same name"),
         ({"baselines": ["locl"]}, 'baseline is "locl"; there is none of that name; did you mean local?'),
         ({"grid": {"network.nodes": [*range(2, 1002)], "privacy.rho": [*range(1001)]}}, "1,001,000 cells; at most"),
-        ({"seeds": [1, 1]}, "name a number twice"),
-        ({"seeds": 100_001}, "the study has 100,001 runs; at most 100,000"),
+        ({"seeds": [1, 1]}, "seeds is [1, 1]; must be from 1 to 100,000 different numbers"),
+        ({"seeds": 1000, "runs": 101}, "the study has 101,000 runs; at most 100,000"),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(given, message, tmp_path):

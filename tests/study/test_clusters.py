@@ -31,6 +31,25 @@ def sweep(folder: Path, *arguments: str) -> subprocess.Popen:
     )
 
 
+def holding(folder: Path, *arguments: str) -> subprocess.Popen:
+    """A sweep of the study whose first two runs wait in a round."""
+    write_study(folder)
+    (folder / "hold").touch()
+    driver = sweep(folder, "study.toml", "--out", "out", *arguments)
+    wait_until(lambda: len(held(folder)) == 2 or driver.poll() is not None, "two runs in progress")
+    assert driver.poll() is None, driver.communicate()
+    return driver
+
+
+def resume(folder: Path, *arguments: str) -> None:
+    """Go on with the study to its end; no run was run to its end twice."""
+    driver = sweep(folder, "--resume", "out", *arguments)
+    out, error = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, out + error
+    assert study_status(folder / "out").counts() == {"finished": 24}
+    assert ends(folder) == 24
+
+
 @pytest.fixture(scope="module")
 def one_by_one(tmp_path_factory):
     """The runs of the study, one after another in this process."""
@@ -54,13 +73,9 @@ def assert_same_study(study: Path, reference: Path) -> None:
 
 
 def test_a_killed_worker_and_a_killed_scheduler_cost_nothing_but_time(tmp_path, one_by_one):
-    write_study(tmp_path)
-    (tmp_path / "hold").touch()
     study = tmp_path / "out"
     with Loopback(tmp_path) as cluster:
-        driver = sweep(tmp_path, "study.toml", "--scheduler", cluster.address, "--out", "out")
-        wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
-        assert driver.poll() is None, driver.communicate()
+        driver = holding(tmp_path, "--scheduler", cluster.address)
         victim = min(held(tmp_path))
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: len(held(tmp_path)) == 3, "the killed worker's run, in a new process")
@@ -81,40 +96,25 @@ def test_a_killed_worker_and_a_killed_scheduler_cost_nothing_but_time(tmp_path, 
         done = study_status(study).counts()
         assert 8 <= done["finished"] < 24
         with Loopback(tmp_path) as another:  # while the workers of the first may still be at it
-            resumed = sweep(tmp_path, "--resume", "out", "--scheduler", another.address)
-            out, error = resumed.communicate(timeout=PATIENCE_S)
-        assert resumed.returncode == 0, out + error
-    assert study_status(study).counts() == {"finished": 24}
-    assert ends(tmp_path) == 24  # none was run to its end twice
+            resume(tmp_path, "--scheduler", another.address)
     continued = [run for run in study.glob("runs/*") if "resumed" in wirelessdl.open_run(run).provenance]
     assert len(continued) >= 1  # the killed worker's run, from its checkpoint
     assert_same_study(study, one_by_one)
 
 
 def test_a_killed_driver_takes_its_workers_along_and_the_study_goes_on(tmp_path, one_by_one):
-    write_study(tmp_path)
-    (tmp_path / "hold").touch()
-    driver = sweep(tmp_path, "study.toml", "--jobs", "2", "--threads", "1", "--out", "out")
-    wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
-    assert driver.poll() is None, driver.communicate()
+    driver = holding(tmp_path, "--jobs", "2", "--threads", "1")
     driver.send_signal(signal.SIGKILL)
     driver.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not any(map(alive, held(tmp_path))), "the end of the workers")
     (tmp_path / "hold").unlink()
     assert study_status(tmp_path / "out").counts() == {"interrupted": 2, "planned": 22}
-    resumed = sweep(tmp_path, "--resume", "out", "--jobs", "2")
-    out, error = resumed.communicate(timeout=PATIENCE_S)
-    assert resumed.returncode == 0, out + error
-    assert ends(tmp_path) == 24
+    resume(tmp_path, "--jobs", "2")
     assert_same_study(tmp_path / "out", one_by_one)
 
 
 def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_path, one_by_one):
-    write_study(tmp_path)
-    (tmp_path / "hold").touch()
-    driver = sweep(tmp_path, "study.toml", "--jobs", "2", "--threads", "1", "--out", "out")
-    wait_until(lambda: len(held(tmp_path)) == 2 or driver.poll() is not None, "two runs in progress")
-    assert driver.poll() is None, driver.communicate()
+    driver = holding(tmp_path, "--jobs", "2", "--threads", "1")
     for process in (driver.pid, *held(tmp_path)):  # as a terminal does, to all of them
         os.kill(process, signal.SIGINT)
     wait_until((tmp_path / "out" / "stop").exists, "word to the workers")
@@ -125,12 +125,9 @@ def test_ctrl_c_stops_runs_after_their_round_and_resume_goes_on_within_them(tmp_
     assert error.strip() == "stopped; 0 of 24 runs are finished; go on with: wirelessdl sweep --resume out"
     status = study_status(tmp_path / "out")
     assert status.counts() == {"interrupted": 2, "planned": 22}
-    assert {run.figures["round"] for run in status.of("interrupted")} == {HELD_IN}
+    assert {run.figures["round"] for run in status.with_status("interrupted")} == {HELD_IN}
     assert ends(tmp_path) == 0
-    resumed = sweep(tmp_path, "--resume", "out", "--jobs", "2")
-    out, error = resumed.communicate(timeout=PATIENCE_S)
-    assert resumed.returncode == 0, out + error
-    assert ends(tmp_path) == 24
+    resume(tmp_path, "--jobs", "2")
     assert_same_study(tmp_path / "out", one_by_one)
 
 

@@ -39,16 +39,6 @@ def test_a_study_that_began_while_another_was_checked_keeps_its_manifest(tmp_pat
         lock.release()
 
 
-def test_a_folder_with_nothing_but_a_lock_takes_a_study(tmp_path):
-    out, plan = tmp_path / "out", plan_of(tmp_path, [4])
-    out.mkdir()
-    with RunLock(out):
-        engine.require_free(out, plan)
-    (out / "notes.txt").touch()
-    with pytest.raises(StudyError, match="is not empty"):
-        engine.require_free(out, plan)
-
-
 def killed_before_its_manifest(tmp_path):
     """The folder of a study whose driver was killed while it wrote study.json, and its plan."""
     out, plan = tmp_path / "out", plan_of(tmp_path, [3])
@@ -67,7 +57,10 @@ def test_what_a_sweep_that_was_killed_before_its_manifest_left_takes_the_same_st
     assert sorted(path.name for path in out.iterdir()) == ["index.parquet", "runs", "scenario.toml", "study.json"]
 
 
-@pytest.mark.parametrize("theirs", ["scenario.toml", "runs/x/notes.txt", "models/street.py", "index.parquet", ".notes"])
+THEIRS = ["notes.txt", "scenario.toml", "runs/x/notes.txt", "models/street.py", "index.parquet", ".notes"]
+
+
+@pytest.mark.parametrize("theirs", THEIRS)
 def test_nothing_of_the_users_is_taken_for_what_a_killed_sweep_left(theirs, tmp_path):
     out, plan = killed_before_its_manifest(tmp_path)
     (out / theirs).parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +82,7 @@ def test_a_study_that_goes_on_removes_what_killed_drivers_left_half_written_and_
         (out / name).write_text("half")
         os.utime(out / name, (0, 0))
     if finished:
-        engine.settle_study(out, plan)
+        engine.finish_study(out, plan)
     else:
         with in_process() as cluster:
             engine.resume_study(out, plan, {}, cluster, engine.Listener())
@@ -112,7 +105,7 @@ def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(
     other = plan.scenario(plan.cells[1], second.seed, second.run)
     for planned in (first, second):  # the first is planned with the first value
         simulate(other, out=out / RUNS, name=planned.folder_name, device="cpu")
-    result = engine.settle_study(out, plan)
+    result = engine.finish_study(out, plan)
     assert (result.counts, result.complete) == ({"failed": 1, "finished": 1}, False)
     assert said in result.errors[first.folder_name]
     index = pd.read_parquet(out / "index.parquet")
@@ -126,4 +119,4 @@ def test_what_a_resumed_run_may_change_leaves_it_in_its_study(change, tmp_path):
     (planned,) = plan.planned()
     scenario = plan.scenario(plan.cells[0], planned.seed, planned.run).replace(change)
     simulate(scenario, out=out / RUNS, name=planned.folder_name, device="cpu")
-    assert engine.settle_study(out, plan).complete
+    assert engine.finish_study(out, plan).complete

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT, command_line, mostly_slow
-from in_process import in_process, write_quick
+from in_process import one_for_all, write_quick
 
 from wirelessdl.cli.reproduce import NUMBERS, TEXTS
 from wirelessdl.errors import StudyError
-from wirelessdl.study import cluster as cluster_module
 from wirelessdl.study import sweep
 from wirelessdl.study.reproduce import PAPER, Runner, bundled_studies, reproductions, with_scale
 
@@ -52,21 +51,7 @@ protocols = ["hardened"]
 
 @pytest.fixture(scope="module", autouse=True)
 def one_cluster():
-    """All studies of this file share one cluster within this process."""
-    with in_process() as cluster, pytest.MonkeyPatch.context() as patch:
-
-        class Opened:
-            def __init__(self, **asked):
-                pass
-
-            def __enter__(self):
-                return cluster
-
-            def __exit__(self, *_):
-                pass
-
-        patch.setattr(sweep, "open_cluster", Opened)
-        patch.setattr(cluster_module, "_POLL_S", 0.02)
+    with one_for_all() as cluster:
         yield cluster
 
 
@@ -121,14 +106,6 @@ def test_a_study_of_ones_own_gives_means_differences_and_figures_for_each_protoc
         assert row.high - row.difference == pytest.approx(half, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.slow
-def test_repeated_elsewhere_every_csv_has_the_same_bytes(folder):
-    with chdir(folder):
-        said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "again", "--jobs", "1")
-    assert said.code == 0, said.err
-    assert csvs(folder / "again") == csvs(folder / "out")
-
-
 def test_interrupted_and_resumed_every_csv_has_the_same_bytes(folder):
     with chdir(folder):
         one = reproductions("mine.toml", "smoke", "hardened")[0]
@@ -150,26 +127,6 @@ def test_called_again_nothing_runs_and_another_study_is_refused(folder):
         refused = command_line("reproduce", "mine.toml", "--scale", "smoke", "--seeds", "1", "--out", "out")
     assert refused.code == 2
     assert "holds a study with other seeds; choose another --out" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        (("seeds = 2", 'grid = { "network.nodes" = [3] }'), "network.nodes is no key of its grid"),
-        (("seeds = 2", 'only = ["ones"]'), "only names ones, no cell of it; did you mean one?"),
-        (("[study.scales.smoke]", "[study.scales.tiny]"), "study.scales.tiny"),
-        (('"tradeoff"', '"runs"'), "study.figures names runs, the name of a table of every study"),
-        (("[[study.figures]]", '[[study.figures]]\nname = "tradeoff"\n[[study.figures]]'), "another figure of it"),
-        (('"privacy.clipping"', '"privacy.cliping"'), "mine.toml: "),
-        (('"privacy.clipping"', '"privacy.cliping"'), "unknown key privacy.cliping; did you mean privacy.clipping?"),
-    ],
-)
-def test_a_study_that_cannot_be_is_refused_in_one_line(tmp_path, change, complaint):
-    write_quick(tmp_path)
-    (tmp_path / "mine.toml").write_text(STUDY.replace(*change))
-    with pytest.raises(StudyError) as caught:
-        reproductions(str(tmp_path / "mine.toml"), "smoke")
-    assert complaint in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +164,11 @@ def test_a_study_that_cannot_be_is_refused_in_one_line(tmp_path, change, complai
             ("[study.scales.smoke]", "[study.scales.tiny]"),
             "study.scales.tiny is tiny; must be 'smoke', 'cpu' or 'paper'",
         ),
+        (("seeds = 2", 'grid = { "network.nodes" = [3] }'), "network.nodes is no key of its grid"),
+        (("seeds = 2", 'only = ["ones"]'), "only names ones, no cell of it; did you mean one?"),
+        (('"tradeoff"', '"runs"'), "study.figures names runs, the name of a table of every study"),
+        (("[[study.figures]]", '[[study.figures]]\nname = "tradeoff"\n[[study.figures]]'), "another figure of it"),
+        (('"privacy.clipping"', '"privacy.cliping"'), "unknown key privacy.cliping; did you mean privacy.clipping?"),
     ],
 )
 def test_what_results_would_not_have_is_refused_before_anything_runs(tmp_path, change, complaint):

@@ -1,4 +1,4 @@
-"""Families of curves of a study: which column has which role, and the curves, means with 95% bands over runs.
+"""Families of curves of a study: roles of columns, and curves of means with 95% bands over runs.
 
 A cell of a study is one setting; its runs differ in seed and run number. Along a curve one key varies; every other key
 that varies is a series (colour and marker), a style (dash) or a facet (panel). What the user leaves open is filled in
@@ -34,12 +34,15 @@ CURVE_COLUMNS = {
     "airtime": "airtime_s",
     "epsilon": "epsilon",
 }
-_FOLLOWS = 0.05  # relative distance up to which a result is what was asked for: calibrated totals end up to 2% below
+_MAX_SWEPT_ERROR = 0.05  # relative, of a result that was asked for: calibrated totals end up to 2% below
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for; None leaves the choice to the figure."""
+    """A figure of a study as a user asked for it; None leaves the choice to the figure.
+
+    curves: the horizontal axis of learning curves, one of CURVE_COLUMNS; None is a figure of the results of runs.
+    """
 
     x: str | None = None
     y: str = "accuracy"
@@ -47,6 +50,10 @@ class Request:
     style: str | None = None
     facet: str | None = None
     where: Sequence[str] = ()
+    curves: str | None = None
+    logx: bool = False
+    labels: Sequence[str] = ()
+    size: Literal["single", "double"] = "single"
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,7 @@ class Family:
 
 def end_points(study: Study, request: Request) -> Family:
     """A family of the results of runs: each cell a point, each series a curve."""
-    rows = finished_rows(study, request.where)
-    roles = roles_of(study, rows, request)
+    rows, roles = rows_and_roles(study, request)
     known = rows.dropna(subset=[roles.y])
     own = known[known["baseline"].isna()]
     notes = []
@@ -136,12 +142,12 @@ def end_points(study: Study, request: Request) -> Family:
     return _family(study, own, roles, curves, notes, nowhere, _swept(study, own, roles.x))
 
 
-def learning_curves(study: Study, request: Request, against: str) -> Family:
+def learning_curves(study: Study, request: Request) -> Family:
     """A family of curves over rounds, time, energy, airtime or epsilon: a mean over the runs of each cell.
 
     They hold the rounds that all runs of a cell evaluated. A cell without finite epsilon is a level.
     """
-    rows, roles = curves_asked_for(study, request, against)
+    rows, roles = rows_and_roles(study, request)
     curves, notes = [], list[str]()
     for cell, part in rows.groupby("cell", sort=False):
         frames, exact = zip(*(curve_frame(require_sound(study.run(path))) for path in part["path"]))
@@ -158,11 +164,11 @@ def learning_curves(study: Study, request: Request, against: str) -> Family:
     return _family(study, rows[rows["baseline"].isna()], roles, curves, notes, nowhere, ())
 
 
-def curves_asked_for(study: Study, request: Request, against: str) -> tuple[pd.DataFrame, Roles]:
-    """Finished runs to draw learning curves of, and the roles of keys; raises where one varies and has none."""
+def rows_and_roles(study: Study, request: Request) -> tuple[pd.DataFrame, Roles]:
+    """Finished runs to draw, and the roles of keys; raises where one varies along learning curves and has none."""
     rows = finished_rows(study, request.where)
-    roles = roles_of(study, rows, request, against)
-    if roles.spare:
+    roles = roles_of(study, rows, request)
+    if roles.spare and request.curves is not None:
         raise TraceError(
             f"{shown(study.path)}: {', '.join(roles.spare)} varies too; name it in --series, --style or --facet, or "
             f"choose one value with --where {roles.spare[0]}=..."
@@ -202,21 +208,18 @@ def finished_rows(study: Study, where: Sequence[str]) -> pd.DataFrame:
     return done
 
 
-def roles_of(study: Study, rows: pd.DataFrame, request: Request, against: str | None = None) -> Roles:
-    """Roles for a figure of results, or of learning curves against one of CURVE_COLUMNS.
-
-    Keys that are left over are put where nothing was asked for, as far as they need a place.
-    """
+def roles_of(study: Study, rows: pd.DataFrame, request: Request) -> Roles:
+    """Roles of columns. Keys that are left over are put where nothing was asked for, as far as they need a place."""
     own = rows[rows["baseline"].isna()]
     # names of cells stand for the other keys, so they come first
     named = [] if own["name"].isna().any() else ["name"]
     varying = [key for key in (*named, *study.varied) if own[key].nunique(dropna=False) > 1]
-    if against is None:
+    if request.curves is None:
         y = _numeric(study, rows, request.y)
         x = _numeric(study, rows, request.x if request.x is not None else _default_x(study, own, varying))
     else:
         y = resolved(request.y, TABLES["rounds"].names, "the rounds table has no column")
-        x = CURVE_COLUMNS[against]
+        x = CURVE_COLUMNS[request.curves]
     asked = {"series": request.series, "style": request.style, "facet": request.facet}
     found = {role: study.column(name) if name is not None else None for role, name in asked.items()}
     for role, key in found.items():
@@ -224,7 +227,7 @@ def roles_of(study: Study, rows: pd.DataFrame, request: Request, against: str | 
         if key is not None and other is not None:
             raise TraceError(f"--{role} and --{other} are both {shown(key)}; name another key for one of them")
     free, along, spare = [key for key in varying if key not in found.values()], list[str](), list[str]()
-    if against is None:
+    if request.curves is None:
         along = [x] if x in free else [key for key in free if key != "name"][:1]
     for key in (key for key in free if key not in along):
         used = [*along, *(one for one in found.values() if one)]
@@ -308,7 +311,6 @@ def _learning_curve(rows: pd.DataFrame, roles: Roles, frames: list[pd.DataFrame]
     """The curve of a cell from its runs at the same rounds."""
     x = np.mean([frame[roles.x] for frame in frames], axis=0)
     mean, half = mean_band(np.array([frame[roles.y] for frame in frames], dtype=float))
-    half = half if len(frames) > 1 else np.full_like(mean, math.nan)
     first = rows.iloc[0]
     points = pd.DataFrame(
         {"cell": str(first["cell"]), "x": x, "y": mean, "low": mean - half, "high": mean + half, "n": len(frames)}
@@ -370,7 +372,7 @@ def _swept(study: Study, own: pd.DataFrame, x: str) -> tuple[float, ...]:
             continue
         asked, found = own[key].to_numpy(dtype=float), own[x].to_numpy(dtype=float)
         here = np.isfinite(asked) & np.isfinite(found) & (asked > 0)
-        if here.any() and np.allclose(found[here], asked[here], rtol=_FOLLOWS, atol=0):
+        if here.any() and np.allclose(found[here], asked[here], rtol=_MAX_SWEPT_ERROR, atol=0):
             return tuple(np.unique(asked[here]).tolist())
     return ()
 

@@ -1,14 +1,13 @@
-"""What columns, values and curves of a study are called. Texts of a study are a stranger's: none is read as math."""
+"""Labels of columns, values and curves of a study. Texts of a study are untrusted: none is read as mathematics."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from wirelessdl.analysis.families import Family, scenario_name
+from wirelessdl.analysis.runs import format_value
 from wirelessdl.errors import TraceError, shown
+from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study, resolved
 
 COLUMNS = {
@@ -38,15 +37,15 @@ class Labels:
 
     def column(self, name: str) -> str:
         """A column in a legend: its own name without the section."""
-        return self.texts.get(name, quoted(COLUMNS.get(name, name.rpartition(".")[2])))
+        return self.texts.get(name, escape_math(COLUMNS.get(name, name.rpartition(".")[2])))
 
     def value(self, key: str, value: Any) -> str:
         """One value of a key in a legend."""
-        text = spelled(value)
+        text = format_value(value)
         chosen = self.texts.get(f"{key}:{text}")
         if chosen is not None:
             return chosen
-        return quoted(text) if key in ("name", "cell") else f"{self.column(key)} {quoted(text)}"
+        return escape_math(text) if key in ("name", "cell") else f"{self.column(key)} {escape_math(text)}"
 
     def axis(self, name: str, family: Family) -> str:
         """A column along an axis."""
@@ -56,11 +55,11 @@ class Labels:
             every = set(family.adversaries.values())
             whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
             return f"total epsilon {whom} (replace-one, worst node)"
-        return quoted(COLUMNS.get(name, name))
+        return escape_math(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:
         """A baseline, or the scenario itself beside it."""
-        return self.texts.get(name, quoted(name))
+        return self.texts.get(name, escape_math(name))
 
     def series(self, value: Any, family: Family) -> str:
         """One series in the legend, with its adversary where those of the series differ."""
@@ -70,9 +69,10 @@ class Labels:
         return text
 
 
-def labels_of(given: Sequence[str], study: Study, columns: Sequence[str]) -> Labels:
+def labels_of(given: Sequence[str], study: Study) -> Labels:
     """`NAME=TEXT` or `NAME:VALUE=TEXT`; NAME is a column (short names too), a baseline or the scenario."""
     baselines = [*(str(name) for name in study.index["baseline"].dropna().unique()), scenario_name(study)]
+    columns = [*map(str, study.index.columns), *TABLES["rounds"].names]
     texts = {}
     for entry in given:
         name, equals, text = entry.partition("=")
@@ -92,7 +92,7 @@ def _drawable(text: str) -> str:
     from matplotlib.mathtext import MathTextParser
 
     if text.count("$") - text.count(r"\$") < 2:
-        return quoted(text)
+        return escape_math(text)
     try:
         MathTextParser("path").parse(text)
     except ValueError as error:
@@ -101,16 +101,6 @@ def _drawable(text: str) -> str:
     return text
 
 
-def quoted(text: str) -> str:
+def escape_math(text: str) -> str:
     """A text as it is: no dollar sign begins mathematics."""
     return shown(text, 60).replace("$", r"\$")
-
-
-def spelled(value: Any) -> str:
-    """A value as people write it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float | np.number):
-        number = float(value)
-        return "inf" if math.isinf(number) else f"{number:.12g}"
-    return str(value)

@@ -27,8 +27,8 @@ from wirelessdl.privacy.terms import Terms, noise_factor, valid_accountants
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 
-_MOST_RDP = 40  # senders whose Renyi totals are computed: a fifth of a second each
-_AGREE = 1e-6
+_MAX_RDP_SENDERS = 40  # senders whose Renyi totals are computed: a fifth of a second each
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def privacy_curve(run: Run, *, others: bool = True) -> PrivacyCurve:
         if release.round in at:
             epsilon.append(float(ledger.promised.total().max()))
     again = ledger.promised.total()
-    if again.shape != table[name].shape or not np.allclose(again, table[name], rtol=_AGREE, equal_nan=True):
+    if again.shape != table[name].shape or not np.allclose(again, table[name], rtol=_TOLERANCE, equal_nan=True):
         note = "the traces do not lead to the stored totals, so other accountants are left out"
         larger = {name: np.fmax(again, table[name])} if again.shape == table[name].shape else table
         return replace(running, totals=larger, note=note)
@@ -108,8 +108,8 @@ def _other_accountants(promised: SenderTotals, split: DataSplit) -> tuple[dict[s
     if "rdp" not in valid:
         return found, ""
     alike = all(len(cells) <= 1 and -1 not in cells for cells in promised.cells)
-    if not alike or len(promised.cells) > _MOST_RDP:
-        why = f"there are more than {_MOST_RDP} senders" if alike else "releases differ from slot to slot"
+    if not alike or len(promised.cells) > _MAX_RDP_SENDERS:
+        why = f"there are more than {_MAX_RDP_SENDERS} senders" if alike else "releases differ from slot to slot"
         return found, f"rdp is left out because {why}; it would take minutes"
     found["rdp"] = np.array([_rdp(cells, q, terms) for cells, q in zip(promised.cells, split.rate.tolist())])
     return found, ""

@@ -1,4 +1,4 @@
-"""What a run released, from its scenario and traces alone: terms, data split, and every release worked out again.
+"""Releases of a run, recounted from its scenario and traces alone: terms, data split, every frame.
 
     mu[t, j] = sens gamma mult / (sqrt(share beta/alpha) sigma),   gamma and mult of the gradient that was sent
 

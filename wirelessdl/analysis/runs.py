@@ -14,8 +14,7 @@ from scipy.special import stdtrit  # Student's quantile; scipy.stats takes half 
 
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.arrays import FloatArray
-from wirelessdl.errors import TraceError
-from wirelessdl.errors import shown as escaped
+from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import protected
 from wirelessdl.trace.catalog import headline, run_status
 from wirelessdl.trace.files import leaves
@@ -42,15 +41,20 @@ def open_runs(paths: Sequence[str | Path], *, same_nodes: bool = False) -> list[
         if run.path.resolve() in seen:
             raise TraceError(f"{run.path}: is named twice; name each run once")
         seen.add(run.path.resolve())
-        if run.rounds.empty:
-            how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
-            raise TraceError(f"{run.path}: is empty, no round was written; {how}")
-        require_sound(run)
+        require_rounds(run)
     counts = {run.scenario["network"]["nodes"]: run for run in reversed(runs)}
     if same_nodes and len(counts) > 1:
         listed = ", ".join(f"{count} in {counts[count].path}" for count in sorted(counts))
         raise TraceError(f"network.nodes differs: {listed}; show them apart, or side by side with `wirelessdl compare`")
     return runs
+
+
+def require_rounds(run: Run) -> None:
+    """Raise unless a run has a round, and tables that hold together."""
+    if run.rounds.empty:
+        how = "it has only begun: wait for its first rounds" if state(run) == "running" else "run it again"
+        raise TraceError(f"{run.path}: is empty, no round was written; {how}")
+    require_sound(run)
 
 
 def state(run: Run) -> State:
@@ -85,7 +89,7 @@ def _names(firsts: list[Run]) -> list[str]:
         return names
     if 1 <= len(apart) <= 2:
         return [
-            ", ".join(f"{key.rpartition('.')[2]} {shown(values[n])}" for key, values in apart.items())
+            ", ".join(f"{key.rpartition('.')[2]} {format_value(values[n])}" for key, values in apart.items())
             for n in range(len(firsts))
         ]
     return labels(firsts)
@@ -109,13 +113,13 @@ def folder_names(runs: Sequence[Run]) -> list[str]:
     return names
 
 
-def shown(value: Any) -> str:
-    """A value as people write it."""
+def format_value(value: Any) -> str:
+    """A value of a key as people write it, control characters escaped."""
     if value is None:
         return "absent"
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else escaped(value)
+    return f"{value:.12g}" if isinstance(value, float | np.floating) else shown(value)
 
 
 def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:
@@ -127,10 +131,10 @@ def node_means(run: Run, columns: tuple[str, ...]) -> FloatArray:
 
 
 def mean_band(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean over runs and half the width of its 95% band; values are `[runs, points]`."""
+    """Mean over runs and half the width of its 95% band, NaN for one run alone; values are `[runs, points]`."""
     count = len(values)
     if count < 2:
-        return values[0], np.zeros_like(values[0])
+        return values[0], np.full_like(values[0], np.nan)
     with np.errstate(invalid="ignore"):  # infinite values have a mean and no band
         error = values.std(axis=0, ddof=1) / np.sqrt(count)
     return values.mean(axis=0), stdtrit(count - 1, 0.975) * error
@@ -207,6 +211,6 @@ FIGURES: dict[str, tuple[str, str]] = {
 }
 
 
-def formatted(name: str, value: float | int | None) -> str:
+def format_figure(name: str, value: float | int | None) -> str:
     """A final figure as text; empty where it is not known yet."""
     return "" if value is None else FIGURES[name][1].format(value)

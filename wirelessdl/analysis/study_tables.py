@@ -32,8 +32,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from wirelessdl.analysis.labels import spelled
-from wirelessdl.analysis.runs import FIGURES, Group, final_figures
+from wirelessdl.analysis.runs import FIGURES, Group, final_figures, format_value
 from wirelessdl.errors import TraceError, nearest, shown
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
@@ -253,9 +252,9 @@ def _reference(study: Study, cells: pd.DataFrame, values: Any, to: str) -> str |
     key, equals, value = to.partition("=")
     if equals:
         key = study.column(key, study.varied)
-        found = own[[spelled(one) == value or _same_number(one, value) for one in own[key]]]
+        found = own[[format_value(one) == value or _same_number(one, value) for one in own[key]]]
         if found.empty:
-            some = ", ".join(dict.fromkeys(shown(spelled(one), 40) for one in own[key].dropna()))
+            some = ", ".join(dict.fromkeys(shown(format_value(one), 40) for one in own[key].dropna()))
             raise TraceError(f"--to {shown(key)}={shown(value)}: no cell has it; it is one of {some}")
         if not pd.isna(values["baseline"]):
             return None
@@ -290,13 +289,12 @@ def cell_name(cell: Any, values: Any, varied: Sequence[str]) -> str:
     """A cell in a table: baseline or name, and the short keys that it varies."""
     parts = [shown(values[word], 60) for word in ("baseline", "name") if not pd.isna(values[word])][:1]
     if not parts or not pd.isna(values["baseline"]):
-        parts += [
-            f"{key.rpartition('.')[2]} {shown(spelled(values[key]), 40)}" for key in varied if not pd.isna(values[key])
-        ]
+        own = (key for key in varied if not pd.isna(values[key]))
+        parts += [f"{key.rpartition('.')[2]} {shown(format_value(values[key]), 40)}" for key in own]
     return ", ".join(parts) or str(cell)
 
 
-def written(of: str, value: float, *, signed: bool = False) -> str:
+def format_difference(of: str, value: float, *, signed: bool = False) -> str:
     """A figure of a table as text: accuracies in percent, their differences in percentage points."""
     if pd.isna(value):
         return ""
@@ -306,6 +304,6 @@ def written(of: str, value: float, *, signed: bool = False) -> str:
     return f"{value:{sign}.3g}"
 
 
-def words_of(of: str) -> str:
+def figure_label(of: str) -> str:
     """A figure's name in a table."""
     return FIGURES[of][0] if of in FIGURES else shown(of, 60)

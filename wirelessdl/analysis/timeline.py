@@ -1,4 +1,4 @@
-"""What each node did when: pilots, payload, passes, computing and outages, from the durations that the traces hold.
+"""The timeline of a run: pilots, payload, passes, computing and outages of each node, from durations in the traces.
 
     opened | pilots | guard | feedback | payload | guard | pilots | guard | payload | guard | ... | exchange
            '---------- turn 0 of slot 0 -----------------'--------- turn 1 of slot 0 -------'
@@ -41,7 +41,7 @@ class Bars:
     start_s: FloatArray
     length_s: FloatArray
 
-    def of(self, rows: Any) -> "Bars":
+    def in_rows(self, rows: Any) -> "Bars":
         """Those of some rows."""
         return self[np.isin(self.row, rows)]
 

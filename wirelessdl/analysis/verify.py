@@ -1,4 +1,4 @@
-"""Whether a run directory holds what was written, and whether its numbers agree with each other.
+"""Verification of a run directory: files as they were written, numbers that agree with each other.
 
     files        every file against checksums.txt, every page of every table against its own checksum
     tables       rounds without gaps, one row per node, links only between nodes that exist
@@ -40,10 +40,10 @@ from wirelessdl.trace.sink import CHECKSUMS as NAME
 from wirelessdl.trace.sink import read_checksums
 from wirelessdl.trace.soundness import problems_of
 
-_NOT_OURS = ("lock", "report.html")  # written by others than the run, or only while it goes on
-_AGREE = 1e-6
-_SUMMED = 1e-3  # relative, of norms that the run sums in float32 over all parameters
-_CANCELLED = 1e-5  # of a model's norm: what float32 leaves of the difference of two models
+_UNLISTED = ("lock", "report.html")  # written by others than the run, or only while it goes on
+_TOLERANCE = 1e-6
+_MAX_NORM_ERROR = 1e-3  # relative, of norms that the run sums in float32 over all parameters
+_MAX_DISTANCE_ERROR = 1e-5  # of a model's norm: what float32 leaves of the difference of two models
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _files(folder: Path, state: str) -> tuple[int, list[str], list[str]]:
     for path in sorted(folder.rglob("*")):
         name, mode = path.relative_to(folder).as_posix(), path.lstat().st_mode
         hidden = any(part.startswith(".") for part in Path(name).parts)
-        if stat.S_ISDIR(mode) or hidden or name in _NOT_OURS or name == NAME:
+        if stat.S_ISDIR(mode) or hidden or name in _UNLISTED or name == NAME:
             continue
         if stat.S_ISREG(mode):
             found.append(name)
@@ -152,7 +152,7 @@ def _figures(run: Run, terms: Terms) -> Iterator[str]:
         silent = 0.0 if terms.counts_links else np.nan  # of a round in which nobody heard anybody
         pairs.append(("epsilon_link_max", worst.reindex(rounds["round"], fill_value=silent)))
     for name, other in pairs:
-        if not np.allclose(rounds[name].to_numpy(float), other.to_numpy(float), rtol=_AGREE, equal_nan=True):
+        if not np.allclose(rounds[name].to_numpy(float), other.to_numpy(float), rtol=_TOLERANCE, equal_nan=True):
             yield f"rounds: {name} does not follow from the other tables"
     last = rounds.iloc[-1]
     stated = {
@@ -173,7 +173,7 @@ def _misstated(summary: Mapping[str, Any], stated: Mapping[str, float | None], w
     for name, value in stated.items() if summary else ():
         said = summary.get(name)
         one, other = (number if isinstance(number, int | float | np.number) else np.nan for number in (said, value))
-        if not np.isclose(one, other, rtol=_AGREE, equal_nan=True):
+        if not np.isclose(one, other, rtol=_TOLERANCE, equal_nan=True):
             yield f"summary.json: {name} is {shown(said, 40)}, the {witness} say {other:.6g}"
 
 
@@ -181,7 +181,7 @@ def _totals(run: Run, totals: Mapping[str, FloatArray], promised: str) -> Iterat
     """Where the privacy table or the summary of a finished run states other totals than the traces."""
     for view, again in totals.items() if run.summary else ():
         stored = run.privacy[run.privacy["view"] == view].sort_values("tx")["epsilon_total"].to_numpy()
-        if len(stored) != len(again) or not np.allclose(stored, again, rtol=_AGREE, equal_nan=True):
+        if len(stored) != len(again) or not np.allclose(stored, again, rtol=_TOLERANCE, equal_nan=True):
             yield f"privacy: {view} totals do not follow from the traces"
     views = {"epsilon_total": promised, "epsilon_own_total": "own", "epsilon_coalition_total": "coalition"}
     yield from _misstated(run.summary, {name: _largest(totals, view) for name, view in views.items()}, "traces")
@@ -195,7 +195,7 @@ def _ledger(kept: Checkpoint, run: Run, split: DataSplit) -> Iterator[str]:
     """Where a checkpoint's ledger is not, to rounding, that of the traces up to it; more than it is told of too."""
     again = recounted_ledger(run.up_to(kept.round), split)
     for (view, one), (_, other) in zip(stored_ledger(kept, split).views(), again.views()):
-        alike = np.allclose(one.bound(), other.bound(), rtol=_AGREE, equal_nan=True)
+        alike = np.allclose(one.bound(), other.bound(), rtol=_TOLERANCE, equal_nan=True)
         if not alike or not np.array_equal(one.rounds, other.rounds):
             yield f"its ledger does not follow from the traces (view {view})"
 
@@ -244,9 +244,9 @@ def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
     models, gradient, step = models.astype(float), arrays["gradient"].astype(float), arrays["step"]
     norms = run.frame("nodes", ["grad_norm"], rounds=at)["grad_norm"].to_numpy()
     taken = np.isfinite(norms)
-    if not np.allclose(np.linalg.norm(gradient, axis=1)[taken], norms[taken], rtol=_SUMMED, atol=1e-30):
+    if not np.allclose(np.linalg.norm(gradient, axis=1)[taken], norms[taken], rtol=_MAX_NORM_ERROR, atol=1e-30):
         yield "its gradients have other norms than the nodes table says"
-    if not np.allclose(step[:, 0], arrays["pending_gamma"] * arrays["pending_multiplier"], rtol=_AGREE):
+    if not np.allclose(step[:, 0], arrays["pending_gamma"] * arrays["pending_multiplier"], rtol=_TOLERANCE):
         yield "its steps are not those that are charged"
     if run.scenario["privacy"]["protocol"] == "paper" and not learning.get("stop_after"):  # distances are of x
         models -= step * gradient
@@ -254,5 +254,5 @@ def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
         models *= radius / np.maximum(np.linalg.norm(models, axis=1, keepdims=True), radius)
     apart, size = (np.sqrt(np.square(x).sum(axis=1).mean()) for x in (models - models.mean(axis=0), models))
     stated = run.frame("rounds", ["consensus_distance"], rounds=at)["consensus_distance"].iloc[0]
-    if not np.isclose(apart, stated, rtol=_SUMMED, atol=_CANCELLED * size):
+    if not np.isclose(apart, stated, rtol=_MAX_NORM_ERROR, atol=_MAX_DISTANCE_ERROR * size):
         yield f"its models are {apart:.6g} apart, the rounds table says {stated:.6g}"

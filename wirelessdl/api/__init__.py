@@ -1,1 +1,1 @@
-"""What `import wirelessdl` offers: runs and studies as Python objects, on top of all other packages."""
+"""The Python interface: runs and studies as objects, on top of all other packages."""

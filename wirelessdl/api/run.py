@@ -128,17 +128,12 @@ class Run(TracedRun):
                 continue
             released = checkpoint.released
             if released is None:
-                raise TraceError(f"{shown(self.path)}: {self._no_release(checkpoint.facts)}")
+                raise TraceError(
+                    f"{shown(self.path)}: nothing is sent in this run, so there is no private release: its models are "
+                    "those of the nodes' own data, which no epsilon covers"
+                )
             return state_dicts(released, checkpoint.facts["layout"])
         raise TraceError(f"{shown(self.path)}: no checkpoint of round {shown(round)}; there are: {self._listed()}")
-
-    def _no_release(self, facts: Mapping[str, Any]) -> str:
-        if "layout" not in facts:
-            return "was written by a version that kept no releases; run the scenario again"
-        return (
-            "nothing is sent in this run, so there is no private release: its models are those of the nodes' own data, "
-            "which no epsilon covers"
-        )
 
     def _listed(self) -> str:
         rounds = sorted(checkpoint.round for checkpoint in load_checkpoints(self.path))
@@ -155,6 +150,7 @@ class Run(TracedRun):
 
         return learner_of(self, {**self._objects, **named_objects(parts)}, device)
 
+    @np.errstate(**USUAL_ERRORS)
     def plot(
         self,
         figure: str = "accuracy",
@@ -169,25 +165,16 @@ class Run(TracedRun):
         figure: accuracy, privacy, tradeoff, power, map, timeline, channel or partition. against: horizontal axis of
         the first two. round: of map, and the first of timeline; rounds: of timeline. links: (tx, rx) of channel.
         """
-        return plot_runs(figure, [self], against=against, round=round, rounds=rounds, links=links)
+        import matplotlib
 
+        matplotlib.get_backend()  # the session's own: figures are shown here, not only written
+        from wirelessdl.analysis.figures import CURVES, SINGLE, FigureOptions, draw
+        from wirelessdl.analysis.runs import require_rounds
 
-@np.errstate(**USUAL_ERRORS)
-def plot_runs(figure: str, runs: Sequence[TracedRun], **choice: Any) -> Any:
-    """Axes of a figure of several runs."""
-    import matplotlib
-
-    matplotlib.get_backend()  # the session's own: figures are shown here, not only written
-    from wirelessdl.analysis.figures import CURVES, SINGLE, Choice, draw
-    from wirelessdl.trace.soundness import require_sound
-
-    if figure not in (known := [*CURVES, *SINGLE]):
-        raise TraceError(f"no figure {shown(figure)}{nearest(figure, known)}")
-    for run in runs:
-        if run.rounds.empty:
-            raise TraceError(f"{shown(run.path)}: is empty, no round was written")
-        require_sound(run)
-    return draw(figure, runs, Choice(**choice), None).axes[0]
+        if figure not in (known := [*CURVES, *SINGLE]):
+            raise TraceError(f"no figure {shown(figure)}{nearest(figure, known)}")
+        require_rounds(self)
+        return draw(figure, [self], FigureOptions(against, round, rounds, links), None).axes[0]
 
 
 def open_run(path: str | Path, *, strict: bool = True) -> Run:

@@ -1,5 +1,11 @@
-"""`wirelessdl.sweep` and `wirelessdl.open_study`: studies from Python, with parts as objects, and their figures."""
+"""`wirelessdl.sweep` and `wirelessdl.open_study`: studies from Python, with parts as objects, and their figures.
 
+study = wirelessdl.sweep("quickstart", vary={"privacy.epsilon_max": [0.5, 1, 2]}, seeds=3, jobs=2)
+study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
+"""
+
+import multiprocessing
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +14,8 @@ import numpy as np
 
 from wirelessdl.api.run import Run, open_run
 from wirelessdl.arrays import USUAL_ERRORS
-from wirelessdl.scenario.objects import Given
+from wirelessdl.errors import StudyError
+from wirelessdl.scenario.objects import Given, named_objects
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.study import Study as IndexedStudy
@@ -63,8 +70,7 @@ class Study(IndexedStudy):
         from wirelessdl.analysis.figures.study import study_figure
 
         texts = [f"{name}={text}" for name, text in (labels or {}).items()]
-        request = Request(x, y, series, style, facet, where)
-        figure, _ = study_figure(self, request, curves_against=curves, size=size, logx=logx, labels=texts)
+        figure, _ = study_figure(self, Request(x, y, series, style, facet, where, curves, logx, texts, size))
         return figure.axes[0]
 
 
@@ -104,25 +110,31 @@ def sweep(
     cannot make again from its directory. Runs that fail are named in a warning and in the index; the others are there.
     In a script, call it under `if __name__ == "__main__":`, because worker processes import the script.
     """
-    from wirelessdl.study.sweep import sweep as run_study
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
+    from wirelessdl.study.engine import Listener
+    from wirelessdl.study.sweep import Options, plan_of, resume_in, spec_of, start_in
 
-    path, objects = run_study(
-        scenario,
-        vary=vary,
-        seeds=seeds,
-        runs=runs,
-        jobs=jobs,
-        out=out,
-        overrides=overrides,
-        baselines=baselines,
-        local=local,
-        resume=resume,
-        scheduler=scheduler,
-        threads=threads,
-        device=device,
-        force=force,
-        parts=parts,
-    )
-    study = open_study(path)
+    options = Options(jobs, scheduler, threads, device, force)
+    if resume is not None:
+        if scenario is not None or vary:
+            raise StudyError("resume goes on with a study as it was; leave scenario and vary out")
+        objects = named_objects(parts)
+        result = resume_in(Path(resume), options, Listener(), objects=objects)
+    else:
+        if scenario is None:
+            raise StudyError("name a scenario, or a study to resume")
+        spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local, parts)
+        plan = plan_of(spec, options, None if out is None else Path(out))
+        objects = dict(plan.base.objects)
+        result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
+    if result.errors:
+        name, error = next(iter(result.errors.items()))
+        warnings.warn(
+            f"{len(result.errors)} runs failed, the first {name}: {error}; "
+            f'wirelessdl.sweep(resume="{result.path}") tries them again',
+            stacklevel=3,
+        )
+    study = open_study(result.path)
     study._objects = objects
     return study

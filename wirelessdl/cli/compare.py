@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wirelessdl.cli.options import PATH, echo_json, one_study, plain_table, reads_runs, wide_console
-from wirelessdl.errors import shown as printable
+from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
     from wirelessdl.analysis.study_tables import Difference
@@ -57,7 +57,7 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
     study = open_study(folder)
     found = {column: study_differences(study, column, to) for column in columns}
     if not any(found.values()):
-        raise TraceError(f"{printable(folder)}: no other finished cell has the same seeds as the reference")
+        raise TraceError(f"{shown(folder)}: no other finished cell has the same seeds as the reference")
     if as_json:
         content = {"study": study.manifest["name"], "differences": [asdict(one) for n in found.values() for one in n]}
         echo_json(content)
@@ -71,11 +71,11 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
         FIGURES,
         differing,
         final_figures,
-        formatted,
+        format_figure,
+        format_value,
         labels,
         open_runs,
         protects,
-        shown,
         state,
     )
 
@@ -100,7 +100,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     for name in labels(opened):
         table.add_column(escape(shown(name)), overflow="fold")
     for key, values in keys.items():
-        table.add_row(escape(shown(key)), *(escape(shown(value)) for value in values), style="cyan")
+        table.add_row(escape(shown(key)), *(escape(format_value(value)) for value in values), style="cyan")
     if keys:
         table.add_row()
     if any(state(run) != "done" for run in opened):
@@ -108,7 +108,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     table.add_row("every epsilon protects", *(protects(run) for run in opened))
     table.add_row("the promised epsilon holds against", *(terms_of(run).adversary for run in opened))
     for name, (words, _) in FIGURES.items():
-        table.add_row(words, *(formatted(name, figure[name]) for figure in figures))
+        table.add_row(words, *(format_figure(name, figure[name]) for figure in figures))
     console = wide_console(60 + 60 * len(opened))
     if not keys:
         console.print("no key differs")
@@ -131,27 +131,27 @@ def _pairs(opened: "list[Run]") -> "list[Difference]":
 
 
 def _print_differences(console: Console, differences: "list[Difference]") -> None:
-    from wirelessdl.analysis.study_tables import words_of, written
+    from wirelessdl.analysis.study_tables import figure_label, format_difference
 
     first = differences[0]
     one_reference = len({one.reference for one in differences}) == 1
     one_figure = len({one.of for one in differences}) == 1
     to = f" to {first.reference}" if one_reference else ""
-    what = f"{words_of(first.of)}: " if one_figure else ""
+    what = f"{figure_label(first.of)}: " if one_figure else ""
     console.print(f"[bold]{escape(what)}paired differences by seed and run{escape(to)}[/]")
     names = ["", *(["reference"] if not one_reference else []), *(["figure"] if not one_figure else [])]
     table = plain_table(names, left=names, overflow="fold")
     for name in ("mean", "reference mean", "difference", "95% interval", "pairs"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in differences:
-        low, high = (written(one.of, value, signed=True) for value in (one.low, one.high))
+        low, high = (format_difference(one.of, value, signed=True) for value in (one.low, one.high))
         table.add_row(
             escape(one.name),
             *([] if one_reference else [escape(one.reference)]),
-            *([] if one_figure else [escape(words_of(one.of))]),
-            written(one.of, one.mean),
-            written(one.of, one.reference_mean),
-            written(one.of, one.difference, signed=True),
+            *([] if one_figure else [escape(figure_label(one.of))]),
+            format_difference(one.of, one.mean),
+            format_difference(one.of, one.reference_mean),
+            format_difference(one.of, one.difference, signed=True),
             f"{low.removesuffix(' points')} to {high}" if low else "",
             str(one.n),
         )

@@ -77,14 +77,14 @@ def command(runs: tuple[Path, ...], kind: str, out: Path | None, against: Any, r
         raise click.UsageError(f"--figure is missing; it must be one of {', '.join(_FIGURES)}")
     if against in ("airtime", "epsilon"):
         raise click.UsageError(f"--against {against} is for --curves of a study; take round, time or energy")
-    from wirelessdl.analysis.figures import Choice, draw
+    from wirelessdl.analysis.figures import FigureOptions, draw
     from wirelessdl.analysis.runs import open_runs
 
     figure = options["figure"]
     path = out if out is not None else Path(f"{figure}.{kind}")
     opened = open_runs(runs, same_nodes=figure == "power")
     links = [parse_link(text, "--link") for text in options["links"]]
-    draw(figure, opened, Choice(against, options["round_"], rounds, links), path)
+    draw(figure, opened, FigureOptions(against, options["round_"], rounds, links), path)
     click.echo(f"figure in {path}")
 
 
@@ -98,16 +98,9 @@ def _plot_study(folder: Path, kind: str, out: Path | None, against: str, options
         raise click.UsageError(f"--x is {x}; with --curves the horizontal axis is --against {'|'.join(_AGAINST)}")
     over = against if curves else x or "epsilon"
     path = out if out is not None else Path(f"{y}-{over}{'-curves' if curves else ''}.{kind}".replace("/", "_"))
-    family = draw_study(
-        open_study(folder),
-        Request(x, y, *(options[name] for name in ("series", "style", "facet", "where"))),
-        path,
-        curves_against=against if curves else None,
-        size=options["size"] or "single",
-        logx=options["logx"],
-        labels=options["labels"],
-        command=shlex.join(["wirelessdl", *sys.argv[1:]]),
-    )
+    keys = {name: options[name] for name in ("series", "style", "facet", "where", "logx", "labels")}
+    request = Request(x, y, **keys, curves=against if curves else None, size=options["size"] or "single")
+    family = draw_study(open_study(folder), request, path, shlex.join(["wirelessdl", *sys.argv[1:]]))
     for note in family.notes:
         click.echo(f"note: {note}", err=True)
     click.echo(f"figure in {path}, its data in {path.with_suffix('.csv')}, its command in {path.with_suffix('.sh')}")

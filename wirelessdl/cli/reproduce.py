@@ -143,22 +143,17 @@ def require_drawable(one: "Reproduction") -> None:
 
 
 def _require_figure(study: "Study", figure: "FigureTable") -> None:
-    from wirelessdl.analysis.families import curves_asked_for, finished_rows, roles_of
+    from wirelessdl.analysis.families import rows_and_roles
     from wirelessdl.analysis.labels import labels_of
-    from wirelessdl.trace.schema import TABLES
 
-    request = _request(figure)
-    labels_of(figure.labels, study, [*map(str, study.index.columns), *TABLES["rounds"].names])
-    if figure.curves is not None:
-        curves_asked_for(study, request, figure.curves)
-    else:
-        roles_of(study, finished_rows(study, request.where), request)
+    labels_of(figure.labels, study)
+    rows_and_roles(study, _request(figure))
 
 
 def _request(figure: "FigureTable") -> "Request":
     from wirelessdl.analysis.families import Request
 
-    return Request(figure.x, figure.y, figure.series, figure.style, figure.facet, figure.where)
+    return Request(**figure.model_dump(exclude={"name", "protocols"}))
 
 
 def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
@@ -180,16 +175,7 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     for figure in one.figures:
         path = folder / f"{one.name}-{figure.name}.pdf"
         try:
-            draw_study(
-                study,
-                _request(figure),
-                path,
-                curves_against=figure.curves,
-                size=figure.size,
-                logx=figure.logx,
-                labels=figure.labels,
-                command=shlex.join(["wirelessdl", *sys.argv[1:]]),
-            )
+            draw_study(study, _request(figure), path, shlex.join(["wirelessdl", *sys.argv[1:]]))
         except TraceError as error:
             raise TraceError(f"figure {figure.name}: {error}") from None
         yield path

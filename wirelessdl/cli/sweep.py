@@ -15,7 +15,7 @@ from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
     from wirelessdl.study.engine import Estimate, Result
-    from wirelessdl.study.folder import StudyStatus
+    from wirelessdl.study.folder import StudyProgress
     from wirelessdl.study.plan import Plan
     from wirelessdl.study.sweep import Options
 
@@ -189,10 +189,10 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
         console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
 
 
-def _print_runs(status: "StudyStatus", console: Console) -> None:
+def _print_runs(status: "StudyProgress", console: Console) -> None:
     from wirelessdl.study.study_file import plain_text
 
-    listed = status.of("running", "interrupted", "failed")
+    listed = status.with_status("running", "interrupted", "failed")
     if not listed:
         return
     names = ("run", "cell", "status", "round", "accuracy")
@@ -209,7 +209,7 @@ def _print_runs(status: "StudyStatus", console: Console) -> None:
     console.print(table)
     if len(listed) > 40:
         console.print(f"and {len(listed) - 40} more")
-    for run in status.of("failed"):
+    for run in status.with_status("failed"):
         console.print(f"{run.planned.folder_name}: {shown(run.error, 1000)}", soft_wrap=True, markup=False)
 
 

@@ -48,9 +48,6 @@ class _Lines(Listener):
             self._said_waiting = True
             self.say("the scheduler has no workers; waiting for one")
 
-    def note(self, text: str) -> None:
-        self.say(f"[yellow]note[/]  {escape(text)}")
-
     def over(self, row: "Row") -> None:
         if row.status == "finished":
             self._done += 1
@@ -58,7 +55,7 @@ class _Lines(Listener):
         elif row.status == "failed":
             self.say(f"[red]failed[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
 
-    def again(self, row: "Row") -> None:
+    def retrying(self, row: "Row") -> None:
         self.say(f"[yellow]failed, is tried again[/]  {title(row.planned)}  {escape(shown(row.error, 1000))}")
 
     def stopping(self, running: int) -> None:

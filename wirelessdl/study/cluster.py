@@ -24,7 +24,7 @@ from wirelessdl.errors import StudyError, shown
 
 _CONNECT_S = 5.0
 _POLL_S = 0.25
-_WAITING = 64  # tasks that a scheduler holds at least, so that it can tell how many workers would be of use
+_MIN_QUEUED_TASKS = 64  # that a scheduler holds, so that it can tell how many workers would be of use
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 1,  # a run whose worker dies is tried once more
     "distributed.scheduler.worker-saturation": 1.0,  # tasks wait in one place: none is lost with another's worker
@@ -60,7 +60,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Cluster:
+class DaskCluster:
     """A few tasks in flight at a time; only what is finished is handed out, in the order of finishing."""
 
     def __init__(self, client: Any, address: str = ""):
@@ -79,26 +79,16 @@ class Cluster:
         return len(self._flying)
 
     def workers(self) -> int:
-        return len(self._nthreads())
-
-    def crowded_workers(self) -> int:
-        """Workers with several threads: only one of them can be used."""
-        return sum(count > 1 for count in self._nthreads().values())
-
-    def _nthreads(self) -> dict[str, int]:
-        """Threads of every worker there is now, by its address."""
+        """Workers that there are now; a process runs one task at a time, whatever its threads."""
         self._require_scheduler()
         try:
-            workers: dict[str, int] = self._client.nthreads()
+            return len(self._client.nthreads())
         except (OSError, TimeoutError) as error:
             raise self._lost() from error
-        return workers
 
     def has_room(self) -> bool:
         """Whether another task should be submitted now."""
-        if self.flying < _WAITING:
-            return True
-        return self.flying < 2 * sum(self._nthreads().values())
+        return self.flying < _MIN_QUEUED_TASKS or self.flying < 2 * self.workers()
 
     def submit(self, key: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Send a task on its way. key: by which it will be known, none of those in flight."""
@@ -140,16 +130,16 @@ class Cluster:
 
         status = future.status
         if status == "finished":
-            return Done(key, self._asked(future.result))
+            return Done(key, self._answer(future.result))
         if status in ("cancelled", "lost"):
             self._require_scheduler()
             return Done(key, error="the scheduler dropped it")
-        error = self._asked(future.exception)
+        error = self._answer(future.exception)
         if isinstance(error, KilledWorker):
             return Done(key, error="its worker died, and the next one, too: out of memory, or killed", final=True)
         return Done(key, error=shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 1000))
 
-    def _asked(self, question: Callable[..., Any]) -> Any:
+    def _answer(self, question: Callable[..., Any]) -> Any:
         """An answer from the scheduler, however long it takes while the scheduler is there."""
         while True:
             try:
@@ -168,7 +158,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> Iterator[Cluster]:
+def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> Iterator[DaskCluster]:
     """Workers to run a study on: `jobs` processes of this machine, or those of a scheduler."""
     import dask
     import distributed  # noqa: F401  before: settings of a section that is not there yet would take it along as they leave
@@ -176,7 +166,7 @@ def open_cluster(*, jobs: int, threads: int, scheduler: str | None = None) -> It
     with dask.config.set(_SETTINGS), _quiet():
         opened = _remote(scheduler) if scheduler else _local(jobs, threads)
         with opened as client:
-            yield Cluster(client, scheduler or "")
+            yield DaskCluster(client, scheduler or "")
 
 
 @contextlib.contextmanager
@@ -210,7 +200,7 @@ def _local(jobs: int, threads: int) -> Iterator[Any]:
     try:
         with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **_NO_PAGES}):
             try:
-                with _deaf():
+                with _signals_blocked():
                     cluster = LocalCluster(
                         n_workers=jobs,
                         threads_per_worker=1,
@@ -248,7 +238,7 @@ def dask_setup(_: object) -> None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Threads and processes started meanwhile hear neither Ctrl-C nor the end of the terminal."""
     resource_tracker.ensure_running()  # its start would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})

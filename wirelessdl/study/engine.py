@@ -24,18 +24,18 @@ from typing import Any
 
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.run.resume import ONLY_TRACED
-from wirelessdl.study.cluster import Cluster, Done
+from wirelessdl.study.cluster import DaskCluster, Done
 from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.plan import Cell, Plan
-from wirelessdl.study.task import Job, Outcome, Pilot, RunTask, check, pilot, run_or_resume
+from wirelessdl.study.task import CellJob, Outcome, Pilot, RunTask, check, pilot, run_or_resume
 from wirelessdl.trace.files import RunLock, leaves, plain, read_regular
 from wirelessdl.trace.provenance import versions
 from wirelessdl.trace.study import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
 
-_WRITE_S = 2.0  # between two indexes
-_ATTEMPTS = 2
+_INDEX_INTERVAL_S = 2.0  # between two indexes
+_MAX_ATTEMPTS = 2
 _PILOT_ROUNDS = 10
-_PILOTS = 24
+_MAX_PILOTS = 24
 # what a resumed run may change; in a study's run it may differ, unless the study varies it
 _MAY_DIFFER = ("scenario.rounds", *ONLY_TRACED)
 
@@ -50,16 +50,13 @@ class Listener:
     def waiting(self) -> None:
         """There is no worker."""
 
-    def note(self, text: str) -> None:
-        """Something that the user may want to change."""
-
     def progress(self, said: Mapping[str, Any]) -> None:
         """A run told of a round; called from another thread."""
 
     def over(self, row: Row) -> None:
         """A run is finished, interrupted or failed."""
 
-    def again(self, row: Row) -> None:
+    def retrying(self, row: Row) -> None:
         """A run failed and is tried once more."""
 
     def stopping(self, running: int) -> None: ...
@@ -80,9 +77,9 @@ class Result:
         return set(self.counts) <= {"finished"}
 
 
-def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> Job:
+def job_of(plan: Plan, cell: Cell, seed: int, run: int) -> CellJob:
     scenario = plan.scenario(cell, seed, run)
-    return Job(
+    return CellJob(
         scenario.to_table(), scenario.origin, plan.base.folder, plan.cwd, plan.threads, plan.device, plan.parcels
     )
 
@@ -92,7 +89,7 @@ def never() -> bool:
 
 
 def _each(
-    cluster: Cluster, waiting: deque[tuple[Cell, Any]], listener: Listener, should_stop: Callable[[], bool]
+    cluster: DaskCluster, waiting: deque[tuple[Cell, Any]], listener: Listener, should_stop: Callable[[], bool]
 ) -> Iterator[tuple[Cell, Done]]:
     """Cells with what their tasks came to, as they finish. A task: a function and its arguments."""
     asked: dict[str, Cell] = {}
@@ -112,7 +109,7 @@ def _each(
 
 
 def check_cells(
-    plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
+    plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool], cells: Iterable[Cell]
 ) -> dict[str, str]:
     """Build every cell with every seed on the workers; raises for the first that cannot be. Returns user files."""
     tasks = deque((cell, (check, job_of(plan, cell, seed, plan.runs[0]))) for cell in cells for seed in plan.seeds)
@@ -163,11 +160,11 @@ class Estimate:
         return sum(self.run_bytes.values()) * self.runs
 
 
-def estimate(plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool]) -> Estimate:
+def estimate(plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool]) -> Estimate:
     """Check every cell, then time a few."""
     check_cells(plan, cluster, listener, should_stop, plan.cells)
     jobs = {cell.cell: job_of(plan, cell, plan.seeds[0], plan.runs[0]) for cell in plan.cells}
-    chosen = plan.cells[:: max(1, -(-len(plan.cells) // _PILOTS))]
+    chosen = plan.cells[:: max(1, -(-len(plan.cells) // _MAX_PILOTS))]
     pilots: dict[str, Pilot] = {}
     tasks = deque((cell, (pilot, jobs[cell.cell], _PILOT_ROUNDS)) for cell in chosen)
     for cell, done in _each(cluster, tasks, listener, should_stop):
@@ -186,7 +183,7 @@ def estimate(plan: Plan, cluster: Cluster, listener: Listener, should_stop: Call
 
 
 def start_study(
-    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool] = never
+    folder: Path, plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool] = never
 ) -> Result:
     """A new study in a new directory."""
     user_files = check_cells(plan, cluster, listener, should_stop, plan.cells)
@@ -206,7 +203,7 @@ def resume_study(
     folder: Path,
     plan: Plan,
     manifest: Mapping[str, Any],
-    cluster: Cluster,
+    cluster: DaskCluster,
     listener: Listener,
     should_stop: Callable[[], bool] = never,
     *,
@@ -225,16 +222,16 @@ def resume_study(
         return _run(folder, plan, cluster, listener, should_stop, force=force)
 
 
-def settle_study(folder: Path, plan: Plan) -> Result:
+def finish_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
         remove_left(folder)
-        rows = list(map(_rows_of_finished(folder, plan), plan.planned()))
+        rows = list(map(_row_reader(folder, plan), plan.planned()))
         write_index(folder, plan.varied, rows)
     return _result(folder, rows)
 
 
-def _rows_of_finished(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
+def _row_reader(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
     """Gives the row of a finished run: failed where the run in its folder is not the one that the plan has there."""
     cells = {cell.cell: cell for cell in plan.cells}
 
@@ -279,7 +276,7 @@ def _result(folder: Path, rows: Iterable[Row], *, stopped: bool = False, wall_s:
 
 
 def _run(
-    folder: Path, plan: Plan, cluster: Cluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
+    folder: Path, plan: Plan, cluster: DaskCluster, listener: Listener, should_stop: Callable[[], bool], *, force: bool
 ) -> Result:
     """Bring a study to its end; its lock is held."""
     remove_left(folder)
@@ -295,11 +292,11 @@ def _run(
 class _Driver:
     """Rows of the index, runs to be started, runs in flight."""
 
-    def __init__(self, folder: Path, plan: Plan, cluster: Cluster, listener: Listener, force: bool):
+    def __init__(self, folder: Path, plan: Plan, cluster: DaskCluster, listener: Listener, force: bool):
         self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
         self._force, self._path = force, folder
         self._cells = {cell.cell: cell for cell in plan.cells}
-        finished = _rows_of_finished(self._folder, plan)
+        finished = _row_reader(self._folder, plan)
         self._rows: dict[str, Row] = {}
         self._waiting: deque[str] = deque()
         for planned in plan.planned():
@@ -317,11 +314,6 @@ class _Driver:
         started = time.perf_counter()
         self.write(last=True)
         self._listener.started(self._path, self._plan, self._rows, self._cluster.workers())
-        crowded = self._cluster.crowded_workers()
-        if crowded:
-            self._listener.note(
-                f"{crowded} workers have several threads, of which one is used: start with --nthreads 1"
-            )
         self._cluster.listen(self._listener.progress)
         try:
             self._loop(should_stop)
@@ -347,7 +339,7 @@ class _Driver:
                 name = done.key
                 self._flying.discard(name)
                 if done.final:
-                    self._attempts[name] = _ATTEMPTS
+                    self._attempts[name] = _MAX_ATTEMPTS
                 self._over(name, done.value or Outcome("failed", done.error))
             if not self._cluster.workers():
                 self._listener.waiting()
@@ -385,9 +377,9 @@ class _Driver:
             return
         if outcome.status == "failed":
             row.status, row.error = "failed", outcome.error
-            if self._attempts[name] < _ATTEMPTS and not self._stopping:
+            if self._attempts[name] < _MAX_ATTEMPTS and not self._stopping:
                 self._waiting.append(name)
-                self._listener.again(row)
+                self._listener.retrying(row)
                 return
         else:
             row.status, row.error = status_of(self._folder, row.planned)
@@ -400,7 +392,7 @@ class _Driver:
     def write(self, *, last: bool = False) -> None:
         """Replace the index, if there is news and the last one is old enough."""
         now = time.monotonic()
-        if not last and now - self._written_at < _WRITE_S:
+        if not last and now - self._written_at < _INDEX_INTERVAL_S:
             return
         for name in self._flying:
             row = self._rows[name]

@@ -1,4 +1,4 @@
-"""The directory of a study: its manifest, whether both are still the same when it goes on, and how far it is.
+"""The directory of a study: its manifest, changes since it began, and its progress.
 
 study.json is written before anything runs. What decides results stands in it: the base scenario's hash, every cell's
 overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
@@ -248,7 +248,7 @@ def _digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class StudyStatus:
+class StudyProgress:
     """A study: whether a process works on it, and every run; the figures of those that have begun: how far they are."""
 
     path: Path
@@ -261,7 +261,7 @@ class StudyStatus:
         found = [run.status for run in self.runs]
         return {status: found.count(status) for status in STATUSES if status in found}
 
-    def of(self, *statuses: str) -> list[Row]:
+    def with_status(self, *statuses: str) -> list[Row]:
         return [run for run in self.runs if run.status in statuses]
 
     def facts(self) -> dict[str, Any]:
@@ -272,16 +272,16 @@ class StudyStatus:
             "active": self.active,
             "runs": len(self.runs),
             **{status: self.counts().get(status, 0) for status in STATUSES},
-            "errors": {run.planned.folder_name: run.error for run in self.of("failed")},
+            "errors": {run.planned.folder_name: run.error for run in self.with_status("failed")},
         }
 
 
-def study_status(folder: Path) -> StudyStatus:
+def study_status(folder: Path) -> StudyProgress:
     """How a study stands, by what is on disk; also while it runs."""
     manifest = read_manifest(folder)
     errors = read_errors(folder)
     rows = tuple(_row(folder, planned, errors.get(planned.path)) for planned in planned_in(manifest))
-    return StudyStatus(folder, str(manifest.get("name", "")), is_locked(folder), rows)
+    return StudyProgress(folder, str(manifest.get("name", "")), is_locked(folder), rows)
 
 
 def _row(folder: Path, planned: PlannedRun, error: str | None) -> Row:

@@ -23,7 +23,7 @@ from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.study_file import StudySpec, StudyTable, overrides_of, plain_text, toml_text
 from wirelessdl.trace.study import PlannedRun
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 _OWN_OPTIONS = {"scenario.seed": "--seeds", "scenario.run": "--runs"}
 # what an override of a baseline leaves without a meaning, but for what gradients depend on
 _MEANINGLESS = {
@@ -111,20 +111,13 @@ def _pickled(given: Given) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _working_folder() -> str:
-    """Where workers look for files that a scenario names."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise StudyError("the working folder is not there any more; change to one that is") from None
-
-
 def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Plan:
     """Read the scenario and work out every cell; each is checked against the schema, and named where it fails."""
     base = _base(spec)
     varied, cells = make_cells(spec.table, base)
     section = base.scenario
-    seeds, runs = _numbers(spec.table.seeds, section.seed), _numbers(spec.table.runs, section.run)
+    seeds = _numbers("seeds", spec.table.seeds, section.seed)
+    runs = _numbers("runs", spec.table.runs, section.run)
     plan = Plan(
         spec.table.name or f"{section.name}-study",
         # a scenario that Python gave is no file to compare with when the study goes on
@@ -135,12 +128,12 @@ def make_plan(spec: StudySpec, *, threads: int = 1, device: str = "auto") -> Pla
         tuple(cells),
         seeds,
         runs,
-        _working_folder(),
+        os.getcwd(),  # where workers look for files that a scenario names
         threads,
         device,
     )
-    if len(plan) > MOST_RUNS:
-        raise StudyError(f"the study has {len(plan):,} runs; at most {MOST_RUNS:,}: vary fewer values")
+    if len(plan) > MAX_RUNS:
+        raise StudyError(f"the study has {len(plan):,} runs; at most {MAX_RUNS:,}: vary fewer values")
     for cell in cells:
         plan.scenario(cell, seeds[0], runs[0])
     _ = plan.parcels  # an object that cannot be sent is refused here
@@ -160,16 +153,13 @@ def _base(spec: StudySpec) -> Scenario:
     return base
 
 
-def _numbers(asked: int | Sequence[int], first: int) -> tuple[int, ...]:
+def _numbers(name: str, asked: int | Sequence[int], first: int) -> tuple[int, ...]:
     """So many, counted from the scenario's own; or those that were named."""
-    wanted = tuple(range(first, first + asked)) if isinstance(asked, int) else tuple(asked)
-    if max(wanted) >= 2**63:  # whole numbers of its index
-        raise StudyError(
-            f"seeds or runs reach {shown(max(wanted), 60)}; must be below 2^63 in a study: name lower ones"
-        )
-    if len(set(wanted)) < len(wanted):
-        raise StudyError(f"seeds or runs {shown(list(wanted), 60)} name a number twice; every run is made once")
-    return wanted
+    count, numbers = (asked, range(first, first + asked)) if isinstance(asked, int) else (len(asked), asked)
+    rule = f"from 1 to {MAX_RUNS:,} different numbers below 2^63"  # whole numbers of its index
+    if not 1 <= count <= MAX_RUNS or max(numbers) >= 2**63 or len(set(numbers)) < count:
+        raise StudyError(f"{name} is {shown(asked, 60)}; must be {rule}: every run is made once")
+    return tuple(numbers)
 
 
 # --- cells
@@ -189,8 +179,8 @@ def make_cells(study: StudyTable, base: Scenario) -> tuple[list[str], list[Cell]
         parts.append([(None, {key: draw.sample(key, seed, n) for key, draw in draws.items()}) for n in samples])
     parts += [[(None, {key: value}) for value in _distinct(key, values)] for key, values in study.grid.items()]
     count = math.prod(len(part) for part in parts)
-    if count > MOST_RUNS:
-        raise StudyError(f"the study has {count:,} cells; at most {MOST_RUNS:,}: vary fewer values")
+    if count > MAX_RUNS:
+        raise StudyError(f"the study has {count:,} cells; at most {MAX_RUNS:,}: vary fewer values")
     table, cells = base.to_table(), []
     for number, combination in enumerate(itertools.product(*parts)):
         name = next((name for name, _ in combination if name), None)

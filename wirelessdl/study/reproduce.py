@@ -8,7 +8,7 @@ A file's changes come in this order: its own keys, the protocol's, the scale's. 
 one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of jobs: results then do not depend on it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
-from wirelessdl.study.cluster import Cluster
+from wirelessdl.scenario.overrides import parse_value
+from wirelessdl.study.cluster import DaskCluster
 from wirelessdl.study.engine import Listener, Result, never
 from wirelessdl.study.folder import read_plan
 from wirelessdl.study.plan import Plan, make_plan
@@ -27,7 +28,6 @@ from wirelessdl.study.study_file import (
     VariantTable,
     find_study,
     overrides_of,
-    plain_text,
     read_study,
     read_study_table,
 )
@@ -114,24 +114,15 @@ def _require_figures(file: Path, table: StudyTable) -> None:
 def _references(table: StudyTable, plan: Plan) -> tuple[str, ...]:
     """References of differences without those that a scale leaves out: named cells, and values of the grid."""
 
-    def among(values: Iterable[Any], text: str) -> bool:
-        return any(plain_text(value) == text or _same_number(value, text) for value in values)
-
     def left_out(reference: str) -> bool:
         key, equals, text = reference.partition("=")
         if not equals:
             return reference in {cell.name for cell in table.cells} - {cell.name for cell in plan.cells}
         full = next((one for one in plan.varied if key in (one, one.rpartition(".")[2])), key)
-        return among(table.grid.get(full, ()), text) and not among((c.values.get(full) for c in plan.cells), text)
+        value = parse_value(text)
+        return value in table.grid.get(full, ()) and value not in [cell.values.get(full) for cell in plan.cells]
 
     return tuple(reference for reference in table.differences if not left_out(reference))
-
-
-def _same_number(value: Any, text: str) -> bool:
-    try:
-        return float(value) == float(text)
-    except (TypeError, ValueError):
-        return False
 
 
 def _scale(scales: Mapping[Any, VariantTable], scale: str, title: str) -> VariantTable:
@@ -166,7 +157,7 @@ class Runner(Options):
         """most: runs of a study."""
         super().__init__(jobs, threads=THREADS, device=device, force=force)
         self._most, self._stack = most, ExitStack()
-        self._cluster: Cluster | None = None
+        self._cluster: DaskCluster | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +165,7 @@ class Runner(Options):
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def open(self, runs: int, threads: int) -> AbstractContextManager[Cluster]:
+    def open(self, runs: int, threads: int) -> AbstractContextManager[DaskCluster]:
         if self._cluster is None:
             self._cluster = self._stack.enter_context(super().open(max(runs, self._most), threads))
         return nullcontext(self._cluster)

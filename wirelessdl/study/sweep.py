@@ -1,11 +1,5 @@
-"""`wirelessdl.sweep`: a study from Python.
+"""Start and resume studies: options of the command line and of Python, made into a plan and run on workers."""
 
-study = wirelessdl.sweep("quickstart", vary={"privacy.epsilon_max": [0.5, 1, 2]}, seeds=3, jobs=2)
-study.mean(by=["privacy.epsilon_max"], of="accuracy_mean")
-"""
-
-import multiprocessing
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -14,64 +8,14 @@ from typing import Any
 
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.scenario.objects import PART_KEYS, Given, named_objects, part_overrides, plain_value
+from wirelessdl.scenario.objects import PART_KEYS, Given, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
-from wirelessdl.study.cluster import Cluster, cores, open_cluster
-from wirelessdl.study.engine import Listener, Result, never, resume_study, settle_study, start_study, unfinished
+from wirelessdl.study.cluster import DaskCluster, cores, open_cluster
+from wirelessdl.study.engine import Listener, Result, finish_study, never, resume_study, start_study, unfinished
 from wirelessdl.study.folder import read_plan, refuse_changes, require_free
 from wirelessdl.study.plan import Plan, make_plan
 from wirelessdl.study.study_file import StudySpec, StudyTable, find_study, overrides_of, read_study
-
-
-def sweep(
-    scenario: str | Path | Scenario | None = None,
-    *,
-    vary: Mapping[str, Sequence[Any]] | None = None,
-    seeds: int | Sequence[int] | None = None,
-    runs: int | Sequence[int] | None = None,
-    jobs: int | None = None,
-    out: str | Path | None = None,
-    overrides: Overrides = (),
-    baselines: Sequence[str] = (),
-    local: bool = True,
-    resume: str | Path | None = None,
-    scheduler: str | None = None,
-    threads: int | None = None,
-    device: str = "auto",
-    force: bool = False,
-    parts: Mapping[str, Any] | None = None,
-) -> tuple[Path, dict[str, Given]]:
-    """Run a scenario with every combination of the varied values, seeds and runs; where, and with which objects.
-
-    scenario: a file, a bundled name, a loaded scenario, or a study file. seeds, runs: how many, counted from the
-    scenario's own, or which. resume: the directory of a study to go on with, instead of a scenario. Runs that fail are
-    named in a warning and in the index; the others are there. parts: objects by what a part is called. In a script,
-    call it under `if __name__ == "__main__":`, because worker processes import the script.
-    """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SystemExit(1)  # a worker that imports a script without the guard: the driver says what is missing
-    options = Options(jobs, scheduler, threads, device, force)
-    if resume is not None:
-        if scenario is not None or vary:
-            raise StudyError("resume goes on with a study as it was; leave scenario and vary out")
-        objects = named_objects(parts or {})
-        result = resume_in(Path(resume), options, Listener(), objects=objects)
-    else:
-        if scenario is None:
-            raise StudyError("name a scenario, or a study to resume")
-        spec = spec_of(scenario, vary or {}, seeds, runs, overrides, baselines, local, parts or {})
-        plan = plan_of(spec, options, None if out is None else Path(out))
-        objects = dict(plan.base.objects)
-        result = start_in(Path(out or Path("outputs") / plan.name), plan, options, Listener())
-    if result.errors:
-        name, error = next(iter(result.errors.items()))
-        warnings.warn(
-            f"{len(result.errors)} runs failed, the first {name}: {error}; "
-            f'wirelessdl.sweep(resume="{result.path}") tries them again',
-            stacklevel=2,
-        )
-    return result.path, objects
 
 
 class Options:
@@ -101,7 +45,7 @@ class Options:
         """Threads of each run. Workers of a scheduler are expected to have one core each."""
         return self._threads or (1 if self.scheduler else max(1, cores() // self.jobs(runs)))
 
-    def open(self, runs: int, threads: int) -> AbstractContextManager[Cluster]:
+    def open(self, runs: int, threads: int) -> AbstractContextManager[DaskCluster]:
         return open_cluster(jobs=self.jobs(runs), threads=threads, scheduler=self.scheduler)
 
 
@@ -141,8 +85,8 @@ def spec_of(
         "grid": {**table.grid, **grid},
         "baselines": [*table.baselines, *baselines],
         "local": table.local and local,
-        "seeds": _numbers("seeds", seeds, table.seeds),
-        "runs": _numbers("runs", runs, table.runs),
+        "seeds": table.seeds if seeds is None else seeds,
+        "runs": table.runs if runs is None else runs,
     }
     return StudySpec(table.model_copy(update=changes), (*spec.overrides, *texts), spec.scenario)
 
@@ -156,18 +100,6 @@ def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Ite
         tables = [part_overrides({key: value}) for value in values]
         key = PART_KEYS[key]
         yield key, [plain_value(key, table[key], objects) for table in tables]
-
-
-def _numbers(name: str, given: int | Sequence[int] | None, otherwise: int | list[int]) -> int | list[int]:
-    if given is None:
-        return otherwise
-    if isinstance(given, int):
-        if not 1 <= given <= 1_000_000:
-            raise StudyError(f"--{name} is {given}; must be a number of at least 1")
-        return given
-    if not given:
-        raise StudyError(f"{name} is empty; name at least one number")
-    return list(given)
 
 
 def plan_of(spec: StudySpec, options: Options, out: Path | None = None) -> Plan:
@@ -201,7 +133,7 @@ def resume_in(
     plan.base._objects.update(objects or {})
     left = unfinished(folder, plan)
     if not left:
-        return settle_study(folder, plan)
+        return finish_study(folder, plan)
     refuse_changes(folder, plan, manifest, force=options.force)
     with options.open(len(left), plan.threads) as cluster:
         return resume_study(folder, plan, manifest, cluster, listener, should_stop, force=options.force)

@@ -1,4 +1,4 @@
-"""What a worker does: check a cell, time a pilot, run or resume a directory.
+"""Tasks of workers: check a cell, time a pilot, run or resume a directory.
 
 Dask runs a task at least once: again where a worker died or was thought to have. A task is therefore "bring this run
 directory to its end", under a lock of its own: whoever comes second waits, and finds the run finished. Nothing but a
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from wirelessdl.round.records import Progress
 
 ERRORS = "errors"  # folder of tracebacks
-_LOOK_S = 0.1  # between two looks at whether to stop
-_TELL_S = 0.5  # between two messages of a run to the terminal
-_alone = threading.Lock()
+_STOP_CHECK_S = 0.1  # between two looks at whether to stop
+_PROGRESS_S = 0.5  # between two messages of a run to the terminal
+_one_task_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Job:
+class CellJob:
     """A scenario with all it takes to run it in another process, or on another machine that shares the files.
 
     parcels: parts that Python handed in, pickled by the process that has them.
@@ -67,7 +67,7 @@ class Job:
 class RunTask:
     """One run directory to bring to its end. topic: where to tell of progress."""
 
-    job: Job
+    job: CellJob
     study: str
     planned: PlannedRun
     force: bool = False
@@ -110,12 +110,12 @@ class Pilot:
 
 
 @contextlib.contextmanager
-def _at_home(job: Job) -> Iterator[None]:
+def _in_working_folder(job: CellJob) -> Iterator[None]:
     """Alone in this process, in the folder where the study was asked for, with the study's number of threads.
 
     Code of the user's may end the program: that is an error like others, or Dask would take the worker for dead.
     """
-    with _alone:
+    with _one_task_at_a_time:
         from wirelessdl.learning.runtime import use_threads
 
         try:
@@ -140,10 +140,10 @@ def _at_home(job: Job) -> Iterator[None]:
                 os.chdir(before)
 
 
-def check(job: Job) -> Checked:
+def check(job: CellJob) -> Checked:
     """Whether a scenario can be built here."""
     try:
-        with _at_home(job):
+        with _in_working_folder(job):
             from wirelessdl.run.build import build
 
             world = build(job.scenario(), device=job.device)
@@ -152,11 +152,11 @@ def check(job: Job) -> Checked:
         return Checked(_words(error), {}, versions())
 
 
-def pilot(job: Job, rounds: int) -> Pilot | str:
+def pilot(job: CellJob, rounds: int) -> Pilot | str:
     """The first rounds of a scenario, in a folder that is thrown away; or why they failed."""
     stamps: list[float] = []
     try:
-        with _at_home(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
+        with _in_working_folder(job), tempfile.TemporaryDirectory(prefix="wirelessdl-pilot-") as folder:
             from wirelessdl.run.session import RunOptions, simulate
 
             started = time.perf_counter()
@@ -181,7 +181,7 @@ def run_or_resume(task: RunTask) -> Outcome:
     study = Path(task.study)
     stop = _Stop(study)
     try:
-        with _at_home(task.job):
+        with _in_working_folder(task.job):
             if not (study / MANIFEST).is_file():
                 raise StudyError(
                     f"{shown(study)}: is not there on {os.uname().nodename}; workers need the files of the machine "
@@ -190,22 +190,22 @@ def run_or_resume(task: RunTask) -> Outcome:
             with _locked(study / RUNS, task.name, stop) as held:
                 if not held:
                     return Outcome("stopped")
-                _bring_to_its_end(task, study / RUNS / task.name, stop)
+                _finish_run(task, study / RUNS / task.name, stop)
                 return Outcome("finished", figures=figures_of(study, task.planned))
     except RunInterrupted:
         return Outcome("interrupted")
     except WirelessdlError as error:
         return Outcome("failed", _line(error))
     except Exception as error:
-        return Outcome("failed", _kept(study, task.name, error))
+        return Outcome("failed", _traceback_file(study, task.name, error))
     finally:
         give_back()
 
 
-def _bring_to_its_end(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
+def _finish_run(task: RunTask, folder: Path, stop: Callable[[], bool]) -> None:
     from wirelessdl.run.session import RunOptions, resume, simulate
 
-    scenario, tell = task.job.scenario(), _Teller(task)
+    scenario, tell = task.job.scenario(), _ProgressReporter(task)
     options = RunOptions(task.job.device, tell.on_round, tell.on_evaluation, stop)
     if (folder / "scenario.toml").is_file():
         resume(folder, options, scenario=scenario, force=task.force)
@@ -241,12 +241,12 @@ class _Stop:
     def __call__(self) -> bool:
         now = time.monotonic()
         if now >= self._next and not self._found:
-            self._next = now + _LOOK_S
-            self._found = self._file.exists() or _left_alone()
+            self._next = now + _STOP_CHECK_S
+            self._found = self._file.exists() or _scheduler_lost()
         return self._found
 
 
-def _left_alone() -> bool:
+def _scheduler_lost() -> bool:
     from distributed import Status, get_worker
 
     try:
@@ -255,7 +255,7 @@ def _left_alone() -> bool:
         return False
 
 
-class _Teller:
+class _ProgressReporter:
     """Tells the driver, now and then, where a run stands."""
 
     def __init__(self, task: RunTask):
@@ -270,7 +270,7 @@ class _Teller:
         now = time.monotonic()
         if not self._task.topic or now < self._next:
             return
-        self._next = now + _TELL_S
+        self._next = now + _PROGRESS_S
         from distributed import get_worker
 
         said = {"run": self._task.name, "round": round, "rounds": self._rounds, "accuracy": self._accuracy}
@@ -286,7 +286,7 @@ def _line(error: BaseException) -> str:
     return shown(f"{type(error).__name__}: {_words(error)}", 1000)
 
 
-def _kept(study: Path, name: str, error: Exception) -> str:
+def _traceback_file(study: Path, name: str, error: Exception) -> str:
     """One line on an error that no user caused; its traceback goes to a file."""
     with contextlib.suppress(WirelessdlError, OSError):
         (study / ERRORS).mkdir(exist_ok=True)

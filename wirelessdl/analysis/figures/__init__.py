@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.figures.curves import draw_accuracy, draw_privacy, draw_tradeoff
+from wirelessdl.analysis.figures.curves import draw_curves
 from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.analysis.runs import Group, grouped, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, GREY, HEAT, ORANGE, dashed, save, styled
@@ -28,7 +28,7 @@ from wirelessdl.units import to_db
 _MAX_NAMED_NODES = 40  # of a map
 _MAX_DISC_NODES, _MAX_DISC_CLASSES = 40, 20  # more discs would touch or vanish
 # face, hatch, edge: distinct in grey too; pilots take microseconds, and their edge keeps them visible
-_LOOKS = {
+_BAR_STYLES = {
     "compute": ("#c9d6e2", "", "none"),
     "down": (ORANGE, "////", "white"),
     "pilot": ("#222222", "", "#222222"),
@@ -38,7 +38,7 @@ _LOOKS = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class FigureOptions:
     """Options of a figure; None leaves the choice to the figure."""
 
     against: Literal["round", "time", "energy"] = "round"
@@ -133,11 +133,11 @@ def draw_timeline(run: Run, first: int | None, rounds: int) -> Any:
     rows = np.flatnonzero((timeline.round >= start) & (timeline.round < start + rounds))
     if not len(rows):
         raise TraceError(f"--round is {start}; {run.path} has rounds 1 to {timeline.round[-1]}: name one of them")
-    bars, begin_s = timeline.bars.of(rows), timeline.opened_s[rows[0]]
+    bars, begin_s = timeline.bars.in_rows(rows), timeline.opened_s[rows[0]]
     figure, axis = plt.subplots(figsize=(COLUMN, min(5.0, 1.0 + 0.11 * timeline.nodes)), layout="constrained")
     for number, kind in enumerate(KINDS):
         shown = bars[bars.kind == number]
-        face, hatch, edge = _LOOKS[kind]
+        face, hatch, edge = _BAR_STYLES[kind]
         if len(shown.row):
             axis.barh(
                 shown.node,
@@ -218,13 +218,14 @@ def draw_partition(counts: IntArray) -> Any:
     return figure
 
 
-CURVES: dict[str, Callable[[list[Group], Choice], Any]] = {
-    "accuracy": lambda groups, choice: draw_accuracy(groups, choice.against),
-    "privacy": lambda groups, choice: draw_privacy(groups, choice.against),
-    "tradeoff": lambda groups, _: draw_tradeoff(groups),
+_AGAINST = {"round": "round", "time": "time_s", "energy": "energy_total_j"}
+CURVES: dict[str, Callable[[list[Group], FigureOptions], Any]] = {
+    "accuracy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "accuracy_mean"),
+    "privacy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "epsilon"),
+    "tradeoff": lambda groups, _: draw_curves(groups, "epsilon", "accuracy_mean"),
     "power": lambda groups, _: draw_power(groups),
 }
-SINGLE: dict[str, Callable[[Run, Choice], Any]] = {
+SINGLE: dict[str, Callable[[Run, FigureOptions], Any]] = {
     "map": lambda run, choice: draw_map(run, choice.round),
     "timeline": lambda run, choice: draw_timeline(run, choice.round, choice.rounds),
     "channel": lambda run, choice: draw_channel(run, choice.links),
@@ -232,7 +233,7 @@ SINGLE: dict[str, Callable[[Run, Choice], Any]] = {
 }
 
 
-def draw(name: str, runs: Sequence[Run], choice: Choice, path: Path | None) -> Any:
+def draw(name: str, runs: Sequence[Run], choice: FigureOptions, path: Path | None) -> Any:
     """One figure, into a file whose suffix says the format; without one it is returned open."""
     with styled():
         if name in CURVES:

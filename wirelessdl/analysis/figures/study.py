@@ -9,11 +9,10 @@ place on the horizontal axis) are thin lines across, named at their right end.
 
 import math
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,48 +21,36 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from wirelessdl.analysis.families import Curve, Family, Request, as_frame, end_points, learning_curves
-from wirelessdl.analysis.labels import Labels, labels_of, quoted, spelled
+from wirelessdl.analysis.labels import Labels, escape_math, labels_of
+from wirelessdl.analysis.runs import format_value
 from wirelessdl.analysis.style import COLUMN, DASHES, FORMATS, GREY, TEXT, look, require_format, save, styled
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import open_regular, write_text
-from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.study import Study
 
-Size = Literal["single", "double"]
 _MAX_LINE_BYTES = 4096  # of a script's first line that are looked at
-_COLOURS_ALONE = 7  # more series than this are also named at the ends of their curves
-_MARKED = 14  # curves of more points have a marker here and there
-_SMALL = 6.5  # points, of names beside lines
-_CHARACTERS = 15  # of a panel's title, per inch of its width
-_SIDES = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
-_ONE_PLACE = 1e-6  # relative distance up to which points are at one place of an axis
-_OUTSIDE = 0.02  # of an axis' width, between the intervals of levels
-_LEAST_GAP = 0.08  # of an axis' width, between two ticks with labels
+_MAX_UNNAMED_SERIES = 7  # more series than this are also named at the ends of their curves
+_MAX_MARKED_POINTS = 14  # curves of more points have a marker here and there
+_NAME_SIZE_PT = 6.5  # points, of names beside lines
+_TITLE_CHARACTERS_PER_INCH = 15  # of a panel's title, per inch of its width
+_NAME_OFFSETS_PT = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
+_MIN_RELATIVE_RANGE = 1e-6  # relative distance up to which points are at one place of an axis
+_INTERVAL_GAP = 0.02  # of an axis' width, between the intervals of levels
+_MIN_TICK_GAP = 0.08  # of an axis' width, between two ticks with labels
 _LEVEL_DASH, _BASELINE_DASH = (0, (5, 2)), (0, (1, 1.2))
 
 
-def draw_study(
-    study: Study,
-    request: Request,
-    path: Path,
-    *,
-    curves_against: str | None = None,
-    size: Size = "single",
-    logx: bool = False,
-    labels: Sequence[str] = (),
-    command: str = "",
-) -> Family:
+def draw_study(study: Study, request: Request, path: Path, command: str) -> Family:
     """The figure in `path`, its data in `.csv` and its command in `.sh` beside it; returns what was drawn.
 
-    curves_against: the horizontal axis of learning curves; None draws the results of runs instead. Files beside that
-    no plot wrote are left as they are, and refused.
+    Files beside that no plot wrote are left as they are, and refused.
     """
     require_format(path)
     script, data = path.with_suffix(".sh"), path.with_suffix(".csv")
     for file in (script, data):
         if file.exists() and not _is_script(script, path.stem):
             raise TraceError(f"{shown(file)}: is there, and no plot wrote it; move it, or name another figure")
-    figure, family = study_figure(study, request, curves_against=curves_against, size=size, logx=logx, labels=labels)
+    figure, family = study_figure(study, request)
     with styled():
         save(figure, path)
     # the script first: it says that the data are a plot's, also where this process is killed in between
@@ -83,21 +70,12 @@ def _is_script(path: Path, stem: str) -> bool:
     return any(first.startswith(f"# {shown(f'{stem}.{kind}')}: study ") for kind in FORMATS)
 
 
-def study_figure(
-    study: Study,
-    request: Request,
-    *,
-    curves_against: str | None = None,
-    size: Size = "single",
-    logx: bool = False,
-    labels: Sequence[str] = (),
-) -> tuple[Any, Family]:
+def study_figure(study: Study, request: Request) -> tuple[Any, Family]:
     """The figure, open, and what was drawn."""
-    columns = dict.fromkeys([*map(str, study.index.columns), *TABLES["rounds"].names])
-    chosen = labels_of(labels, study, [*columns])
-    family = end_points(study, request) if curves_against is None else learning_curves(study, request, curves_against)
+    labels = labels_of(request.labels, study)
+    family = end_points(study, request) if request.curves is None else learning_curves(study, request)
     with styled():
-        return draw_family(family, size=size, logx=logx, labels=chosen), family
+        return draw_family(family, request, labels), family
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +98,12 @@ class _Panel:
     @property
     def step(self) -> float:
         """Distance between the intervals of levels, of the axis' width."""
-        return _OUTSIDE * min(1.0, _COLOURS_ALONE / max(1, self.lanes))
+        return _INTERVAL_GAP * min(1.0, _MAX_UNNAMED_SERIES / max(1, self.lanes))
 
 
-def draw_family(family: Family, *, size: Size = "single", logx: bool = False, labels: Labels | None = None) -> Any:
+def draw_family(family: Family, request: Request, labels: Labels) -> Any:
     """The figure; `style.styled()` must be around it and `style.save`."""
-    labels, roles, count = labels or Labels(), family.roles, len(family.facets)
+    roles, count, size, logx = family.roles, len(family.facets), request.size, request.logx
     curves = _on_axis(family, logx)
     most = 2 if size == "single" else 4
     columns = count if count <= most else 3 if size == "double" and count in (5, 6, 9) else most
@@ -147,7 +125,7 @@ def draw_family(family: Family, *, size: Size = "single", logx: bool = False, la
         panels.append(_Panel(axis, facet, [curve for curve in here if curve.kind == "curve"], levels))
         _draw_panel(panels[-1], family, logx)
         if roles.facet:
-            words = textwrap.fill(labels.value(roles.facet, facet), round(_CHARACTERS * width / columns))
+            words = textwrap.fill(labels.value(roles.facet, facet), round(_TITLE_CHARACTERS_PER_INCH * width / columns))
             axis.set_title(words, fontsize=8, fontweight="normal")
         if place % columns == 0:
             axis.set_ylabel(labels.axis(roles.y, family))
@@ -158,7 +136,7 @@ def draw_family(family: Family, *, size: Size = "single", logx: bool = False, la
         every[0].set_xlabel(labels.axis(roles.x, family))
     _legend(figure, curves, family, labels)
     _name_levels(figure, panels, family, labels)
-    if len(family.series) > _COLOURS_ALONE:
+    if len(family.series) > _MAX_UNNAMED_SERIES:
         _name_series(figure, panels, family)
     return figure
 
@@ -192,7 +170,7 @@ def _widen(axis: Any, curves: list[Curve], logx: bool) -> None:
     """A horizontal range where all points lie at one place but for rounding: an axis cannot be so short."""
     places = np.concatenate([curve["x"] for curve in curves if curve.kind == "curve"])
     low, high = float(places.min()), float(places.max())
-    if high - low > _ONE_PLACE * max(abs(low), abs(high)):
+    if high - low > _MIN_RELATIVE_RANGE * max(abs(low), abs(high)):
         return
     if logx:
         axis.set_xscale("log")
@@ -229,7 +207,7 @@ def _draw_panel(panel: _Panel, family: Family, logx: bool) -> None:
 def _plain_log_ticks(axis: Any, swept: tuple[float, ...]) -> None:
     """The values that were swept, else 1, 2, 5, 10, as plain numbers where few decades are shown."""
     low, high = axis.get_xlim()
-    if len(swept) > 1 and np.diff(np.log(swept)).min() > _LEAST_GAP * math.log(high / low):
+    if len(swept) > 1 and np.diff(np.log(swept)).min() > _MIN_TICK_GAP * math.log(high / low):
         axis.xaxis.set_major_locator(FixedLocator(swept))
     else:
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
@@ -258,7 +236,7 @@ def _draw_curve(axis: Any, curve: Curve, family: Family) -> None:
         axis.errorbar(x, y, error, color=colour, fmt=marker or "o", markersize=3.6, linewidth=0.9, capsize=1.6)
         return
     dash: Any = DASHES[family.styles.index(curve.style) % len(DASHES)] if curve.style in family.styles else "-"
-    few = len(x) <= _MARKED
+    few = len(x) <= _MAX_MARKED_POINTS
     axis.fill_between(x, low, high, where=np.isfinite(low) & np.isfinite(high), color=colour, alpha=0.16, linewidth=0)
     axis.plot(
         x,
@@ -307,7 +285,8 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
     if not roles.series and (baselines or own_levels):
         add(labels.baseline(family.name), *look(0))
     if own_levels:
-        add("epsilon inf" if roles.x.startswith("epsilon") else quoted(f"{roles.x} inf"), dash=_LEVEL_DASH, width=0.9)
+        name = "epsilon" if roles.x.startswith("epsilon") else roles.x
+        add(escape_math(f"{name} inf"), dash=_LEVEL_DASH, width=0.9)
     for name in baselines:
         apart = not roles.series and name in family.baselines
         style = look(1 + family.baselines.index(name)) if apart else (GREY, "")
@@ -344,7 +323,7 @@ def _name_levels(figure: Any, panels: list[_Panel], family: Family, labels: Labe
     for panel in panels:
         names = []
         for level in panel.levels:
-            if level.baseline is not None or len(family.series) <= _COLOURS_ALONE:
+            if level.baseline is not None or len(family.series) <= _MAX_UNNAMED_SERIES:
                 words = "inf" if level.baseline is None else labels.baseline(level.baseline)
                 names.append((float(level["y"][0]), words, _colour_and_marker(level, family)[0]))
         named.append((panel, sorted(names)))
@@ -352,7 +331,7 @@ def _name_levels(figure: Any, panels: list[_Panel], family: Family, labels: Labe
     if not most:
         return
     figure.draw_without_rendering()  # lays the panels out
-    line = _SMALL * 1.25 / 72 * figure.dpi
+    line = _NAME_SIZE_PT * 1.25 / 72 * figure.dpi
     lacking = most * line - panels[0].axis.get_window_extent().height
     if lacking > 0:
         width, height = figure.get_size_inches()
@@ -362,17 +341,17 @@ def _name_levels(figure: Any, panels: list[_Panel], family: Family, labels: Labe
     for panel, names in named:
         bottom, top = panel.axis.get_ylim()
         gap = (top - bottom) * line / panel.axis.get_window_extent().height
-        edge = 1.0 + _OUTSIDE + panel.step * panel.lanes
+        edge = 1.0 + _INTERVAL_GAP + panel.step * panel.lanes
         for (y, words, colour), place in zip(names, _spread([y for y, _, _ in names], gap, top)):
             moved = abs(place - y) > 0.3 * gap
             arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0}
             panel.axis.annotate(
                 words,
-                xy=(edge - 0.5 * _OUTSIDE, y),
+                xy=(edge - 0.5 * _INTERVAL_GAP, y),
                 xytext=(edge + (0.02 if moved else 0.0), place),
                 xycoords=("axes fraction", "data"),
                 textcoords=("axes fraction", "data"),
-                fontsize=_SMALL,
+                fontsize=_NAME_SIZE_PT,
                 color=colour,
                 va="center",
                 ha="left",
@@ -389,20 +368,20 @@ def _name_series(figure: Any, panels: list[_Panel], family: Family) -> None:
         for curve in panel.curves:
             if curve.baseline is not None:
                 continue
-            for across, up in _SIDES:
+            for across, up in _NAME_OFFSETS_PT:
                 name = panel.axis.annotate(
-                    quoted(spelled(curve.series)),
+                    escape_math(format_value(curve.series)),
                     xy=(curve["x"][-1], curve["y"][-1]),
                     xytext=(across, up),
                     textcoords="offset points",
-                    fontsize=_SMALL,
+                    fontsize=_NAME_SIZE_PT,
                     color=_colour_and_marker(curve, family)[0],
                     va="center",
                     ha="center" if not across else "left" if across > 0 else "right",
                     annotation_clip=False,
                 )
                 box = name.get_window_extent()
-                if not any(box.overlaps(other) for other in taken) or (across, up) == _SIDES[-1]:
+                if not any(box.overlaps(other) for other in taken) or (across, up) == _NAME_OFFSETS_PT[-1]:
                     taken.append(box)
                     break
                 name.remove()

@@ -16,15 +16,15 @@ from wirelessdl.analysis.runs import (
     FIGURES,
     differing,
     final_figures,
-    formatted,
+    format_figure,
+    format_value,
     grouped,
     labels,
     open_runs,
     protects,
-    shown,
     state,
 )
-from wirelessdl.errors import TraceError
+from wirelessdl.errors import TraceError, shown
 from wirelessdl.gaussian import exact_slot_epsilon
 from wirelessdl.privacy.terms import AMPLIFIED, OUTSIDE
 from wirelessdl.trace.catalog import run_status
@@ -93,7 +93,7 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
         several=len(runs) > 1,
         sizes=f"{sizes[0]} nodes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} nodes",
         runs=[_head(run, content) for run, content in zip(runs, contents)],
-        differing={key: [shown(value) for value in values] for key, values in keys.items()},
+        differing={key: [format_value(value) for value in values] for key, values in keys.items()},
         figures=_figures(runs),
         tiles=_tiles(runs[0]) if len(runs) == 1 else [],
     )
@@ -149,7 +149,7 @@ def one_line(value: Any) -> str:
 
 def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     finals = [final_figures(run) for run in runs]
-    rows = [(words, [formatted(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
+    rows = [(words, [format_figure(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
     protected = ("every epsilon protects", [protects(run) for run in runs])
     against = ("the promised epsilon holds against", [terms_of(run).adversary for run in runs])
     return [("state", [state(run) for run in runs]), protected, against, *rows]
@@ -158,7 +158,7 @@ def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
     """Headline figures of one run: label, value and a note."""
     final, privacy, energy = final_figures(run), run.scenario.get("privacy", {}), run.scenario.get("energy", {})
-    number = {name: formatted(name, value) for name, value in final.items()}
+    number = {name: format_figure(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
     terms = terms_of(run)
     status = run.summary.get("epsilon_status", "proven")
@@ -173,7 +173,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         total += f"; link sum, the paper's sum, unproven: {number['epsilon_link_total']}"
     total += f"; {OUTSIDE}" if terms.sends and number["epsilon"] not in ("", "inf") else ""
     what = "links" if number["epsilon_link_max"] else "senders"
-    limit = f"epsilon_max is {shown(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
+    limit = f"epsilon_max is {format_value(privacy.get('epsilon_max'))}; {number['violations']} {what} exceeded it"
     slot, whose = final["epsilon_link_max"], "worst link, one antenna in phase"
     if slot is None:  # pairs share noise, or passes send on what was received
         slot, whose = final["epsilon_promised_max"], f"worst sender, against {terms.adversary}"

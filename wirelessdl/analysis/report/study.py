@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from wirelessdl.analysis.families import CURVE_COLUMNS, adversary_of_rows, curve_frame, scenario_name
-from wirelessdl.analysis.labels import COLUMNS, spelled
+from wirelessdl.analysis.labels import COLUMNS
 from wirelessdl.analysis.report import made_page, one_line, require_writable
 from wirelessdl.analysis.report.content import numbers, thinned
-from wirelessdl.analysis.runs import common_rounds, mean_band
+from wirelessdl.analysis.runs import common_rounds, format_value, mean_band
 from wirelessdl.analysis.study_tables import cell_name, study_differences
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import read_regular, write_text
@@ -201,7 +201,6 @@ def _curve(frames: list[pd.DataFrame], points: int) -> dict[str, Any]:
         entry[name] = numbers(np.mean([frame[column] for frame in frames], axis=0, dtype=float)[kept])
     for name in ("accuracy", "loss"):
         mean, half = mean_band(np.array([frame[f"{name}_mean"] for frame in frames]))
-        half = half if len(frames) > 1 else np.full_like(mean, math.nan)
         ends = {"mean": mean, "low": mean - half, "high": mean + half}
         entry[name] = {end: numbers(values[kept]) for end, values in ends.items()}
     return entry
@@ -228,7 +227,7 @@ def _words(name: str) -> str:
 
 def _distinct(index: pd.DataFrame, key: str) -> list[str]:
     values = index.loc[index["baseline"].isna(), key].drop_duplicates()
-    texts = [shown(spelled(value), 60) for value in values if not pd.isna(value)]
+    texts = [shown(format_value(value), 60) for value in values if not pd.isna(value)]
     return [*texts[:30], f"and {len(texts) - 30} more"] if len(texts) > 30 else texts
 
 
