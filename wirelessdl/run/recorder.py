@@ -6,7 +6,7 @@ written while the next rounds go on.
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -132,9 +132,10 @@ class Recorder:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
         rounds = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
         self._await()
-        if self._pool is None:  # a disk syncs three files as fast as one; one more thread waits for the others
-            self._pool = ThreadPoolExecutor(len(parts) + 1, "wirelessdl-tables")
-        self._writing = self._pool.submit(self._write, self._pool, parts, rounds, first, last)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "wirelessdl-tables")
+        # rounds last of all: what the rounds table has, every other table has too
+        self._writing = self._pool.submit(self._write, {**parts, "rounds": rounds}, first, last)
         try:
             _require_finite(records, loss)
             _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
@@ -142,15 +143,9 @@ class Recorder:
             self._await()
             raise
 
-    def _write(
-        self, pool: ThreadPoolExecutor, parts: dict[str, Any], rounds: dict[str, Any], first: int, last: int
-    ) -> None:
-        written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
-        wait(written)
-        for part in written:
-            part.result()
-        # last of all: what the rounds table has, every other table has too
-        self.writer.part("rounds", rounds, first, last)
+    def _write(self, parts: dict[str, Columns], first: int, last: int) -> None:
+        for name, columns in parts.items():
+            self.writer.part(name, columns, first, last)
 
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
@@ -235,23 +230,18 @@ def client_columns(
 def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
     """The ledger's totals: one row per sender, and per link that was heard."""
     statements, terms = ledger.statements(exact=exact), ledger.terms
-    sizes = [len(statement.tx) for statement in statements]
-    rx = np.concatenate([statement.rx for statement in statements])
 
-    def label(values: list[str]) -> list[str]:
-        return [value for value, size in zip(values, sizes) for _ in range(size)]
+    def rows(name: str) -> Any:
+        return np.concatenate([getattr(statement, name) for statement in statements])
 
+    def labels(name: str) -> list[str]:
+        return [getattr(statement, name) for statement in statements for _ in statement.tx]
+
+    rx = rows("rx")
     return {
-        "tx": np.concatenate([statement.tx for statement in statements]),
+        **{name: rows(name) for name in ("tx", "rounds", "epsilon_total")},
         "rx": np.ma.masked_less(rx, 0),
-        "view": label([statement.view for statement in statements]),
-        "status": label([statement.status for statement in statements]),
-        "accountant": label([statement.accountant for statement in statements]),
-        "unit": [terms.unit] * len(rx),
-        "adjacency": [terms.adjacency] * len(rx),
-        "sampler": [terms.sampler] * len(rx),
-        "clipping": [terms.clipping] * len(rx),
+        **{name: labels(name) for name in ("view", "status", "accountant")},
+        **{name: [getattr(terms, name)] * len(rx) for name in ("unit", "adjacency", "sampler", "clipping")},
         "delta": np.full(len(rx), terms.delta),
-        "rounds": np.concatenate([statement.rounds for statement in statements]),
-        "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
     }

@@ -100,7 +100,7 @@ def figures_text(content: Any, indent: int | None = None) -> str:
         plain(content, infinity=_MARK),
         indent=indent,
         allow_nan=False,
-        default=lambda value: plain(value.item(), infinity=_MARK),  # of numpy
+        default=lambda value: plain(value.tolist(), infinity=_MARK),  # a number or an array of NumPy
     )
     return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 

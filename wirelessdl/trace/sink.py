@@ -14,8 +14,8 @@ kind is then unlisted, and whoever goes on with the run lists it.
 import errno
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -63,24 +63,17 @@ def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) 
     """
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+        aside = parent / f".{name}.{secrets.token_hex(4)}"
+        aside.mkdir()
         try:
-            aside.chmod(0o777 & ~_umask())
             prepare(aside)
             sync_folder(aside)
-            number = 1
-            while True:
-                folder = parent / (name if number == 1 else f"{name}-{number}")
-                if not folder.exists() and not folder.is_symlink():
-                    try:
-                        aside.rename(folder)
-                    except OSError as error:
-                        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                            raise
-                    else:
-                        sync_folder(parent)
-                        return folder
+            folder, number = parent / name, 1
+            while not _renamed(aside, folder):
                 number += 1
+                folder = parent / f"{name}-{number}"
+            sync_folder(parent)
+            return folder
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
@@ -90,10 +83,16 @@ def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) 
         ) from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _renamed(aside: Path, folder: Path) -> bool:
+    """Rename a folder, unless another process has taken the name."""
+    try:
+        if not folder.exists() and not folder.is_symlink():
+            aside.rename(folder)
+            return True
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+    return False
 
 
 class Checksums:

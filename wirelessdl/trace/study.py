@@ -18,32 +18,25 @@ comes from elsewhere. The manifest holds a digest of its other entries.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import open_regular, plain, read_object
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.files import is_locked, open_regular, plain, read_object, read_object_if_whole, write_whole
+from wirelessdl.trace.run import Run, open_run, state_of
+from wirelessdl.trace.sink import changed_documents
 from wirelessdl.trace.soundness import is_count
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
-
-from wirelessdl.trace.files import is_locked, read_object_if_whole, write_whole
-from wirelessdl.trace.run import state_of
-from wirelessdl.trace.sink import changed_documents
 
 MANIFEST, INDEX, SCENARIO, RUNS, STOP = "study.json", "index.parquet", "scenario.toml", "runs", "stop"
 SCHEMA = 1
