@@ -91,12 +91,12 @@ def test_a_callback_that_fails_is_one_line(tmp_path):
 
 def test_nothing_is_told_that_nobody_asked_for():
     trace = TraceEvents()
-    assert not any(trace.wanted(source) for source in TRACE_EVENTS)
+    assert not any(trace.has_listeners(source) for source in TRACE_EVENTS)
     heard = []
     trace.connect("phy.rx", heard.append)
     trace.muted = True
     trace.fire("phy.rx", 0, round=1)
-    assert not trace.wanted("phy.rx")
+    assert not trace.has_listeners("phy.rx")
     assert heard == []
 
 

@@ -1,4 +1,4 @@
-"""`wirelessdl plan` and `wirelessdl check`: what a scenario would do, without training."""
+"""`wirelessdl plan` and `wirelessdl check`: a preview of a scenario, without training."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `wirelessdl run` shows while it runs: a bar, plain lines, JSON lines or nothing; and how it is stopped."""
+"""Progress of `wirelessdl run` (a bar, plain lines, JSON lines or nothing), and stopping by signals."""
 
 import errno
 import math

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, say_user_code, set_option
+from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, set_option, warn_of_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import shown
 
@@ -96,7 +96,7 @@ def command(
         overrides = (*overrides, f"scenario.rounds={rounds}")
     spec = spec_of(scenario, _varied(vary), seeds, runs, overrides, baselines, not no_local)
     plan = plan_of(spec, options, out)
-    say_user_code(plan.base)
+    warn_of_user_code(plan.base)
     if dry_run:
         _dry_run(plan, options, console, as_json)
     else:

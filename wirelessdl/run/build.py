@@ -1,4 +1,4 @@
-"""From a scenario to the parts that will run: every one found, checked and constructed once.
+"""Builds the parts of a scenario: each is found, checked and constructed once.
 
 What needs data or graphs is checked here; gains and the power plan when the first frame opens. Nobody carries a World
 along: functions of `run` and `preview` take it apart and hand each stage its inputs.

@@ -1,4 +1,4 @@
-"""From rounds to tables: buffers the records of rounds and turns them into columns at a flush.
+"""Buffers the records of rounds and turns them into table columns at a flush.
 
 Tensors of the learning engine stay where they are until then, so a round waits for no transfer. A part of the tables is
 written while the next rounds go on.
@@ -163,7 +163,7 @@ def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:
 
 
 def _require_within_budget(records: list[RoundRecord], power_w: FloatArray) -> None:
-    """No node may radiate more than its budget, whatever a plan or a model of the user's does."""
+    """No node may radiate more than its budget, whatever a plan or a user's model does."""
     budget_w = np.stack([record.decision.plan.problem.power_w for record in records])
     over = power_w.reshape(budget_w.shape) > budget_w * (1.0 + _ROUNDED)
     if over.any():

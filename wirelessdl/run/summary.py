@@ -1,4 +1,4 @@
-"""How a run ends: its final figures, the total that a plan leads to, and stopping rules.
+"""Final figures of a run, the privacy total that a plan leads to, and stopping rules.
 
 Training may end once mean accuracy stays within a narrow band:
 
@@ -181,7 +181,7 @@ class Plateau:
         self._recent: deque[float] = deque(maxlen=count + 1 if rule == "anchored" else max(count, 1))
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         return self._count > 0
 
     def add(self, accuracy: float) -> None:
@@ -191,7 +191,7 @@ class Plateau:
 
     @property
     def reached(self) -> bool:
-        if not self.wanted or len(self._recent) < (self._recent.maxlen or 0):
+        if not self.enabled or len(self._recent) < (self._recent.maxlen or 0):
             return False
         if self._rule == "anchored":
             first = self._recent[0]

@@ -1,4 +1,4 @@
-"""What a scenario may do but should know about: what weakens an epsilon, or means something else than it seems."""
+"""Warnings on valid scenarios: settings that weaken an epsilon, or have another effect than expected."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from wirelessdl.scenario.schema import Scenario
 # -27 dBm: accuracy .50 at a ratio of .01, .46 at .34, .19 at 11.
 RECEIVER_NOISE_LIMIT = 1.0
 _LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
-_NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
+_NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose non-neighbours are weak, or that have none
 
 
 def scenario_warnings(world: World) -> list[str]:

@@ -165,7 +165,7 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     extra = field.json_schema_extra if field is not None else None
     here = (f for f in findings if _location(f["loc"]) == location)
     text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else explain(here)
-    return f"{key} is {_show(_look_up(table, location))}; {text}"
+    return f"{key} is {_format_value(_look_up(table, location))}; {text}"
 
 
 def _location(loc: Iterable[Any]) -> list[str]:
@@ -211,6 +211,6 @@ def _look_up(table: Any, location: Iterable[str]) -> Any:
     return table
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return shown(text)

@@ -214,7 +214,7 @@ class RunWriter:
         self._sums.wrote(self.folder / name)
 
     def user_file(self, file: "UserFile") -> None:
-        """Keep a copy of a file of the user's that the run loaded, under a flat name."""
+        """Keep a copy of a user's file that the run loaded, under a flat name."""
         try:
             content = file.path.read_bytes() if file.content is None else file.content
         except OSError as error:
@@ -262,7 +262,7 @@ class RunWriter:
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        folder = self._folder.absolute  # parts are written while code of the user's runs
+        folder = self._folder.absolute  # parts are written while the user's code runs
         try:
             path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
             write_whole(path, lambda handle: pq.write_table(table, handle, **options))

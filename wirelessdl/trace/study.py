@@ -7,8 +7,8 @@
 The interval of a mean is Student's, mean +- t s / sqrt(n) with n - 1 degrees of freedom: the uncertainty of the mean
 over runs of one cell, not their spread.
 
-A study directory may come from a stranger. Its manifest and index are checked before anything is read by them, and a
-path in the index that leads out of the directory is refused. Works while the study goes on.
+A study directory may come from an untrusted source. Its manifest and index are checked before anything is read by
+them, and a path in the index that leads out of the directory is refused. Works while the study goes on.
 
 The index is one Parquet file, one row per planned run, that is replaced as the study goes on. What a row says is read
 from the run's own directory: its lock, its provenance, its summary. Only the error of a run that never had a directory
