@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from wirelessdl.access import Access, UserAccess
+from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
@@ -227,13 +228,12 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame) -> Offsets | None
     if builder.scenario.silent:
         return None
 
-    def found() -> Offsets | None:
-        carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")
-        cfo_hz = values_of("cfo_hz", radio.cfo_hz, nodes, carrier_rng, low=-1e12, high=1e12)
-        timing_s = values_of("timing_offset_s", radio.timing_offset_s, nodes, timing_rng, low=-1e3, high=1e3)
-        return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame)
+    def drawn(key: str, most: float) -> FloatArray:
+        return values_of(key, getattr(radio, key), nodes, streams.world(f"radio.{key}"), low=-most, high=most)
 
-    offsets: Offsets | None = builder.check("radio", found)
+    offsets: Offsets | None = builder.check(
+        "radio", lambda: Offsets.of(drawn("cfo_hz", 1e12), drawn("timing_offset_s", 1e3), radio.bandwidth_hz, frame)
+    )
     return offsets
 
 
