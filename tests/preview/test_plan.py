@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import tiny
+import tomli_w
+from conftest import tiny, tiny_table
 
 import wirelessdl
 from wirelessdl.links import Links
@@ -296,25 +297,21 @@ def test_words_name_adversary_ratio_passes_and_exponent(found):
     assert "exponent 0.5 (as set" in rows["amplitudes"]
 
 
-FILE = """
-scenario = { name = "six", rounds = 4 }
-network = { nodes = 6 }
-channel = { models = [{ model = "log-distance" }] }
-radio = { power_dbm = 23, mixing_passes = 3 }
-power = { objective = "own-noise", balance = "partial" }
-privacy = { epsilon_total = 2, noise = "pairwise", coalition = 2 }
-learning = { sampling = "full" }
-"""
+@pytest.fixture
+def six(tmp_path):
+    """The scenario as a file."""
+    path = tmp_path / "six.toml"
+    path.write_text(tomli_w.dumps(tiny_table(**SECTIONS)))
+    return path.name
 
 
-def test_check_and_plan_show_the_promise_and_no_link_epsilon(wirelessdl_command, tmp_path):
-    (tmp_path / "six.toml").write_text(FILE)
-    facts = json.loads(wirelessdl_command("check", "six.toml", "--json").out)
+def test_check_and_plan_show_the_promise_and_no_link_epsilon(six, wirelessdl_command, tmp_path):
+    facts = json.loads(wirelessdl_command("check", six, "--json").out)
     words = "epsilon 2 over the whole run at delta 0.0001 for one sample (replace-one), against any 2 colluding"
     assert words in facts["privacy"]
     for row in ("one slot", "whole run", "pairs", "passes", "amplitudes", "predicted error"):
         assert facts[row]
-    shown = wirelessdl_command("plan", "six.toml", "--figure", "plan.svg").out
+    shown = wirelessdl_command("plan", six, "--figure", "plan.svg").out
     assert "promised" in shown
     assert "one slot, one receiver" not in shown
     assert "receiver down, sender across" not in shown
@@ -324,9 +321,8 @@ def test_check_and_plan_show_the_promise_and_no_link_epsilon(wirelessdl_command,
     assert "What a link leaks" not in drawing
 
 
-def test_json_has_the_numbers_of_the_figure(wirelessdl_command, tmp_path):
-    (tmp_path / "six.toml").write_text(FILE)
-    facts = json.loads(wirelessdl_command("plan", "six.toml", "--json").out)
+def test_json_has_the_numbers_of_the_figure(six, wirelessdl_command):
+    facts = json.loads(wirelessdl_command("plan", six, "--json").out)
     assert (facts["promised"], facts["epsilon"]) == ("coalition", None)
     assert facts["pairs"]["coalition"] == 2
     assert {row["passes"] for row in facts["trade"]} == {*PASSES, 3}
@@ -338,10 +334,9 @@ def test_json_has_the_numbers_of_the_figure(wirelessdl_command, tmp_path):
     assert plain["epsilon"][0][1] is not None
 
 
-def test_noise_that_leaves_too_little_power_is_one_line_with_the_file(wirelessdl_command, tmp_path):
-    (tmp_path / "six.toml").write_text(FILE)
+def test_noise_that_leaves_too_little_power_is_one_line_with_the_file(six, wirelessdl_command):
     changes = ("--set", "privacy.pair_ratio=100", "--set", "privacy.epsilon_total=0.01", "--set", "privacy.rho=0.1")
-    result = wirelessdl_command("plan", "six.toml", *changes)
+    result = wirelessdl_command("plan", six, *changes)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "six.toml: pairwise noise leaves node" in result.err
 
