@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wirelessdl.preview.plan import PlanPreview
     from wirelessdl.scenario.protection import PowerSection
 
-_SHADES = " .:-=+*#@"
 _MAX_LISTED_NODES = 40
 # attributes of a preview and of its plan that --json prints under their names
 _PREVIEW_FACTS = (
@@ -115,8 +114,6 @@ def command(
     console.print()
     if found.terms.sends:
         console.print(_nodes(found))
-    if len(found.plan.alpha) <= _MAX_LISTED_NODES and found.plan.problem.private and found.terms.counts_links:
-        console.print(_heat(found))
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
 
@@ -231,18 +228,3 @@ def _nodes(found: "PlanPreview") -> Table:
     if len(plan.alpha) > _MAX_LISTED_NODES:
         table.add_row("...", f"{len(plan.alpha) - _MAX_LISTED_NODES} more; --json has all")
     return table
-
-
-def _heat(found: "PlanPreview") -> str:
-    plan = found.plan
-    lines = [f"\none slot, receiver down, sender across ('{_SHADES[1]}' little to '{_SHADES[-1]}' epsilon_max)"]
-    for node, row in enumerate(plan.epsilon):
-        cells = [_shade(value / plan.problem.epsilon_max) for value in row]
-        lines.append(f"{node:>4}  " + " ".join(cells))
-    return "\n".join(lines)
-
-
-def _shade(share: float) -> str:
-    if share != share:  # no link
-        return " "
-    return _SHADES[1 + min(int(share * (len(_SHADES) - 1)), len(_SHADES) - 2)]
