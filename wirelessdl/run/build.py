@@ -30,6 +30,7 @@ from wirelessdl.run.build_network import BuiltNetwork, build_network
 from wirelessdl.run.build_time import build_time
 from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import Part, UserFile
 from wirelessdl.scenario.schema import Scenario
@@ -259,9 +260,7 @@ def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
             table[section][name][int(index)] = part.to_table()
         else:
             table[section][key] = part.to_table()
-    resolved = Scenario.model_validate(table)
-    resolved._origin, resolved._folder, resolved._objects = scenario.origin, scenario.folder, dict(scenario.objects)
-    return resolved
+    return parse_scenario(table, origin=scenario.origin, folder=scenario.folder, objects=scenario.objects)
 
 
 def values_given(world: World) -> dict[str, list[float]]:

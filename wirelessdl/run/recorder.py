@@ -1,12 +1,10 @@
 """Buffers the records of rounds and turns them into table columns at a flush.
 
-Tensors of the learning engine stay where they are until then, so a round waits for no transfer. A part of the tables is
-written while the next rounds go on.
+Tensors of the learning engine stay where they are until then, so a round waits for no transfer.
 """
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -63,8 +61,6 @@ class Recorder:
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
         self._rows = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._writing: Future[None] | None = None
 
     def listen(self, trace: TraceEvents) -> None:
         """Subscribe to what the tables hold."""
@@ -81,33 +77,13 @@ class Recorder:
         self._records.append(record)
         channel = record.decision.channel
         self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
-        if self._rows >= _MAX_BUFFERED_ROWS:
-            self.flush()
-            return
         waited = time.monotonic() - self._flushed_at > PATIENCE_S
         due = _MIN_FLUSHED_ROUNDS if waited else self._flush_every
-        if len(self._records) >= due:
-            self._flush()
+        if self._rows >= _MAX_BUFFERED_ROWS or len(self._records) >= due:
+            self.flush()
 
     def flush(self) -> None:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
-        self._flush()
-        self._await()
-
-    def close(self) -> None:
-        """End the threads that write, once what they have is on disk."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
-    def _await(self) -> None:
-        """Until what was made is on disk. Raises what went wrong with it."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
-
-    def _flush(self) -> None:
-        """Make the tables of what is buffered, and begin to write them."""
         if not self._records:
             return
         records, self._records = self._records, []
@@ -130,22 +106,12 @@ class Recorder:
             )
             if self._blocks_delta is not None:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
-        rounds = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
-        self._await()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "wirelessdl-tables")
-        # rounds last of all: what the rounds table has, every other table has too
-        self._writing = self._pool.submit(self._write, {**parts, "rounds": rounds}, first, last)
-        try:
-            _require_finite(records, loss)
-            _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
-        except TrainingError:
-            self._await()
-            raise
-
-    def _write(self, parts: dict[str, Columns], first: int, last: int) -> None:
+        # last of all: what the rounds table has, every other table has too
+        parts["rounds"] = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
         for name, columns in parts.items():
             self.writer.part(name, columns, first, last)
+        _require_finite(records, loss)
+        _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
 
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""

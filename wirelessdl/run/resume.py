@@ -11,8 +11,8 @@ import numpy as np
 
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
-from wirelessdl.scenario.overrides import Overrides, apply_overrides
+from wirelessdl.scenario.objects import Given, unnumbered
+from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
 from wirelessdl.trace.files import RunLock, leaves, plain
@@ -65,15 +65,11 @@ def resumption(
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
-    source = scenario or stored
-    table, handed = source.to_table(), dict(source.objects)
-    apply_overrides(table, overrides, handed)
-    apply_overrides(table, part_overrides(parts or {}), handed)
+    wanted = (scenario or stored).replace(overrides, **(parts or {}))
+    if rounds is None and not any(str(one).partition("=")[0].strip() == "scenario.rounds" for one in overrides):
+        rounds = max(wanted.scenario.rounds, stored.scenario.rounds)
     if rounds is not None:
-        table["scenario"]["rounds"] = rounds
-    elif not any(str(override).partition("=")[0].strip() == "scenario.rounds" for override in overrides):
-        table["scenario"]["rounds"] = max(table["scenario"]["rounds"], stored.scenario.rounds)
-    wanted = parse_scenario(table, origin=source.origin, folder=source.folder, objects=handed)
+        wanted = wanted.replace({"scenario.rounds": rounds})
     done = checkpoint_round(run.path)
     least = max(stored.scenario.rounds, done)
     if wanted.scenario.rounds < least:

@@ -243,8 +243,7 @@ class _Session:
         except BaseException as error:
             self._fail(error)
             raise
-        finally:  # a process that is forked later would have their locks and not the threads
-            self.recorder.close()
+        finally:  # a process that is forked later would have the locks of its threads, and not the threads
             self.engine.stages.learning.close()
 
     def result(self) -> Run:

@@ -226,7 +226,7 @@ class StablePath:
 
     @property
     def absolute(self) -> Path:
-        """A name that leads there from everywhere: for threads beside which the working folder may change."""
+        """A name that leads there from every working folder."""
         folder, identity = _working_folder()
         return folder / self._named if identity == self._origin else self._absolute
 

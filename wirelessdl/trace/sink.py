@@ -262,13 +262,9 @@ class RunWriter:
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        folder = self._folder.absolute  # parts are written while the user's code runs
-        try:
-            path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
-            write_whole(path, lambda handle: pq.write_table(table, handle, **options))
-            Checksums(folder).wrote(path)
-        except TraceError as error:
-            raise TraceError(str(error).replace(str(folder), str(self.folder))) from error
+        path = own_folder(self.folder / name) / f"part-{last_round:06d}.parquet"
+        write_whole(path, lambda handle: pq.write_table(table, handle, **options))
+        self._sums.wrote(path)
 
 
 def arrow_array(values: Any, kind: pa.DataType) -> pa.Array:
