@@ -236,7 +236,9 @@ class RunWriter:
 
     def discard_after(self, round: int) -> None:
         """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
-        gone = []
+        from wirelessdl.scenario.part import MODELS
+
+        gone = [path for path in (self.folder / "summary.json",) if path.is_file()]
         for name in TABLES:
             if (self.folder / name).is_symlink():
                 continue  # refused where it is written to
@@ -244,17 +246,13 @@ class RunWriter:
                 number = path.stem.removeprefix("part-")
                 if number.isdecimal() and int(number) > round:
                     gone.append(path)
-        gone += [path for path in (self.folder / "summary.json",) if path.is_file()]
+            remove_asides(self.folder / name, r"part-\d+\.parquet")
         for path in gone:
             path.unlink()
         self._sums.removed(*gone)
         remove_asides(self.folder, _ASIDES)
-        remove_left_report(self.folder)
-        from wirelessdl.scenario.part import MODELS
-
         remove_asides(self.folder / MODELS, r"[0-9a-f]{12}-.+")
-        for name in TABLES:
-            remove_asides(self.folder / name, r"part-\d+\.parquet")
+        remove_left_report(self.folder)
 
     def part(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         """One part of a table; columns that are masked arrays become null where masked."""
