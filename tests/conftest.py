@@ -120,6 +120,28 @@ def wirelessdl_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calla
     return command_line
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with the scenario of `interrupting.write_scenario`."""
+    from interrupting import write_scenario
+
+    write_scenario(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of that scenario, 100 rounds, that nothing happened to; tests only read it."""
+    from interrupting import write_scenario
+
+    from wirelessdl.run.session import simulate
+
+    folder = tmp_path_factory.mktemp("finished")
+    write_scenario(folder)
+    return simulate(load_scenario(folder / "tiny.toml"), out=folder).path
+
+
 @contextmanager
 def small_files(largest: int) -> Iterator[None]:
     """While this holds, writing beyond `largest` bytes of a file fails, as on a full disk."""

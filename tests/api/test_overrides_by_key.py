@@ -52,7 +52,7 @@ def test_replace_gives_a_checked_copy_and_leaves_the_scenario_alone():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("scenario.rounds=3", 'overrides is the text "scenario.rounds=3"; must be a list of such texts, or {"scen'),
+        ("scenario.rounds=3", "overrides is 'scenario.rounds=3'; must be values by key"),
         ({"privacy.epsilonmax": 2}, "unknown key privacy.epsilonmax; did you mean privacy.epsilon_max?"),
         ({"privacy.epsilon_max": -1}, "privacy.epsilon_max is -1; must be > 0"),
         ({"privacy.epsilon_max": None}, "privacy.epsilon_max is None; leave it out for what the scenario says"),

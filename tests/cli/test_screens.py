@@ -8,6 +8,7 @@ import tomli_w
 from conftest import command_line, tiny_table
 
 import wirelessdl
+from wirelessdl.analysis.runs import final_figures
 from wirelessdl.cli.run import summary_rows
 from wirelessdl.gaussian import analytic_epsilon, classic_factor
 from wirelessdl.scenario.loader import parse_scenario
@@ -50,7 +51,8 @@ def test_the_epsilon_of_an_unfinished_run_is_called_a_bound(tmp_path):
     given = parse_scenario(tiny_table(scenario={"rounds": 9}, learning={"eval_every": 9}))
     stopped = wirelessdl.simulate(given, out=tmp_path, should_stop=lambda: next(rounds) == 3)
     (row,) = map(json.loads, command_line("list", str(tmp_path), "--json").out.splitlines())
-    assert (row["state"], row["bound"]) == ("interrupted", True)
+    assert (row["state"], row["round"], row["bound"]) == ("interrupted", 4, True)
+    assert row["epsilon"] == stopped.rounds["epsilon_own_bound"].iloc[-1] == final_figures(stopped)["epsilon"]
     printed = command_line("list", str(tmp_path)).out
     assert f"<= {row['epsilon']:.3g}" in printed
     assert "running bound of a run that is not finished" in printed

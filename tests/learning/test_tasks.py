@@ -278,7 +278,7 @@ def test_a_plateau_is_so_many_evaluations_in_a_narrow_band():
     for accuracy, reached in ((0.5, False), (0.505, False), (0.52, False), (0.515, False), (0.511, True)):
         plateau.add(accuracy)
         assert plateau.reached is reached
-    assert not Plateau(0, 1.0).wanted
+    assert not Plateau(0, 1.0).enabled
 
 
 def test_training_that_rests_stops_and_tells_both_epsilons(tmp_path, wirelessdl_command):

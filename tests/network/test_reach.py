@@ -92,5 +92,5 @@ def test_a_cut_off_takes_far_strangers_away_and_says_so():
 
 
 def test_a_cut_off_without_strangers_is_refused():
-    with pytest.raises(ScenarioError, match=r"interference_cutoff_db is 6 .*there are no strangers to neglect"):
+    with pytest.raises(ScenarioError, match=r"interference_cutoff_db is 6 .*there are no non-neighbours to neglect"):
         tiny(radio={"interference_cutoff_db": 6.0})

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import tomli_w
-from conftest import small_files, tiny, tiny_table
+from conftest import tiny, tiny_table
 
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.preview import figures
@@ -65,28 +65,6 @@ def test_sinr_before_a_run_counts_those_who_send_in_the_same_turn(radio):
     np.testing.assert_allclose(planned, [10 * np.log10(expected[link][0]) for link in first], atol=1e-9)
 
 
-DECIBELS = """
-import numpy as np
-
-class Decibels:
-    def gain(self, links, time_s, rng):
-        return np.full(len(links), 80.0 if time_s >= {since} else 0.1)
-"""
-
-
-@pytest.mark.parametrize(("since", "commands"), [("0", ("check", "channel", "run")), ("0.001", ("channel", "run"))])
-def test_a_gain_in_decibels_is_a_warning_before_a_run_and_whenever_it_comes(
-    since, commands, wirelessdl_command, tmp_path
-):
-    (tmp_path / "mine.py").write_text(DECIBELS.format(since=since))
-    table = tiny_table(channel={"models": [{"model": "mine.py:Decibels"}]}, learning=SMALL, scenario={"rounds": 3})
-    (tmp_path / "s.toml").write_text(tomli_w.dumps(table))
-    for command in commands:
-        said = wirelessdl_command(command, "s.toml", "--json")
-        assert said.code == 0, said.err
-        assert said.out.count("mine.py:Decibels gives an amplitude of 80") == 1, command
-
-
 @pytest.fixture(scope="module")
 def drawn():
     """The figure of a jammed ring on fading links, as matplotlib has it."""
@@ -117,11 +95,11 @@ def test_fades_are_drawn_on_a_logarithmic_axis_beside_theory(drawn):
     assert measured.get_ydata()[0] < 1e-4  # down to the deepest fade met
 
 
-def test_strangers_are_on_the_map_and_numbers_lie_apart(drawn):
+def test_non_neighbours_are_on_the_map_and_numbers_lie_apart(drawn):
     axis = drawn.axes[0]
     strange, links = axis.collections[1:3]
     assert (len(strange.get_segments()), len(links.get_segments())) == (10 * 9 - 20, 20)
-    assert axis.get_legend().get_texts()[0].get_text() == "strangers"
+    assert axis.get_legend().get_texts()[0].get_text() == "non-neighbours"
     numbers = [text.get_window_extent() for text in axis.texts]
     assert len(numbers) == 10
     overlapping = [(a, b) for a in range(10) for b in range(a) if numbers[a].overlaps(numbers[b])]
@@ -287,16 +265,3 @@ def test_what_is_written_lies_where_it_was_asked_for_though_a_class_changes_the_
     assert f"in {name}" in done.out
     assert (tmp_path / name).stat().st_size
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-@pytest.mark.parametrize(("option", "name"), [("--export", "g.npz"), ("--export", "g.parquet"), ("--figure", "g.png")])
-def test_an_export_or_figure_that_cannot_be_written_leaves_the_one_before(option, name, tmp_path, wirelessdl_command):
-    (tmp_path / "s.toml").write_text(tomli_w.dumps(tiny_table(learning=SMALL)))
-    command = ("channel", "s.toml", "--rounds", "20", option, name)
-    assert wirelessdl_command(*command).code == 0
-    before = (tmp_path / name).read_bytes()
-    with small_files(1024):
-        done = wirelessdl_command(*command)
-    assert (done.code, done.err) == (2, f"TraceError: {name}: cannot be written: File too large\n")
-    assert (tmp_path / name).read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["s.toml", name])

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -53,22 +52,6 @@ def kill_somewhere(folder: Path, seed: int) -> Path:
 def test_killed_and_resumed_equals_uninterrupted(seed, uninterrupted, tmp_path):
     run = kill_somewhere(tmp_path, seed)
     assert_same_tables(wirelessdl.resume(run).path, uninterrupted)
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_in_subbands_equals_uninterrupted(tmp_path):
-    """Taps under Doppler, pilots of every block, clocks apart, and the blocks table."""
-    write_scenario(tmp_path, ROUNDS)
-    table = tomllib.loads((tmp_path / "tiny.toml").read_text())
-    fading = {"model": "tdl", "process": "clarke", "speed_mps": 1.5, "delay_spread_s": 3e-7}
-    table["channel"]["models"][1] = fading
-    table["radio"] |= {"subbands": 5, "bandwidth_hz": 4e6, "timing_offset_s": [0.0, 3e-8, -2e-8, 1e-8, 0.0]}
-    table["trace"]["blocks"] = True
-    (tmp_path / "tiny.toml").write_text(tomli_w.dumps(table))
-    run = kill_midway(tmp_path, 60, 0.1, hold_in=ROUNDS - 2)
-    whole = wirelessdl.simulate(load_scenario(tmp_path / "tiny.toml"), out=tmp_path / "whole").path
-    assert_same_tables(wirelessdl.resume(run).path, whole)
-    assert len(wirelessdl.open_run(whole).blocks) == 5 * len(wirelessdl.open_run(whole).links)
 
 
 KILLED_AT = """

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 import tomli_w
 from conftest import tiny, tiny_table
-from interrupting import HIDDEN_STATE, StopAt, assert_same_tables, interrupted, write_scenario
+from interrupting import HIDDEN_STATE, StopAt, assert_same_tables, interrupted
 
 import wirelessdl
 from wirelessdl.errors import ContractError, TraceError
@@ -19,21 +20,6 @@ from wirelessdl.run import session
 from wirelessdl.scenario.loader import load_scenario
 from wirelessdl.trace.checkpoint import VERSION, load_checkpoint
 from wirelessdl.trace.files import RunLock, is_locked
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    write_scenario(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """The run of 100 rounds that nothing happened to."""
-    folder = tmp_path_factory.mktemp("finished")
-    write_scenario(folder)
-    return wirelessdl.simulate(load_scenario(folder / "tiny.toml"), out=folder).path
 
 
 @pytest.fixture
@@ -82,9 +68,6 @@ def test_changes_are_refused_before_the_first_checkpoint_too():
     shutil.rmtree(run / "checkpoint")
     with pytest.raises(TraceError, match=r"privacy.epsilon_max was 1.0, is 4.0; scenario.seed was 3, is 9"):
         wirelessdl.resume(run, overrides=["privacy.epsilon_max=4.0", "scenario.seed=9"])
-    Path("drift.py").write_text(HIDDEN_STATE.replace("0.9", "0.8"))
-    with pytest.raises(TraceError, match=r"user_files.drift.py was"):
-        wirelessdl.resume(run)
 
 
 def test_two_damaged_checkpoints_do_not_start_over_unasked(whole):
@@ -110,7 +93,8 @@ def test_two_damaged_checkpoints_do_not_start_over_unasked(whole):
         (
             "network.topology",
             "class Odd:\n  def links(self, geometry, snr_db, rng):\n    mask = np.ones((5, 5), bool)\n"
-            "    a, b = random.sample(range(5), 2)\n    mask[a, b] = False\n"
+            "    i, j = 1 + np.array(np.nonzero(~np.eye(4, dtype=bool)))[:, random.sample(range(12), 6)]\n"
+            "    mask[i, j] = False\n"  # as many links every time: frames last as long
             "    return Links.from_mask(mask, geometry)\n",
         ),
     ],
@@ -122,17 +106,8 @@ def test_other_parts_that_are_not_deterministic_are_named(key, source, here):
     table.setdefault(section, {})[name] = "odd.py:Odd"
     (here / "tiny.toml").write_text(tomli_w.dumps(table))
     run = interrupted(20)
-    told = ""
-    for _ in range(10):  # a random graph may come out the same
-        stop = StopAt(21)
-        try:
-            wirelessdl.resume(run, on_round=stop.on_round, should_stop=stop.should_stop)
-        except ContractError as error:
-            told = str(error)
-            break
-        shutil.rmtree(run)
-        run = interrupted(20)
-    assert told.startswith(f"{key} gave other values")
+    with pytest.raises(ContractError, match=f"^{key} gave other values"):
+        wirelessdl.resume(run)
 
 
 @pytest.mark.usefixtures("here")
@@ -149,27 +124,6 @@ def test_extending_repeats_no_event():
     short = wirelessdl.simulate(load_scenario("tiny.toml"))
     long = wirelessdl.simulate(load_scenario("tiny.toml", overrides=["scenario.rounds=36"]), out="long")
     assert_same_tables(wirelessdl.resume(short.path, rounds=36).path, long.path)
-
-
-@pytest.mark.usefixtures("here")
-def test_resume_looks_at_the_parts_it_keeps():
-    run = interrupted(60)
-    (run / "rounds" / "notes.txt").write_text("mine")
-    with pytest.raises(TraceError, match=r"notes.txt: foreign file.*the run cannot go on"):
-        wirelessdl.resume(run)
-    (run / "rounds" / "notes.txt").unlink()
-    (run / "nodes" / "part-000030.parquet").unlink()
-    with pytest.raises(TraceError, match=r"nodes: rounds 26 to 30 are missing"):
-        wirelessdl.resume(run)
-
-
-def test_a_run_of_an_absolute_model_path_resumes_from_its_copy(here):
-    table = tomllib.loads((here / "tiny.toml").read_text())
-    table["channel"]["models"][2]["model"] = f"{here}/drift.py:Drift"
-    (here / "tiny.toml").write_text(tomli_w.dumps(table))
-    run = interrupted(20)
-    (here / "drift.py").unlink()
-    assert wirelessdl.resume(run).summary["rounds"] == 100
 
 
 @pytest.mark.usefixtures("here")
@@ -227,22 +181,6 @@ def test_what_would_change_results_is_refused_with_its_keys(here, wirelessdl_com
     assert "user_files.drift.py was " in refused("--force")
     (here / "drift.py").unlink()  # the copy in the run directory will do
     assert wirelessdl_command("run", "--resume", run, "--quiet", "--set", "learning.eval_every=5", "--force").code == 0
-
-
-def test_resuming_a_file_is_refused_as_such(here, wirelessdl_command):
-    (here / "mine.toml").touch()
-    done = wirelessdl_command("run", "--resume", str(here / "mine.toml"))
-    assert done.code == 2
-    assert "mine.toml: is a file, not a run directory; name a folder that `wirelessdl run` made" in done.err
-
-
-@pytest.mark.usefixtures("here")
-def test_other_threads_are_refused_unless_forced(monkeypatch):
-    run = interrupted(20)
-    monkeypatch.setattr("wirelessdl.run.session.threads", lambda: 64)
-    with pytest.raises(TraceError, match=r"threads was \d+, is 64; --force goes on, but not to bit-identical tables"):
-        wirelessdl.resume(run)
-    assert wirelessdl.resume(run, force=True).summary["rounds"] == 100
 
 
 @pytest.mark.usefixtures("here")
@@ -337,19 +275,15 @@ def test_a_run_is_locked_from_the_first_look_at_its_checkpoints(step, run, monke
     assert not (run / "lock").exists()
 
 
-def test_what_another_process_finished_before_the_lock_was_taken_is_kept(run, monkeypatch):
+@pytest.mark.parametrize("rounds", [None, 7])
+def test_what_another_process_finished_before_the_lock_was_taken_is_kept(rounds, run, monkeypatch):
     begun = meanwhile(monkeypatch, "require_writable", lambda: wirelessdl.resume(run, rounds=9))
-    found = wirelessdl.resume(run)
+    short = pytest.raises(TraceError, match="rounds is 7; must be at least 9") if rounds else nullcontext()
+    with short:
+        wirelessdl.resume(run, rounds=rounds)
     assert begun
-    assert found.summary["rounds"] == 9
-    assert found.provenance["state"] == "done"
-
-
-def test_what_another_process_extended_before_the_lock_was_taken_is_not_cut_short(run, monkeypatch):
-    meanwhile(monkeypatch, "require_writable", lambda: wirelessdl.resume(run, rounds=9))
-    with pytest.raises(TraceError, match="rounds is 7; must be at least 9"):
-        wirelessdl.resume(run, rounds=7)
-    assert wirelessdl.open_run(run).summary["rounds"] == 9
+    found = wirelessdl.open_run(run)
+    assert (found.summary["rounds"], found.provenance["state"]) == (9, "done")
 
 
 @pytest.mark.parametrize("error", [TraceError("no"), KeyboardInterrupt()])

@@ -5,15 +5,15 @@ import os
 import random
 import shutil
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT, mostly_slow, tiny
+from interrupting import StopAt, assert_same_tables
 
 import wirelessdl
 from wirelessdl.analysis.verify import verify
-from wirelessdl.errors import RunInterrupted, TraceError, WirelessdlError
+from wirelessdl.errors import TraceError, WirelessdlError
 from wirelessdl.run.session import resume, simulate
 from wirelessdl.trace.catalog import runs_in
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -30,6 +30,12 @@ SECTIONS = {
 }
 
 
+def stopped_run(round, out, **sections):
+    """A run that was stopped after a round."""
+    stop, scenario = StopAt(round), tiny(**SECTIONS, **sections)
+    return wirelessdl.simulate(scenario, out=out, on_round=stop.on_round, should_stop=stop.should_stop).path
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run that ended well."""
@@ -39,15 +45,7 @@ def finished(tmp_path_factory):
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """The same, stopped after 45 of 60 rounds: checkpoints at 40 and 45."""
-    rounds = []
-    with pytest.raises(RunInterrupted) as stopped:
-        simulate(
-            tiny(**SECTIONS),
-            out=tmp_path_factory.mktemp("interrupted"),
-            on_round=rounds.append,
-            should_stop=lambda: rounds[-1] >= 45,
-        )
-    return Path(stopped.value.folder)
+    return stopped_run(45, tmp_path_factory.mktemp("interrupted"))
 
 
 @pytest.fixture
@@ -56,14 +54,6 @@ def copy(tmp_path):
         return shutil.copytree(run, tmp_path / "run", symlinks=True)
 
     return copied
-
-
-def same_tables(one, other):
-    for name in TABLES:
-        left, right = (wirelessdl.open_run(run).frame(name) for run in (one, other))
-        if name == "clients":
-            left, right = (f.assign(class_counts=f["class_counts"].map(list)) for f in (left, right))
-        assert left.equals(right), name
 
 
 # --- links that lead elsewhere
@@ -94,7 +84,7 @@ def test_a_planted_link_is_not_written_through(name, interrupted, finished, copy
     (run / name).symlink_to(victim)
     resume(run)
     assert victim.read_bytes() == content
-    same_tables(run, finished)
+    assert_same_tables(run, finished)
 
 
 @pytest.mark.parametrize("name", ["lock", "checksums.txt"])
@@ -160,12 +150,7 @@ def test_copies_of_user_files_stay_in_models_whatever_their_names(name, tmp_path
         folder.mkdir(parents=True, exist_ok=True)
     file.write_text(CHANNEL)
     monkeypatch.chdir(home)
-    rounds = []
-    sections = {**SECTIONS, "channel": {"models": [{"model": f"{name}:Flat"}]}}
-    with pytest.raises(RunInterrupted) as stopped:
-        simulate(tiny(**sections), out=tmp_path / "out", on_round=rounds.append, should_stop=lambda: rounds[-1] >= 25)
-    run = tmp_path / "out" / "tiny-s3-r1"
-    assert str(run) == stopped.value.folder
+    run = stopped_run(25, tmp_path / "out", channel={"models": [{"model": f"{name}:Flat"}]})
     inside = {path.relative_to(run).parts[0] for path in run.rglob("*")}
     tables = {"rounds", "nodes", "links", "events", "privacy", "clients"}
     assert inside == tables | {"models", "checkpoint", "scenario.toml", "provenance.json", "checksums.txt"}
@@ -241,7 +226,7 @@ def test_damage_is_one_line_or_the_right_result(damage, state, finished, copy, r
         gone_on = one_line_or(lambda run=run: resume(run, rounds=ROUNDS))
         if gone_on is not None:
             if state == "interrupted" and name not in ("privacy/part-000000.parquet", "clients/part-000000.parquet"):
-                same_tables(run, finished)
+                assert_same_tables(run, finished)
             assert float(gone_on.summary.get("epsilon_own_total", total)) >= total * (1 - 1e-9)
         shutil.rmtree(run)
     assert tried >= 10
@@ -317,20 +302,29 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over(edit, interrupted, finish
     run = copy(interrupted)
     edited(run, EDITS[edit])
     assert resume(run).summary["rounds"] == ROUNDS  # from the one before
-    same_tables(run, finished)
+    assert_same_tables(run, finished)
 
 
-@pytest.mark.parametrize("name", ["pending_gamma", "pending_multiplier"])
-def test_a_gradient_that_was_made_smaller_in_the_checkpoint_is_refused(name, interrupted, copy):
-    for factor in (0.0, 0.5):
-        run = copy(interrupted)
-        edited(run, put(name, lambda values, factor=factor: values * factor))
-        found = verify(run)
-        assert "checkpoint of round 45: holds another gradient of node 0 than its traces do" in found.problems
-        assert found.epsilon_total > 0
-        with pytest.raises(TraceError, match="holds another gradient of node 0 than its traces do"):
-            resume(run)
-        shutil.rmtree(run)
+ANOTHER, LESS = "holds another gradient of node 0 than its traces do", r"charges node 0 with epsilon .* its traces with"
+LEAKS_LESS = {
+    "no gradient pending": (put("pending_multiplier", lambda values: 0.0 * values), ANOTHER),
+    "a smaller gradient pending": (put("pending_gamma", lambda values: 0.5 * values), ANOTHER),
+    "half of the total": (put("ledger_own_total", lambda total: total / 2), LESS),
+    "no releases": (put("ledger_own_counts", lambda counts: counts[:, :0]), LESS),
+    "releases with more noise": (put("ledger_own_counts", lambda x: np.stack([x[0] + 1, x[1]])), LESS),
+}
+
+
+@pytest.mark.parametrize("edit", LEAKS_LESS)
+def test_a_checkpoint_that_leaks_less_than_its_traces_is_refused(edit, interrupted, copy):
+    change, words = LEAKS_LESS[edit]
+    run = copy(interrupted)
+    edited(run, change)
+    found = verify(run)
+    assert any(line.startswith("checkpoint of round 45: ") for line in found.problems)
+    assert found.epsilon_total > 0
+    with pytest.raises(TraceError, match=words):
+        resume(run)
 
 
 def packed(run, *, signed, **arrays):
@@ -358,19 +352,6 @@ def test_a_checkpoint_that_unpacks_to_more_than_its_size_is_not_unpacked(name, s
     assert most < 30_000_000  # frames of the tables
     assert "checkpoint/round-000060.npz: its content is not what was written" in problems
     assert ("checkpoint/round-000060.npz: differs from its checksum" in problems) != signed
-
-
-def test_a_ledger_that_charges_less_than_the_traces_is_refused(interrupted, copy):
-    for change in (
-        put("ledger_own_total", lambda total: total / 2),
-        put("ledger_own_counts", lambda counts: counts[:, :0]),
-        put("ledger_own_counts", lambda counts: np.stack([counts[0] + 1, counts[1]])),  # the same, with more noise
-    ):
-        run = copy(interrupted)
-        edited(run, change)
-        with pytest.raises(TraceError, match=r"charges node 0 with epsilon .* its traces with"):
-            resume(run)
-        shutil.rmtree(run)
 
 
 # --- ends that were cut short

@@ -131,6 +131,10 @@ REFUSED = {
         {"radio": {"mixing_passes": 2}, "privacy": {"credit_thermal": True}},
         "radio.mixing_passes is 2 under privacy.credit_thermal",
     ),
+    "whole nodes, nothing bounds their batches": (
+        {"privacy": {"unit": "node"}, "learning": {"sampling": "poisson"}},
+        "nothing bounds what a node adds",
+    ),
     "closing passes of a run that may stop": (
         {"learning": {"closing_passes": 2, "stop_after": 3}},
         "learning.closing_passes is 2 with learning.stop_after 3",

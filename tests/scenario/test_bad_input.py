@@ -1,8 +1,5 @@
 """A mistake is one clear line, exit code 2, and nothing left behind."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,14 +8,6 @@ from conftest import refusal, tiny_table
 
 YOURS = """
 import numpy as np
-
-class Raises:
-    def gain(self, links, time_s, rng):
-        return 1 / 0
-
-class Few:
-    def gain(self, links):
-        return np.ones(len(links))
 
 class Complex:
     def __init__(self, order: "Unknown" = np.array([1.0])):  # a hint nobody can resolve, a default TOML cannot hold
@@ -42,6 +31,10 @@ class Falling:
     def rate(self, round):
         return 0.05 if round == 1 else -0.1
 
+class Shared:
+    def split(self, labels, nodes, rng):
+        return [np.arange(40) + 39 * node for node in range(nodes)]
+
 class Twice:
     def split(self, labels, nodes, rng):
         return [np.zeros(10, dtype=int) for _ in range(nodes)]
@@ -64,7 +57,6 @@ MISTAKES = [
     ("channel.models.0.low=loud", "channel.models[0].low is 'loud'; must be a number"),
     ("channel.models.0.low=2", "channel.models[0].high is 1; must be >= low, which is 2"),
     ("privacy.epsilon_max=-1", "privacy.epsilon_max is -1; must be > 0, or inf for no privacy noise"),
-    ("privacy.epsilon_max=1e-9", "cannot meet epsilon_max=1e-09"),
     ("privacy.delta=1", "privacy.delta is 1; must be > 0 and < 1"),
     ("privacy.protocol=paper", 'use clipping = "batch", or protocol = "hardened"'),
     (
@@ -74,34 +66,17 @@ MISTAKES = [
     ("privacy.rho=1000", "privacy.rho is 1000; rho times the largest learning rate is 100, must be <= 1"),
     ("network.topology={kind='erdos-renyi', p=0.001}", "network.topology.p is 0.001; none of 1000 graphs of 4 nodes"),
     ("network.topology={kind='erdos-renyi'}", "missing key network.topology.p; erdos-renyi needs it"),
-    ("network.topology={kind='full', p=1}", "unknown key network.topology.p; full takes no parameters"),
-    ("learning.batch_size=4000", "learning.batch_size is 4000; node 0 has only 3000 samples: lower batch_size"),
     ("scenario.rounds=-5", "scenario.rounds is -5; must be an integer from 1 to 999999"),
     ("scenario.name=a/b", 'scenario.name is "a/b"; must be at most 100 letters, digits'),
     ("channel.models.0.model=nowhere.py:X", "no file nowhere.py in"),
     ("channel.models.0.model=broken.py:X", "broken.py line 2 raised ZeroDivisionError: division by zero"),
-    ("channel.models.0.model=syntax.py:X", "syntax.py line 1 raised SyntaxError"),
     ("channel.models.0.model=good.py:Goood", "good.py has no Goood; did you mean Good?"),
     ("channel.models.0={model='good.py:Good', value=-1}", "ContractError: good.py:Good.gain returned -1"),
-    ("channel.models.0={model='good.py:Silent'}", "the class needs a method gain(links, time_s, rng)"),
     ("channel.models.3.low=1", "3 is no entry of a list of 1; count from 0"),
     ("rounds=3", "must be section.key=value"),
-    ("channel.models.².low=1", "² is no entry of a list of 1; count from 0"),
-    ("privacy.epsilon_max=true", "privacy.epsilon_max is true; must be > 0, or inf"),
-    ("privacy.epsilon_max='1'", 'privacy.epsilon_max is "1"; must be > 0, or inf'),
-    ("privacy.epsilon_max=1e-300", "privacy.epsilon_max is 1e-300; must be > 0"),
     ("radio.power_dbm=4000", "radio.power_dbm is 4000; must be from -200 to 200"),
-    ("channel.models.0.high=inf", "channel.models[0].high is inf; must be a finite number"),
     ("learning.projection_radius=50", "must be > 0 and <= 1, so that models stay within the power budget"),
     ("power.beta_min=0.9999", "power.alpha_min is 0.001; must be below 1 - power.beta_min, which is 0.0001"),
-    (
-        "channel.models.0.model=yours.py:Raises",
-        "yours.py:Raises.gain raised ZeroDivisionError: division by zero (yours.py",
-    ),
-    (
-        "channel.models.0.model=yours.py:Few",
-        'yours.py:Few"; its method gain(self, links) must be gain(self, links, time_s, rng)',
-    ),
     (
         "channel.models.0.model=yours.py:Complex",
         "returned complex128, expected (12,), one |h| per link: return abs(...)",
@@ -114,6 +89,12 @@ MISTAKES = [
         "learning.learning_rate is -0.1 in round 2; must be a finite number > 0",
     ),
     ("learning.partition=yours.py:Twice", "gave node 0 a sample twice or one that does not exist"),
+    ("learning.partition=yours.py:Shared", "sample 39 to nodes 0 and 1; epsilon counts what one node sends"),
+    (
+        "faults.crashes={kind='schedule',events=[{node=1,at_s=0.1,for_s=0}]}",
+        "for_s is 0; nothing happens in no time",
+    ),
+    ("learning.stop_rule=printed", 'learning.stop_rule is "printed"; must be'),
     ("power.allocator=yours.py:Nothing", "the class needs a method allocate(problem, theta)"),
     ("scenario.rounds.x=3", "rounds is a value, not a section"),
 ]
@@ -123,13 +104,11 @@ MISTAKES = [
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "x.toml").write_text(tomli_w.dumps(tiny_table()))
     (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
-    (tmp_path / "syntax.py").write_text("def (:\n")
     (tmp_path / "good.py").write_text(
         "import numpy as np\n"
         "class Good:\n"
         "    def __init__(self, value=1.0): self.value = value\n"
         "    def gain(self, links, time_s, rng): return np.full(len(links), self.value)\n"
-        "class Silent:\n    pass\n"
     )
     (tmp_path / "yours.py").write_text(YOURS)
     return tmp_path
@@ -235,25 +214,6 @@ def test_output_that_cannot_be_written_is_said_before_training(folder, wirelessd
     (folder / "file").write_text("in the way")
     assert_one_line(wirelessdl_command("run", "x.toml", "--out", "file"), "--out is file; cannot be written to")
     assert (folder / "file").read_text() == "in the way"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_said(folder, wirelessdl_command):
-    (folder / "locked").mkdir(mode=0o500)
-    assert_one_line(wirelessdl_command("run", "x.toml", "--out", "locked"), "Permission denied")
-
-
-def test_a_real_process_exits_with_two(folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "wirelessdl", "run", "x.toml", "--set", "network.nodes=0"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("ScenarioError: x.toml: network.nodes is 0")
-    assert done.stdout == ""
 
 
 def test_weak_deltas_are_warned_about(wirelessdl_command):

@@ -6,7 +6,6 @@ from conftest import ROOT
 import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
-from wirelessdl.scenario.overrides import with_baseline
 
 NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital"]
 
@@ -51,8 +50,6 @@ def test_what_the_baselines_are():
 def test_overrides_come_after_the_baseline():
     scenario = load_scenario("quickstart", baseline="d-psgd", overrides=["power.multiplier=auto"])
     assert scenario.power.multiplier == "auto"
-    assert with_baseline(["a.b=1"], None) == ["a.b=1"]
-    assert with_baseline(["a.b=1"], "local")[-1] == "a.b=1"
 
 
 def test_unknown_baselines_suggest_the_nearest(wirelessdl_command):

@@ -53,10 +53,7 @@ def test_a_name_or_number_that_is_too_long_is_one_line(arguments, tmp_path, monk
     [
         ["run", "quickstart", "--out", b"lat\xe9"],
         ["run", "quickstart", "--set", b"scenario.description=h\xfc"],
-        ["run", b"quickst\xe4rt"],
-        ["sweep", "quickstart", "--vary", "network.nodes=4,5", "--out", b"lat\xe9"],
         ["verify", b"lat\xe9"],
-        [b"\xe9"],
     ],
 )
 def test_an_argument_that_is_not_utf_8_is_one_line_before_anything_is_written(arguments, tmp_path):
@@ -83,25 +80,18 @@ def test_python_refuses_names_that_no_file_can_have(name):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("learning.model", "{}.py:Net"),
-        ("learning.dataset", {"kind": "file", "path": "{}.npz"}),
-        ("learning.partition", {"kind": "file", "path": "{}.csv"}),
-        ("network.placement", {"kind": "file", "file": "{}.csv"}),
-        ("channel.models", [{"model": "replay", "file": "{}.npz"}]),
-        ("trace.connect", {"phy.rx": "{}.py:heard"}),
+        ("learning.model", lambda name: f"{name}.py:Net"),
+        ("learning.dataset", lambda name: {"kind": "file", "path": f"{name}.npz"}),
+        ("learning.partition", lambda name: {"kind": "file", "path": f"{name}.csv"}),
+        ("network.placement", lambda name: {"kind": "file", "file": f"{name}.csv"}),
+        ("channel.models", lambda name: [{"model": "replay", "file": f"{name}.npz"}]),
+        ("trace.connect", lambda name: {"phy.rx": f"{name}.py:heard"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_scenario_refuses_names_that_no_file_can_have(key, value, name, tmp_path):
-    def named(value):
-        if isinstance(value, str):
-            return value.format(name)
-        if isinstance(value, list):
-            return [named(each) for each in value]
-        return {word: named(each) for word, each in value.items()}
-
     with pytest.raises(ScenarioError, match="no file has such a name"):
-        wirelessdl.simulate(wirelessdl.load_scenario("quickstart", overrides={key: named(value)}), out=tmp_path)
+        wirelessdl.simulate(wirelessdl.load_scenario("quickstart", overrides={key: value(name)}), out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,7 +1,6 @@
 """Trace sources and the log: whoever asks is told, in order, and nobody else pays."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -39,14 +38,8 @@ def test_every_source_tells_what_the_tables_hold(tmp_path):
         rx.gian  # noqa: B018
 
 
-def test_the_pages_example_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_page_names_every_source():
     page = (ROOT / "docs" / "time.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    exec(block, {})
-    time_s, epsilon = re.findall(r"[\d.]{3,}", capsys.readouterr().out)
-    assert 0 < float(time_s) < 1
-    assert 0 < float(epsilon) <= 1.0 + 1e-9
     assert all(f"`{source}`" in page for source in TRACE_EVENTS)
 
 
@@ -91,12 +84,12 @@ def test_a_callback_that_fails_is_one_line(tmp_path):
 
 def test_nothing_is_told_that_nobody_asked_for():
     trace = TraceEvents()
-    assert not any(trace.wanted(source) for source in TRACE_EVENTS)
+    assert not any(trace.has_listeners(source) for source in TRACE_EVENTS)
     heard = []
     trace.connect("phy.rx", heard.append)
     trace.muted = True
     trace.fire("phy.rx", 0, round=1)
-    assert not trace.wanted("phy.rx")
+    assert not trace.has_listeners("phy.rx")
     assert heard == []
 
 

@@ -180,14 +180,6 @@ def test_a_run_whose_code_moves_away_goes_on_where_it_was_interrupted(here):
         assert not Path("outputs/tiny-s3-r1/lock").exists()
 
 
-def test_a_run_is_called_as_it_was_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("tiny.toml").write_text(tomli_w.dumps(tiny_table()))
-    run = wirelessdl.simulate(load_scenario("tiny.toml"))
-    assert str(run.path) == "outputs/tiny-s3-r1"
-    assert str(wirelessdl.resume("outputs/tiny-s3-r1", rounds=3).path) == "outputs/tiny-s3-r1"
-
-
 def test_a_stable_path_is_the_same_folder_from_everywhere(tmp_path, monkeypatch):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()

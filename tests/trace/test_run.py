@@ -1,6 +1,5 @@
 """Disks that fail, and parts of runs that were tampered with: one clear error, and the rest is read."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,28 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from in_process import quick_table
-from interrupting import assert_same_tables, write_scenario
+from interrupting import assert_same_tables
 
 import wirelessdl
 from wirelessdl.errors import TraceError
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
 from wirelessdl.trace import run as run_module
 from wirelessdl.trace.soundness import find_parts
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    write_scenario(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """The run of 100 rounds that nothing happened to."""
-    folder = tmp_path_factory.mktemp("finished")
-    write_scenario(folder)
-    return wirelessdl.simulate(load_scenario(folder / "tiny.toml"), out=folder).path
 
 
 @pytest.fixture
@@ -138,16 +122,6 @@ def test_a_deleted_table_a_copied_part_and_damaged_pages_are_named(whole):
         _ = wirelessdl.open_run(whole).nodes
     with pytest.warns(UserWarning, match="part-000025"):
         assert wirelessdl.open_run(whole, strict=False).nodes["round"].min() == 26
-
-
-def test_odd_run_folders_are_one_line_each(whole, wirelessdl_command, here):
-    os.chdir(here)
-    (whole / "provenance.json").write_text("[]")
-    assert "holds no JSON object" in wirelessdl_command("run", "--resume", str(whole), "--rounds", "120").err
-    (whole / "scenario.toml").write_text("[scenario")
-    listed = wirelessdl_command("list", str(whole.parent)).out
-    assert "unreadable" in listed
-    assert wirelessdl_command("run", "--resume", str(whole)).code == 2
 
 
 def test_a_foreign_part_is_named(whole):

@@ -32,21 +32,15 @@ SECTIONS = {
 
 TABLES = {
     "nodes without their last row": parts("nodes", lambda table: table.slice(0, table.num_rows - 1)),
-    "rounds of nothing but nulls": parts("rounds", all_null),
-    "nodes of nothing but nulls": parts("nodes", all_null),
-    "links of nothing but nulls": parts("links", all_null),
-    "clients of nothing but nulls": parts("clients", all_null),
-    "privacy of nothing but nulls": parts("privacy", all_null),
-    "events of nothing but nulls": parts("events", all_null),
-    "empty rounds": parts("rounds", lambda table: table.slice(0, 0)),
-    "empty nodes": parts("nodes", lambda table: table.slice(0, 0)),
-    "empty links": parts("links", lambda table: table.slice(0, 0)),
-    "empty clients": parts("clients", lambda table: table.slice(0, 0)),
-    "empty privacy": parts("privacy", lambda table: table.slice(0, 0)),
-    "doubled rounds": parts("rounds", doubled),
-    "doubled nodes": parts("nodes", doubled),
-    "doubled links": parts("links", doubled),
-    "doubled clients": parts("clients", doubled),
+    **{
+        f"{name} of nothing but nulls": parts(name, all_null)
+        for name in ("rounds", "nodes", "links", "clients", "privacy", "events")
+    },
+    **{
+        f"empty {name}": parts(name, lambda table: table.slice(0, 0))
+        for name in ("rounds", "nodes", "links", "clients", "privacy")
+    },
+    **{f"doubled {name}": parts(name, doubled) for name in ("rounds", "nodes", "links", "clients")},
     "NaN learning rate in rounds": every("rounds", "learning_rate", NAN),
     "zero learning rate in rounds": every("rounds", "learning_rate", 0.0),
     "infinite time in rounds": every("rounds", "time_s", INF),
@@ -74,14 +68,12 @@ TABLES = {
 }
 SURROGATE = "\ud800"
 DOCUMENTS = {
-    "summary rounds a text": document("summary.json", rounds="six"),
     "summary rounds a table": document("summary.json", rounds={"a": 1}),
     "summary rounds null": document("summary.json", rounds=None),
     "summary rounds 10^18": document("summary.json", rounds=10**18),
     "summary promised epsilon a word": document("summary.json", epsilon_total="abc"),
     "summary promised epsilon missing": document("summary.json", epsilon_total=...),
     "summary adversary of another": document("summary.json", adversary="any one node that hears every transmission"),
-    "summary epsilon a word": document("summary.json", epsilon_own_total="abc"),
     "summary epsilon a list": document("summary.json", epsilon_own_total=[1]),
     "summary epsilon missing": document("summary.json", epsilon_own_total=...),
     "summary accuracy a text": document("summary.json", accuracy_mean="good"),
@@ -130,12 +122,8 @@ def undecodable(run):
 
 
 CHECKPOINTS = {
-    "checkpoint without origin": facts(origin=...),
-    "checkpoint without scenario": facts(scenario=...),
-    "checkpoint without checksums": facts(checksums=...),
-    "checkpoint of an empty origin": facts(origin={}),
-    "checkpoint of an empty scenario": facts(scenario={}),
-    "checkpoint of empty checksums": facts(checksums={}),
+    **{f"checkpoint without {name}": facts(**{name: ...}) for name in ("origin", "scenario", "checksums")},
+    **{f"checkpoint of empty {name}": facts(**{name: {}}) for name in ("origin", "scenario", "checksums")},
     "checkpoint checksums of texts": facts(checksums={"gain": "x", "1": {"a": 2}}),
     "checkpoint wall_s a text": facts(wall_s="x"),
     "checkpoint wall_s infinite": facts(wall_s=1e400),
@@ -235,7 +223,7 @@ def test_reports_and_figures_of_such_a_run_are_right_or_one_line(damage, sound, 
         told(command_line("plot", str(run), "--figure", figure, "--format", "svg"), 0, 2)
 
 
-# --- Sound runs of every kind are not refused: what resume and verify hold a stranger's run to, ours always meet
+# --- Sound runs of every kind are not refused (faults, turns, passes: tests/run/test_resume_cases.py)
 
 BASE = {
     "scenario": {"name": "tiny", "seed": 3, "rounds": 45},
@@ -264,7 +252,6 @@ CASES = {
     "poisson": {"learning": small(sampling="poisson")},
     "full": {"learning": small(sampling="full")},
     "shuffled": {"learning": small(sampling="shuffled")},
-    "paper": {"privacy": {"protocol": "paper", "clipping": "batch", "epsilon_max": 1.0}, "power": {"balance": False}},
     "ridge": {
         "learning": {
             **BASE["learning"],
@@ -273,24 +260,6 @@ CASES = {
             "regret": True,
         }
     },
-    "tdma": {"radio": {"access": "tdma"}, "power": {"objective": "own-noise"}},
-    "half": {"radio": {"duplex": "half"}},
-    "budget": {"privacy": {"epsilon_max": 1.0, "budget_total": 0.1}, "power": {"objective": "own-noise"}},
-    "crash listen late": {
-        "faults": {
-            "crashes": {"kind": "exponential", "up_s": 0.03, "down_s": 0.01},
-            "rejoin": "listen",
-            "stragglers": {"kind": "random", "probability": 0.4, "factor": 3.0},
-        },
-        "time": {"compute": {"kind": "constant", "seconds": 0.004}, "policy": {"kind": "clocked", "period_s": 0.01}},
-        "learning": small(),
-    },
-    "crash keep": {
-        "faults": {"crashes": {"kind": "exponential", "up_s": 0.03, "down_s": 0.01}, "rejoin": "keep"},
-        "time": {"compute": {"kind": "constant", "seconds": 0.004}, "policy": {"kind": "deadline", "cap_s": 0.006}},
-        "learning": small(),
-    },
-    "battery": {"energy": {"battery_j": 0.02}, "learning": small()},
     "multipliers mean": {"power": {"balance": False, "multiplier": "mean"}},
     "windowed": {"power": {"balance": False, "multiplier": "windowed"}},
 }

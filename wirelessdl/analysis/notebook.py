@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from wirelessdl.analysis.style import BLUE
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import adversary_in_short, protected
-from wirelessdl.trace.catalog import RunStatus, run_status
+from wirelessdl.trace.catalog import ListedRun, run_status
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.study import Study
 
@@ -28,7 +28,7 @@ def run_html(run: Run, place: str) -> str:
     return f"<div>{'<br>'.join(line for line in lines if line)}</div>{_curve(run)}"
 
 
-def _results(status: RunStatus) -> str:
+def _results(status: ListedRun) -> str:
     words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
     if status.epsilon is not None:
         size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"

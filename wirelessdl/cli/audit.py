@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     type=int,
     help="Nodes that collude in the attack, where nodes share noise (default: as many as privacy.coalition).",
 )
-@click.option("--workers", type=int, help="Processes (default: one per core).")
+@click.option("--workers", type=int, default=lambda: os.cpu_count() or 1, help="Processes (default: one per core).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     scenario: str,
@@ -39,13 +39,8 @@ def command(
     seed: int | None,
     run: int | None,
     nodes: int | None,
-    trials: int,
-    rounds: int,
-    node: int | None,
-    samples: int | None,
-    coalition: int | None,
-    workers: int | None,
     as_json: bool,
+    **attack: Any,
 ) -> None:
     """Attack SCENARIO: run its engine on two data sets that differ in one sample, and tell them apart by what is sent.
 
@@ -61,9 +56,8 @@ def command(
 
     given = overrides if nodes is None else (*overrides, f"network.nodes={nodes}")
     loaded = ScenarioChoice(scenario, None, given, seed, run, None).load()
-    cores = os.cpu_count() or 1
-    options = AuditOptions(trials, rounds, cores if workers is None else workers, node, samples, coalition)
-    with json_alone(as_json), frames_bar(trials, quiet=as_json) as advance:
+    options = AuditOptions(**attack)
+    with json_alone(as_json), frames_bar(options.trials, quiet=as_json) as advance:
         report = audit_scenario(loaded, options, advance)
     if as_json:
         echo_json(facts(report))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wirelessdl.preview.channel import ChannelPreview, FrequencyPreview, LinkFacts
     from wirelessdl.run.build import World
 
-_SHOWN = 3  # links of either end of the list
+_MAX_LINKS_PER_END = 3  # links of either end of the list
 
 
 @click.command(
@@ -191,7 +191,11 @@ def _spread(values: Any, unit: str) -> str:
 
 def _table(facts: "LinkFacts") -> Table:
     order = np.argsort(-facts.gain_db).tolist()
-    listed = [*order[:_SHOWN], None, *order[-_SHOWN:]] if len(order) > 2 * _SHOWN + 1 else order
+    listed = (
+        [*order[:_MAX_LINKS_PER_END], None, *order[-_MAX_LINKS_PER_END:]]
+        if len(order) > 2 * _MAX_LINKS_PER_END + 1
+        else order
+    )
     table = plain_table(("tx", "rx", "distance m", "mean gain dB", "deepest fade dB", "SNR dB", "SINR dB", "frames"))
     for n in listed:
         if n is None:

@@ -1,4 +1,4 @@
-"""`wirelessdl list` and `wirelessdl schema`: what scenarios can name; and the runs of a folder."""
+"""`wirelessdl list` and `wirelessdl schema`: names that scenarios can use; and the runs of a folder."""
 
 import ast
 import inspect
@@ -18,9 +18,9 @@ from wirelessdl.cli.options import PATH, echo_json, plain_table, wide_console
 from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
-    from wirelessdl.trace.catalog import RunStatus
+    from wirelessdl.trace.catalog import ListedRun
 
-_WIDEST = 10_000  # a pipe gets all of a name
+_PIPE_WIDTH = 10_000  # a pipe gets all of a name
 _COLOURS = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red", "unreadable": "red"}
 
 
@@ -50,11 +50,11 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         for facts in (*map(asdict, studies), *map(asdict, runs)):
             echo_json(facts, indent=None)
         return
-    console = wide_console(_WIDEST)
+    console = wide_console(_PIPE_WIDTH)
     if not runs and not studies:
         console.print(f"no runs in {escape(str(folder))}")
         return
-    most = 60 if console.is_terminal else _WIDEST  # of a scenario's name
+    most = 60 if console.is_terminal else _PIPE_WIDTH  # of a scenario's name
     # on a narrow terminal a run's name goes on in the next line: it is typed in other commands
     table = plain_table(("run",), left=("run",), overflow="fold")
     for name in ("scenario", "state", "round", "accuracy", "epsilon", "against", "age"):
@@ -93,7 +93,7 @@ def _list_runs(folder: Path, as_json: bool) -> None:
             console.print(f"{escape(shown(name))}: {escape(shown(error))}", soft_wrap=True)  # one line, however long
 
 
-def _epsilon(run: "RunStatus") -> tuple[str, str]:
+def _epsilon(run: "ListedRun") -> tuple[str, str]:
     """Epsilon, and against whom."""
     from wirelessdl.privacy.terms import adversary_in_short
 
@@ -138,7 +138,7 @@ def _list_names(as_json: bool) -> None:
         },
         "channel model files": [(f"channel_models/{file.name}", _headline(file)) for file in models],
     }
-    console = wide_console(_WIDEST)
+    console = wide_console(_PIPE_WIDTH)
     for number, (title, rows) in enumerate(sections.items()):
         console.print(f"{chr(10) * (number > 0)}[bold]{title}[/]")
         table = Table(show_header=False, box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""What several commands share: options of a scenario, runs that are named, files that are written, tables."""
+"""Shared by commands: scenario options, runs that are named, files that are written, tables."""
 
 import functools
 import re
@@ -44,7 +44,7 @@ class ScenarioChoice:
 
         assert self.scenario is not None
         loaded = load_scenario(self.scenario, overrides=self.changes, baseline=self.baseline)
-        say_user_code(loaded)
+        warn_of_user_code(loaded)
         return loaded
 
 
@@ -86,7 +86,7 @@ def scenario_options(*, required: bool = True) -> Callable[[F], F]:
     return decorate
 
 
-def say_user_code(scenario: "Scenario", run: Path | None = None) -> None:
+def warn_of_user_code(scenario: "Scenario", run: Path | None = None) -> None:
     """On stderr: which Python files a scenario from elsewhere will execute. run: the run directory that is resumed."""
     from wirelessdl.scenario.loader import share_folder
 

@@ -1,4 +1,4 @@
-"""Standard output that may take nothing any more: its disk is full, the reader of a pipe has left.
+"""Standard output that fails: its disk is full, or the reader of a pipe has left.
 
 A write that fails ends a command: with one line and exit code 2, or, where a pipe has no reader, like programs that
 SIGPIPE ends, without a word and with 141. A run is not ended in the middle of a round: it stops after it and keeps its
@@ -113,7 +113,7 @@ def lost_output() -> OSError | None:
 
 @contextmanager
 def json_alone(as_json: bool) -> Iterator[None]:
-    """Where results are JSON, whatever code of the user's prints meanwhile goes to standard error."""
+    """Where results are JSON, whatever the user's code prints meanwhile goes to standard error."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         yield
 

@@ -1,4 +1,4 @@
-"""`wirelessdl plan` and `wirelessdl check`: what a scenario would do, without training."""
+"""`wirelessdl plan` and `wirelessdl check`: a preview of a scenario, without training."""
 
 import json
 from collections.abc import Iterator
@@ -27,8 +27,16 @@ if TYPE_CHECKING:
     from wirelessdl.preview.plan import PlanPreview
     from wirelessdl.scenario.protection import PowerSection
 
-_SHADES = " .:-=+*#@"
 _MAX_LISTED_NODES = 40
+# attributes of a preview and of its plan that --json prints under their names
+_PREVIEW_FACTS = (
+    *("verdict", "noise_to_update", "noise_std", "node_noise_std", "sinr_db", "thermal_std", "receiver_ratio"),
+    *("left_out", "violation_rate"),
+)
+_PLAN_FACTS = (
+    *("theta", "spectral_gap", "balance", "iterations", "alpha", "beta", "power_w", "backoff_db", "multiplier"),
+    "epsilon_own",
+)
 
 
 @click.command(epilog="Example: wirelessdl check scenarios/urban_er_k20.toml --set network.nodes=30")
@@ -106,8 +114,6 @@ def command(
     console.print()
     if found.terms.sends:
         console.print(_nodes(found))
-    if len(found.plan.alpha) <= _MAX_LISTED_NODES and found.plan.problem.private and found.terms.counts_links:
-        console.print(_heat(found))
     if figure is not None:
         console.print(f"figure in {figure}", soft_wrap=True)
 
@@ -131,37 +137,18 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
 
 
 def facts(found: "PlanPreview") -> dict[str, Any]:
-    """The preview as plain values; matrices are [rx][tx]."""
+    """The preview as values that `echo_json` takes; matrices are [rx][tx]."""
     plan = found.plan
     return {
-        "verdict": list(found.verdict),
-        "theta": plan.theta,
-        "spectral_gap": plan.spectral_gap,
-        "noise_to_update": found.noise_to_update,
-        "noise_std": found.noise_std,
-        "sinr_db": found.sinr_db.tolist(),
-        "thermal_std": found.thermal_std,
-        "receiver_ratio": found.receiver_ratio,
-        "left_out": found.left_out,
-        "violation_rate": found.violation_rate,
-        "promised": found.terms.promised,
-        "adversary": found.terms.adversary,
-        "adjacency": found.terms.adjacency,
+        **{name: getattr(found, name) for name in _PREVIEW_FACTS},
+        **{name: getattr(found.terms, name) for name in ("promised", "adversary", "adjacency")},
         "epsilon_max": plan.problem.epsilon_max,
         "epsilon_total": found.forecast,
         "epsilon_own_total": found.forecast_own,
-        "balance": plan.balance,
-        "iterations": plan.iterations,
-        "alpha": plan.alpha.tolist(),
-        "beta": plan.beta.tolist(),
-        "power_w": plan.power_w.tolist(),
-        "backoff_db": plan.backoff_db.tolist(),
-        "pi": plan.perron.tolist(),
-        "multiplier": plan.multiplier.tolist(),
-        "node_noise_std": found.node_noise_std.tolist(),
-        "epsilon_own": plan.epsilon_own.tolist(),
-        "epsilon_coalition": None if plan.coalition_share is None else plan.epsilon_coalition.tolist(),
-        "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
+        **{name: getattr(plan, name) for name in _PLAN_FACTS},
+        "pi": plan.perron,
+        "epsilon_coalition": None if plan.coalition_share is None else plan.epsilon_coalition,
+        "epsilon": plan.epsilon if found.terms.counts_links else None,
         "pairs": found.protection.facts(),
         "passes": None if found.passes is None else asdict(found.passes),
         "messages": None if found.carry is None else dict(found.carry.facts),
@@ -241,18 +228,3 @@ def _nodes(found: "PlanPreview") -> Table:
     if len(plan.alpha) > _MAX_LISTED_NODES:
         table.add_row("...", f"{len(plan.alpha) - _MAX_LISTED_NODES} more; --json has all")
     return table
-
-
-def _heat(found: "PlanPreview") -> str:
-    plan = found.plan
-    lines = [f"\none slot, receiver down, sender across ('{_SHADES[1]}' little to '{_SHADES[-1]}' epsilon_max)"]
-    for node, row in enumerate(plan.epsilon):
-        cells = [_shade(value / plan.problem.epsilon_max) for value in row]
-        lines.append(f"{node:>4}  " + " ".join(cells))
-    return "\n".join(lines)
-
-
-def _shade(share: float) -> str:
-    if share != share:  # no link
-        return " "
-    return _SHADES[1 + min(int(share * (len(_SHADES) - 1)), len(_SHADES) - 2)]

@@ -1,4 +1,4 @@
-"""What `wirelessdl run` shows while it runs: a bar, plain lines, JSON lines or nothing; and how it is stopped."""
+"""Progress of `wirelessdl run` (a bar, plain lines, JSON lines or nothing), and stopping by signals."""
 
 import errno
 import math
@@ -8,7 +8,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -80,19 +80,13 @@ def stopper_installed() -> Iterator[Stopper]:
             signal.signal(number, handler)
 
 
+@dataclass(frozen=True)
 class RunListener:
-    """Hears of rounds and evaluations of a run; says nothing."""
+    """Functions that a run calls after rounds, after evaluations and at its end; by default they do nothing."""
 
-    def close(self) -> None: ...
-
-    def on_round(self, round: int) -> None: ...
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None: ...
-
-
-class _EvaluationLines(RunListener):
-    def __init__(self, say: Callable[["Evaluation"], None]):
-        self.on_evaluation = say  # type: ignore[assignment, method-assign]
+    on_round: Callable[[int], None] = lambda _: None
+    on_evaluation: Callable[["Evaluation"], None] = lambda _: None
+    close: Callable[[], None] = lambda: None
 
 
 class _Rate(ProgressColumn):
@@ -103,26 +97,16 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:.3g} rounds/s", style="dim")
 
 
-class _RunBar(RunListener):
-    def __init__(self, bar: Progress, done: int, rounds: int):
-        self._bar, self.close = bar, bar.stop  # type: ignore[method-assign]
-        self._task = bar.add_task("", total=rounds, completed=done, figures="")
-
-    def on_round(self, round: int) -> None:
-        self._bar.update(self._task, completed=round)
-
-    def on_evaluation(self, evaluation: "Evaluation") -> None:
-        self._bar.update(self._task, figures=_figures(evaluation))
-
-
 @contextmanager
 def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iterator[RunListener]:
     if as_json:
-        yield _EvaluationLines(lambda found: emit({"event": "evaluation", **asdict(found)}))
+        yield RunListener(on_evaluation=lambda found: emit({"event": "evaluation", **asdict(found)}))
     elif console.quiet:
         yield RunListener()
     elif not console.is_terminal:
-        yield _EvaluationLines(lambda found: console.print(f"round {found.round}/{found.rounds}  {_figures(found)}"))
+        yield RunListener(
+            on_evaluation=lambda found: console.print(f"round {found.round}/{found.rounds}  {_figures(found)}")
+        )
     else:
         columns = (
             BarColumn(bar_width=12),  # the figures matter more
@@ -132,7 +116,12 @@ def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> 
             TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=console) as bar:
-            yield _RunBar(bar, done, rounds)
+            task = bar.add_task("", total=rounds, completed=done, figures="")
+            yield RunListener(
+                lambda round: bar.update(task, completed=round),
+                lambda found: bar.update(task, figures=_figures(found)),
+                bar.stop,
+            )
 
 
 def _figures(found: "Evaluation") -> str:

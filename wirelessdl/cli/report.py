@@ -1,4 +1,4 @@
-"""`wirelessdl report` and `wirelessdl verify`: what a run holds, and whether it is as it was written."""
+"""`wirelessdl report` and `wirelessdl verify`: a page of a run, and checks that it is as it was written."""
 
 import sys
 from dataclasses import asdict

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from wirelessdl.cli.options import PATH, ScenarioChoice, counted, facts_table, say_user_code, scenario_options
+from wirelessdl.cli.options import PATH, ScenarioChoice, counted, facts_table, scenario_options, warn_of_user_code
 from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import emit, run_listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
@@ -66,17 +66,17 @@ def command(
     changes = () if loaded else chosen.changes
     done = 0
     if resumed is not None:
-        from wirelessdl.run.resume import resumption, settle_finished
+        from wirelessdl.run.resume import complete_finished, resumption
 
         going = resumption(resumed, scenario=loaded, overrides=changes)
         shown, done = going.scenario, going.done
         if going.finished:
-            settle_finished(going.run)
+            complete_finished(going.run)
             console.print(f"{resumed} is finished; --rounds extends it", markup=False, soft_wrap=True)
             if as_json:
                 emit({"event": "summary", "path": str(resumed), **going.run.summary})
             return
-        say_user_code(shown, resumed)
+        warn_of_user_code(shown, resumed)
     else:
         assert loaded is not None
         shown = loaded

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, say_user_code
+from wirelessdl.cli.options import PATH, counted, echo_json, plain_table, set_option, warn_of_user_code
 from wirelessdl.cli.progress import Stopper, emit, stopper_installed
 from wirelessdl.errors import shown
 
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
     metavar="SECTION.KEY=V1,V2,...",
     help="Run with each of these values; repeatable: all combinations are run.",
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Override a key of the scenario in all runs; repeatable.",
-)
+@set_option
 @click.option("--seeds", type=int, help="Seeds per cell, counted from the scenario's own (default 1).")
 @click.option("--runs", type=int, help="Run numbers per seed, counted from the scenario's own (default 1).")
 @click.option("--rounds", type=int, help="Number of rounds.")
@@ -64,16 +58,12 @@ def command(
     baselines: tuple[str, ...],
     no_local: bool,
     out: Path | None,
-    jobs: int | None,
-    threads: int | None,
-    scheduler: str | None,
-    device: str,
     resumed: Path | None,
-    force: bool,
     looked_at: Path | None,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **execution: Any,
 ) -> None:
     """Run SCENARIO with every combination of varied values, seeds and run numbers; write all runs and an index.
 
@@ -84,7 +74,7 @@ def command(
     if len(named) != 1:
         said = f"{' and '.join(named)} exclude each other" if named else "name a SCENARIO or a study file"
         raise click.UsageError(f"{said}; or a study to --resume, or its --status")
-    if force and resumed is None:
+    if execution["force"] and resumed is None:
         raise click.UsageError("--force goes with --resume")
     asked = vary or overrides or baselines or no_local or any(v is not None for v in (seeds, runs, rounds, out))
     if asked and scenario is None:
@@ -95,7 +85,7 @@ def command(
         return
     from wirelessdl.study.sweep import Options, plan_of, spec_of
 
-    options = Options(jobs, scheduler, threads, device, force)
+    options = Options(**execution)
     if resumed is not None:
         if dry_run:
             raise click.UsageError("--dry-run goes with a SCENARIO; --status shows what is left of a study")
@@ -106,7 +96,7 @@ def command(
         overrides = (*overrides, f"scenario.rounds={rounds}")
     spec = spec_of(scenario, _varied(vary), seeds, runs, overrides, baselines, not no_local)
     plan = plan_of(spec, options, out)
-    say_user_code(plan.base)
+    warn_of_user_code(plan.base)
     if dry_run:
         _dry_run(plan, options, console, as_json)
     else:

@@ -1,4 +1,4 @@
-"""What `wirelessdl sweep` shows while it runs: bars on a terminal, else a line per run, or JSON lines."""
+"""Progress of `wirelessdl sweep`: bars on a terminal, else a line per run, or JSON lines."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class _Lines(Listener):
     def __init__(self, console: Console):
         self.console = console
         self._done = self._total = 0
-        self._said_waiting = False
+        self._waiting_announced = False
 
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
@@ -44,8 +44,8 @@ class _Lines(Listener):
         )
 
     def waiting(self) -> None:
-        if not self._said_waiting:
-            self._said_waiting = True
+        if not self._waiting_announced:
+            self._waiting_announced = True
             self.say("the scheduler has no workers; waiting for one")
 
     def over(self, row: "Row") -> None:

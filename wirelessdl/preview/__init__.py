@@ -1,1 +1,1 @@
-"""What can be said of a scenario before it runs."""
+"""Previews of a scenario before it runs."""

@@ -88,7 +88,7 @@ class LinkFacts:
     gain_db: FloatArray  # mean power gain
     deepest_db: FloatArray  # least gain met, against the mean
     snr_db: FloatArray  # of the mean gain at full power
-    sinr_db: FloatArray  # the same over strangers, jammers and residual self-interference too, mean over frames
+    sinr_db: FloatArray  # the same over non-neighbours, jammers and residual self-interference too, mean over frames
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""A built world and its plan in words: what would run, what is promised against whom, and what that takes."""
+"""Describes a built world and its plan in words: what would run, against whom what is promised, and the cost."""
 
 import math
 

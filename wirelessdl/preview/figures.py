@@ -197,7 +197,7 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     if len(strange):  # who is heard without being meant
         ends = np.stack([position[strange.tx], position[strange.rx]], axis=1)
         axis.add_collection(LineCollection(list(ends), colors=GREY, linewidths=0.3, alpha=0.35, zorder=1))
-        axis.plot([], [], color=GREY, linewidth=0.6, alpha=0.6, label="strangers")
+        axis.plot([], [], color=GREY, linewidth=0.6, alpha=0.6, label="non-neighbours")
         axis.legend(loc="lower right", fontsize=6, frameon=True)
     drawn = LineCollection(list(lines), array=gain_db[order], cmap=HEAT, linewidths=1.0, zorder=2)
     axis.add_collection(drawn)

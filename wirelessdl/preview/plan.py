@@ -38,10 +38,13 @@ from wirelessdl.units import to_s
 
 # Ratios of noise to update. Final accuracy of quickstart and urban_er_k20 over epsilon_max from 0.02 to 4
 # falls on one curve of it: .76 at 0.6, .69 at 3, .60 at 6, .43 at 14, .24 at 28, .15 beyond 60.
-TRAINS, STRUGGLES = 4.0, 20.0
-_CARRIED = 101  # realisations that frames of a preview draw from
-_FRESH = 200  # realisations, none of them planned for, that a violation rate is counted on
-_AVERAGED, _SMALL_NETWORK = 20, 200  # realisations of receiver noise, in networks of so many nodes at most
+MAX_RATIO_TRAINS, MAX_RATIO_STRUGGLES = 4.0, 20.0
+_CARRY_REALISATIONS = 101  # realisations that frames of a preview draw from
+_FRESH_REALISATIONS = 200  # realisations, none of them planned for, that a violation rate is counted on
+_NOISE_REALISATIONS, _MAX_AVERAGED_NODES = (
+    20,
+    200,
+)  # realisations of receiver noise, in networks of so many nodes at most
 PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with
 
 
@@ -120,13 +123,15 @@ def preview_plan(world: World) -> PlanPreview:
     ratio = noise_to_update(plan, privacy.clip_norm, parameters)
     violation_rate = None
     if not adaptive and plan.problem.private:
-        fresh = world.fading.gains(channel.heard, channel.mean, _FRESH, offset=power.samples)
+        fresh = world.fading.gains(channel.heard, channel.mean, _FRESH_REALISATIONS, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
     schedule = world.access.schedule(1, channel.links)
     audible = world.access.audible(channel, schedule)
     carry = None
     if not world.scenario.silent:
-        pool = world.fading.gains(audible.heard, audible.mean, _CARRIED, offset=power.samples + _FRESH)
+        pool = world.fading.gains(
+            audible.heard, audible.mean, _CARRY_REALISATIONS, offset=power.samples + _FRESH_REALISATIONS
+        )
         carry = make_carrier(world).preview(audible, schedule, pool)
     noise_std = gamma * plan.noise_per_step
     node_std = gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha)
@@ -198,7 +203,7 @@ def _receiver_noise(
     if world.thermal_w == 0 or not world.terms.sends or world.access.coded:  # a decoded message has no noise in it
         return 0.0, 0.0
     everyone = np.ones(world.nodes, dtype=bool)
-    count = _AVERAGED if world.nodes <= _SMALL_NETWORK else 2
+    count = _NOISE_REALISATIONS if world.nodes <= _MAX_AVERAGED_NODES else 2
     drawn = world.fading.gains(channel.heard, channel.mean, count, offset=world.scenario.power.samples)
     slots = tuple(SlotChannel(gain, gain) for gain in drawn)
     passes = world.frame.in_round(1, world.scenario.scenario.rounds).passes
@@ -251,16 +256,16 @@ def _verdict(
         yield "no privacy noise: what limits training is the task and the air"
         return
     size = f"noise{' that is left in the consensus' if shared else ''} is {ratio:.3g}x the update"
-    if ratio <= TRAINS:
+    if ratio <= MAX_RATIO_TRAINS:
         yield f"{size}: this trains"
-    elif ratio <= STRUGGLES:
+    elif ratio <= MAX_RATIO_STRUGGLES:
         yield f"{size}: this trains slowly and ends well below what it would without noise"
     else:
         yield f"{size}: this will not train"
     if not shared and not _keeps(plan):
         leak = plan.link_epsilon.max()
         yield f"the worst link leaks {leak:.4g} in a slot, above epsilon_max {privacy.epsilon_max:g}"
-    if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > TRAINS:
+    if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > MAX_RATIO_TRAINS:
         other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor))
         if other is not None and other < ratio * (1.0 - 1e-6):
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""

@@ -147,17 +147,17 @@ class Progress:
 def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:
     """Everything that is known when a frame opens, causes first."""
     channel, geometry, plan = decision.channel, decision.channel.links.geometry, decision.plan
-    if trace.wanted("mobility.move"):
+    if trace.has_listeners("mobility.move"):
         trace.fire(
             "mobility.move", time_ns, position_m=geometry.position_m.copy(), velocity_mps=geometry.velocity_mps.copy()
         )
-    if trace.wanted("channel.gain"):
+    if trace.has_listeners("channel.gain"):
         links = channel.heard
         gain, gain_est = channel.heard_gain, channel.heard_gain_est
         trace.fire("channel.gain", time_ns, rx=links.rx, tx=links.tx, gain=gain, gain_est=gain_est)
-    if trace.wanted("power.plan"):
+    if trace.has_listeners("power.plan"):
         trace.fire("power.plan", time_ns, alpha=plan.alpha, power_w=plan.power_w, theta=plan.theta)
-    if trace.wanted("privacy.release"):
+    if trace.has_listeners("privacy.release"):
         release = decision.release
         trace.fire(
             "privacy.release",
@@ -169,7 +169,7 @@ def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> Non
             link_tx=release.link_tx,
             link_mu=release.link_mu,
         )
-    if trace.wanted("phy.tx"):
+    if trace.has_listeners("phy.tx"):
         sender = np.flatnonzero(decision.on_air)
         trace.fire(
             "phy.tx",
@@ -179,7 +179,7 @@ def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> Non
             alpha=plan.alpha[sender],
             noise_std=decision.sigma[sender],
         )
-    if trace.wanted("phy.rx"):
+    if trace.has_listeners("phy.rx"):
         trace.fire(
             "phy.rx",
             time_ns,

@@ -1,1 +1,1 @@
-"""A run as a whole: built from a scenario, recorded, interrupted and resumed."""
+"""Runs: built from a scenario, recorded, interrupted and resumed."""

@@ -1,4 +1,4 @@
-"""From a scenario to the parts that will run: every one found, checked and constructed once.
+"""Builds the parts of a scenario: each is found, checked and constructed once.
 
 What needs data or graphs is checked here; gains and the power plan when the first frame opens. Nobody carries a World
 along: functions of `run` and `preview` take it apart and hand each stage its inputs.
@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from wirelessdl.access import Access, UserAccess
+from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import capability
@@ -30,6 +31,7 @@ from wirelessdl.run.build_network import BuiltNetwork, build_network
 from wirelessdl.run.build_time import build_time
 from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import Given
 from wirelessdl.scenario.part import Part, UserFile
 from wirelessdl.scenario.schema import Scenario
@@ -238,10 +240,11 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, a
         flight_hz = carrier_hz + subband_offset_hz(radio.bandwidth_hz, radio.subbands)
     error_s = radio.timing_error_s if superposed else 0.0
 
+    def drawn(key: str, most: float) -> FloatArray:
+        return values_of(key, getattr(radio, key), nodes, streams.world(f"radio.{key}"), low=-most, high=most)
+
     def found() -> Offsets | None:
-        carrier_rng, timing_rng = streams.world("radio.cfo_hz"), streams.world("radio.timing_offset_s")
-        cfo_hz = values_of("cfo_hz", radio.cfo_hz, nodes, carrier_rng, low=-1e12, high=1e12)
-        timing_s = values_of("timing_offset_s", radio.timing_offset_s, nodes, timing_rng, low=-1e3, high=1e3)
+        cfo_hz, timing_s = drawn("cfo_hz", 1e12), drawn("timing_offset_s", 1e3)
         return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame, flight_hz=flight_hz, error_s=error_s)
 
     offsets: Offsets | None = builder.check("radio", found)
@@ -270,9 +273,7 @@ def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
             table[section][name][int(index)] = part.to_table()
         else:
             table[section][key] = part.to_table()
-    resolved = Scenario.model_validate(table)
-    resolved._origin, resolved._folder, resolved._objects = scenario.origin, scenario.folder, dict(scenario.objects)
-    return resolved
+    return parse_scenario(table, origin=scenario.origin, folder=scenario.folder, objects=scenario.objects)
 
 
 def values_given(world: World) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""What learns, from which data, split how: checked against each other before anything is allocated."""
+"""Builds model, data and partition, and checks them against each other before anything is allocated."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -62,8 +62,8 @@ class BuiltNetwork:
     fading: FadingSamples
     condition: ChannelCondition
     snr_db: SnrDb
-    reach: Reach | None  # how far strangers are heard, where that ends
-    heard_links: int  # at the start, strangers included
+    reach: Reach | None  # how far non-neighbours are heard, where that ends
+    heard_links: int  # at the start, non-neighbours included
     buildings_m: FloatArray
 
 
@@ -92,7 +92,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     geometry = builder.check("network.mobility", lambda: require_geometry(found, nodes, 0.0, network.mobility.name))
     builder.check("network.mobility", lambda: require_apart(geometry.position_m))
 
-    # parts of the user's get the map as it is; what the simulator asks of it is checked
+    # the user's parts get the map as it is; what the simulator asks of it is checked
     checked = streets
     if streets is not None and network.map.is_user_class:
         checked = CheckedMap(streets, f"network.map: {network.map.name}")
@@ -140,8 +140,8 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     if not (builder.scenario.silent or changes):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     reach = _reach(builder, geometry, links, snr_db)
-    strangers = builder.scenario.radio.interference == "physical" and not builder.scenario.silent
-    heard = nodes * (nodes - 1) if strangers else len(links)
+    physical = builder.scenario.radio.interference == "physical" and not builder.scenario.silent
+    heard = nodes * (nodes - 1) if physical else len(links)
     if reach is not None:
         heard = len(heard_within(links, reach.radius_m)[0])
     require_memory_for_links(builder, heard)
@@ -161,16 +161,18 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
 
 
 def _reach(builder: Builder, geometry: Geometry, links: Links, snr_db: SnrDb) -> Reach | None:
-    """How far strangers are heard; None where nobody is a stranger, or everyone is heard."""
+    """How far non-neighbours are heard; None where none is, or all are."""
     radio = builder.scenario.radio
     if builder.scenario.silent or radio.interference != "physical" or math.isinf(radio.interference_cutoff_db):
         return None
     cutoff_db = radio.interference_cutoff_db
     where = f"{builder.scenario.origin}: channel.models: "
-    # a loss of the user's has a guard of its own
+    # a user's loss has a guard of its own
     with Guard(f"{where}loss_db", is_user_class=False, built_in=where, built_in_error=ScenarioError):
         reach = reach_of(geometry, links, snr_db, cutoff_db)
-    what = f"interference_cutoff_db is {cutoff_db:g}, by which strangers are heard from {reach.radius_m:.4g} m away"
+    what = (
+        f"interference_cutoff_db is {cutoff_db:g}, by which non-neighbours are heard from {reach.radius_m:.4g} m away"
+    )
     builder.check("radio", lambda: require_pairs_fit(geometry, reach.radius_m, what, "lower it, or use fewer nodes"))
     return reach
 
@@ -221,7 +223,7 @@ def require_memory(builder: Builder) -> None:
 
 
 def require_memory_for_links(builder: Builder, heard: int) -> None:
-    """So many links that are heard, the graph's and those of strangers."""
+    """So many links that are heard, those of neighbours and of others."""
     scenario = builder.scenario
     remedy = "use fewer nodes, or a sparser network"
     if scenario.radio.interference_cutoff_db < float("inf"):
@@ -239,7 +241,7 @@ def _require(builder: Builder, what: str, needed: float, remedy: str) -> None:
 
 
 def _expected_links(scenario: Scenario) -> float:
-    """Links of graphs that are made by a rule; 0 where places decide, or a file or a class of the user's."""
+    """Links of graphs that are made by a rule; 0 where places decide, or a file or a user's class."""
     nodes, topology = float(scenario.network.nodes), scenario.network.topology
     if scenario.silent:
         return 0.0

@@ -1,12 +1,10 @@
-"""From rounds to tables: buffers the records of rounds and turns them into columns at a flush.
+"""Buffers the records of rounds and turns them into table columns at a flush.
 
-Tensors of the learning engine stay where they are until then, so a round waits for no transfer. A part of the tables is
-written while the next rounds go on.
+Tensors of the learning engine stay where they are until then, so a round waits for no transfer.
 """
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -63,8 +61,6 @@ class Recorder:
         self._events: list[tuple[int, int, str, str]] = []
         self._flushed_at = time.monotonic()
         self._rows = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._writing: Future[None] | None = None
 
     def listen(self, trace: TraceEvents) -> None:
         """Subscribe to what the tables hold."""
@@ -81,33 +77,13 @@ class Recorder:
         self._records.append(record)
         channel = record.decision.channel
         self._rows += len(channel.heard) * channel.subbands + channel.heard.nodes
-        if self._rows >= _MAX_BUFFERED_ROWS:
-            self.flush()
-            return
         waited = time.monotonic() - self._flushed_at > PATIENCE_S
         due = _MIN_FLUSHED_ROUNDS if waited else self._flush_every
-        if len(self._records) >= due:
-            self._flush()
+        if self._rows >= _MAX_BUFFERED_ROWS or len(self._records) >= due:
+            self.flush()
 
     def flush(self) -> None:
         """Write what is buffered; raise, once it is on disk, if training left the finite numbers."""
-        self._flush()
-        self._await()
-
-    def close(self) -> None:
-        """End the threads that write, once what they have is on disk."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
-    def _await(self) -> None:
-        """Until what was made is on disk. Raises what went wrong with it."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
-
-    def _flush(self) -> None:
-        """Make the tables of what is buffered, and begin to write them."""
         if not self._records:
             return
         records, self._records = self._records, []
@@ -130,27 +106,12 @@ class Recorder:
             )
             if self._blocks_delta is not None:
                 parts["blocks"] = block_columns([records[n] for n in traced], self._blocks_delta, self._sample)
-        rounds = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
-        self._await()
-        if self._pool is None:  # a disk syncs three files as fast as one; one more thread waits for the others
-            self._pool = ThreadPoolExecutor(len(parts) + 1, "wirelessdl-tables")
-        self._writing = self._pool.submit(self._write, self._pool, parts, rounds, first, last)
-        try:
-            _require_finite(records, loss)
-            _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
-        except TrainingError:
-            self._await()
-            raise
-
-    def _write(
-        self, pool: ThreadPoolExecutor, parts: dict[str, Any], rounds: dict[str, Any], first: int, last: int
-    ) -> None:
-        written = [pool.submit(self.writer.part, name, columns, first, last) for name, columns in parts.items()]
-        wait(written)
-        for part in written:
-            part.result()
         # last of all: what the rounds table has, every other table has too
-        self.writer.part("rounds", rounds, first, last)
+        parts["rounds"] = round_columns(records, nodes, sinr_db, self._energy, self._thermal_w)
+        for name, columns in parts.items():
+            self.writer.part(name, columns, first, last)
+        _require_finite(records, loss)
+        _require_within_budget(records, np.maximum(nodes["power_w"], nodes["pass_power_w"].filled(0.0)))
 
     def privacy(self, ledger: Ledger, *, exact: bool) -> None:
         """Replace the privacy table by the ledger's totals so far, exact ones or running bounds."""
@@ -168,7 +129,7 @@ def _require_finite(records: list[RoundRecord], loss: FloatArray) -> None:
 
 
 def _require_within_budget(records: list[RoundRecord], power_w: FloatArray) -> None:
-    """No node may radiate more than its budget, whatever a plan or a model of the user's does."""
+    """No node may radiate more than its budget, whatever a plan or a user's model does."""
     budget_w = np.stack([record.decision.plan.problem.power_w for record in records])
     over = power_w.reshape(budget_w.shape) > budget_w * (1.0 + _ROUNDED)
     if over.any():
@@ -235,23 +196,18 @@ def client_columns(
 def privacy_columns(ledger: Ledger, *, exact: bool = True) -> Columns:
     """The ledger's totals: one row per sender, and per link that was heard."""
     statements, terms = ledger.statements(exact=exact), ledger.terms
-    sizes = [len(statement.tx) for statement in statements]
-    rx = np.concatenate([statement.rx for statement in statements])
 
-    def label(values: list[str]) -> list[str]:
-        return [value for value, size in zip(values, sizes) for _ in range(size)]
+    def rows(name: str) -> Any:
+        return np.concatenate([getattr(statement, name) for statement in statements])
 
+    def labels(name: str) -> list[str]:
+        return [getattr(statement, name) for statement in statements for _ in statement.tx]
+
+    rx = rows("rx")
     return {
-        "tx": np.concatenate([statement.tx for statement in statements]),
+        **{name: rows(name) for name in ("tx", "rounds", "epsilon_total")},
         "rx": np.ma.masked_less(rx, 0),
-        "view": label([statement.view for statement in statements]),
-        "status": label([statement.status for statement in statements]),
-        "accountant": label([statement.accountant for statement in statements]),
-        "unit": [terms.unit] * len(rx),
-        "adjacency": [terms.adjacency] * len(rx),
-        "sampler": [terms.sampler] * len(rx),
-        "clipping": [terms.clipping] * len(rx),
+        **{name: labels(name) for name in ("view", "status", "accountant")},
+        **{name: [getattr(terms, name)] * len(rx) for name in ("unit", "adjacency", "sampler", "clipping")},
         "delta": np.full(len(rx), terms.delta),
-        "rounds": np.concatenate([statement.rounds for statement in statements]),
-        "epsilon_total": np.concatenate([statement.epsilon_total for statement in statements]),
     }

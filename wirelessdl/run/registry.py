@@ -1,4 +1,4 @@
-"""The parts that a scenario may name, and how they are built and asked."""
+"""Parts that a scenario may name, and the builder that constructs and queries them."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Going on with a run: which scenario, from which round, to which; and whether what changed since then matters."""
+"""Checks before a run is resumed: scenario, rounds, checkpoint, and changes since it was interrupted."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +11,8 @@ import numpy as np
 
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, part_overrides, unnumbered
-from wirelessdl.scenario.overrides import Overrides, apply_overrides
+from wirelessdl.scenario.objects import Given, unnumbered
+from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
 from wirelessdl.trace.files import RunLock, leaves, plain
@@ -21,7 +21,7 @@ from wirelessdl.trace.schema import SNAPSHOTS, TABLES
 from wirelessdl.trace.sink import CHECKSUMS, Checksums, RunWriter, changed_documents
 
 _NOT_FROM_IT = "; the run cannot go on from it"
-_FREE = ("scenario.rounds",)
+_MAY_CHANGE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
 ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
 _HARMLESS = (*ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
@@ -65,15 +65,11 @@ def resumption(
     home = Path(run.provenance.get("folder", "") or run.path)
     origin = f"{run.path}/scenario.toml"
     stored = parse_scenario(run.scenario, origin=origin, folder=str(home), objects=objects)
-    source = scenario or stored
-    table, handed = source.to_table(), dict(source.objects)
-    apply_overrides(table, overrides, handed)
-    apply_overrides(table, part_overrides(parts or {}), handed)
+    wanted = (scenario or stored).replace(overrides, **(parts or {}))
+    if rounds is None and not any(str(one).partition("=")[0].strip() == "scenario.rounds" for one in overrides):
+        rounds = max(wanted.scenario.rounds, stored.scenario.rounds)
     if rounds is not None:
-        table["scenario"]["rounds"] = rounds
-    elif not any(str(override).partition("=")[0].strip() == "scenario.rounds" for override in overrides):
-        table["scenario"]["rounds"] = max(table["scenario"]["rounds"], stored.scenario.rounds)
-    wanted = parse_scenario(table, origin=source.origin, folder=source.folder, objects=handed)
+        wanted = wanted.replace({"scenario.rounds": rounds})
     done = checkpoint_round(run.path)
     least = max(stored.scenario.rounds, done)
     if wanted.scenario.rounds < least:
@@ -140,11 +136,14 @@ def require_as_it_was(
     # both through JSON's eyes: infinities are texts there
     before = {**_leaves(scenario), **_circumstances(origin)}
     wanted = {**_leaves(resolved.to_table()), **_circumstances(now)}
-    free = () if spans_run else _FREE
+    free = () if spans_run else _MAY_CHANGE
     changed = [key for key in sorted({*before, *wanted}) if key not in free and before.get(key) != wanted.get(key)]
     serious = [key for key in changed if not key.startswith(_HARMLESS)]
     if serious or (changed and not force):
-        said = (f"{key} was {_show(before.get(key))}, is {_show(wanted.get(key))}" for key in serious or changed)
+        said = (
+            f"{key} was {_format_value(before.get(key))}, is {_format_value(wanted.get(key))}"
+            for key in serious or changed
+        )
         remedy = "start a new run instead" if serious else "--force goes on, but not to bit-identical tables"
         raise TraceError(f"{run.path}: cannot go on as it was: {'; '.join(said)}; {remedy}")
     if kept is not None:
@@ -181,8 +180,8 @@ def require_same_origin(folder: Path, said: Mapping[str, Any], kept: Mapping[str
         return
     key = next(key for key in sorted({*stated, *true}) if stated.get(key) != true.get(key))
     raise TraceError(
-        f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_show(stated.get(key)))}, the "
-        f"checkpoint {shown(_show(true.get(key)))}; it was edited: restore it"
+        f"{shown(folder)}: provenance.json says that {shown(key, 60)} was {shown(_format_value(stated.get(key)))}, the "
+        f"checkpoint {shown(_format_value(true.get(key)))}; it was edited: restore it"
     )
 
 
@@ -200,13 +199,13 @@ def require_same_values(kept: Mapping[str, Any], now: Mapping[str, Any]) -> None
                 )
 
 
-def settle_finished(run: Run) -> None:
+def complete_finished(run: Run) -> None:
     """A process may be killed between its last figures and its last word, or before it listed all of them: do so.
 
     Raises where scenario.toml, provenance.json or summary.json was changed since it was written.
     """
     changed = changed_documents(run.path)
-    if changed and not (len(changed) == 1 and _is_last_word(run)):
+    if changed and not (len(changed) == 1 and _is_last_provenance(run)):
         raise TraceError(f"{shown(run.path)}: {changed[0]}; restore it, or start a new run")
     said = run.provenance.get("state") == "done"
     if not changed and said and not (os.access(run.path, os.W_OK) and Checksums(run.path).is_left_open()):
@@ -219,7 +218,7 @@ def settle_finished(run: Run) -> None:
         writer.finish()
 
 
-def _is_last_word(run: Run) -> bool:
+def _is_last_provenance(run: Run) -> bool:
     """Whether provenance.json is unlisted as a process leaves it that is killed right after its last word.
 
     All but how and when it ended is then what the last checkpoint says.
@@ -242,7 +241,7 @@ def _circumstances(origin: Mapping[str, Any]) -> dict[str, Any]:
     return dict(leaves({key: origin.get(key) for key in ("device", "threads", "packages", "wirelessdl", "user_files")}))
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = "absent" if value is None else str(value)
     return text if len(text) <= 40 else f"{text[:12]}..."
 

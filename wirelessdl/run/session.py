@@ -1,4 +1,4 @@
-"""A run as a whole: its directory, lock, checkpoints, ends good and bad, and going on after them."""
+"""Carries out a run: directory, lock, checkpoints, normal and abnormal ends, resumption."""
 
 import math
 import time
@@ -21,13 +21,13 @@ from wirelessdl.run.build import World, build, values_given
 from wirelessdl.run.recorder import client_columns, progress
 from wirelessdl.run.resume import (
     Resumption,
+    complete_finished,
     extension_warning,
     extensions,
     kept_rounds,
     require_as_it_was,
     require_writable,
     resumption,
-    settle_finished,
     sound_checkpoint,
 )
 from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_terms, summarise
@@ -100,7 +100,7 @@ def simulate(
     given: fields of `RunOptions` by name, in place of those of options.
     """
     options = replace(options, **given)
-    # named before code of the user's runs, which may change the working folder
+    # named before the user's code runs, which may change the working folder
     parent, home = StablePath(Path(out)), StablePath(Path(scenario.folder)).absolute
     for path in (out, home if scenario.folder else ""):  # both are written down, and gone on with
         require_name(path, TraceError)
@@ -152,7 +152,7 @@ def resume(
             going = look()  # another process may have gone on with it before the lock was taken
             if not going.finished:
                 return _go_on(going, options, force=force)
-    settle_finished(going.run)
+    complete_finished(going.run)
     return going.run
 
 
@@ -218,7 +218,7 @@ class _Session:
         self._layout = None if world.scenario.silent else layout_of(world.learning.learner)
         self.clients = client_columns(world.data, world.client_indices, world.exposure, world.power_w)
 
-    @own_settings()  # once more: files of the user's, which are loaded by now, may have set others
+    @own_settings()  # once more: the user's files, which are loaded by now, may have set others
     def run(
         self, open_folder: Callable[[], Path], kept: Checkpoint | None = None, resumed: list[str] | None = None
     ) -> None:
@@ -243,8 +243,7 @@ class _Session:
         except BaseException as error:
             self._fail(error)
             raise
-        finally:  # a process that is forked later would have their locks and not the threads
-            self.recorder.close()
+        finally:  # a process that is forked later would have the locks of its threads, and not the threads
             self.engine.stages.learning.close()
 
     def result(self) -> Run:
@@ -279,7 +278,7 @@ class _Session:
 
         A run that is extended goes on from there.
         """
-        before = open_run(folder, strict=False) if self._plateau.wanted and self._saved_round else None
+        before = open_run(folder, strict=False) if self._plateau.enabled and self._saved_round else None
         if before is None:
             return False
         counted = before.rounds["round"].between(self.stopped_before + 1, self._saved_round)
@@ -351,7 +350,7 @@ class _Session:
             figures = summarise(self.scenario, self.engine, open_run(writer.folder), wall_s, warnings)
             if self.scenario.trace.links == "auto":
                 figures["link_rate"] = self._link_rate
-            if self._plateau.wanted:
+            if self._plateau.enabled:
                 views: tuple[Proven, ...] = ("own", "coalition") if figures["coalition"] else ("own",)
                 at_most = {view: self._declared(view, figures[f"epsilon_{view}_total"]) for view in views}
                 figures |= {"stopped": self._stopped, "epsilon_declared": at_most[figures["promised"]]}

@@ -1,4 +1,4 @@
-"""How a run ends: its final figures, the total that a plan leads to, and stopping rules.
+"""Final figures of a run, the privacy total that a plan leads to, and stopping rules.
 
 Training may end once mean accuracy stays within a narrow band:
 
@@ -56,9 +56,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "run": section.run,
         "rounds": int(rounds["round"][-1]),
         "nodes": scenario.network.nodes,
-        "accuracy_mean": float(rounds["accuracy_mean"][-1]),
-        "accuracy_min": float(rounds["accuracy_min"][-1]),
-        "accuracy_max": float(rounds["accuracy_max"][-1]),
+        **{name: float(rounds[name][-1]) for name in ("accuracy_mean", "accuracy_min", "accuracy_max")},
         "protocol": privacy.protocol,
         "epsilon_max": privacy.epsilon_max,
         "delta": privacy.delta,
@@ -79,9 +77,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "delta_total": privacy.delta_total,
         "rounding_share": ledger.terms.rounding,
         "time_s": to_s(engine.time_ns),
-        "airtime_s": float(rounds["airtime_s"].sum()),
-        "energy_j": float(rounds["energy_j"].sum()),
-        "energy_nominal_j": float(rounds["energy_nominal_j"].sum()),
+        **{name: float(rounds[name].sum()) for name in ("airtime_s", "energy_j", "energy_nominal_j")},
         **{name: float(np.nanmean(rounds[name])) for name in of_access if np.isfinite(rounds[name]).any()},
         "wall_s": wall_s,
         "connectivity": engine.stages.observer.connectivity.formatted(),
@@ -185,7 +181,7 @@ class Plateau:
         self._recent: deque[float] = deque(maxlen=count + 1 if rule == "anchored" else max(count, 1))
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         return self._count > 0
 
     def add(self, accuracy: float) -> None:
@@ -195,7 +191,7 @@ class Plateau:
 
     @property
     def reached(self) -> bool:
-        if not self.wanted or len(self._recent) < (self._recent.maxlen or 0):
+        if not self.enabled or len(self._recent) < (self._recent.maxlen or 0):
             return False
         if self._rule == "anchored":
             first = self._recent[0]

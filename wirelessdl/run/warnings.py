@@ -1,4 +1,4 @@
-"""What a scenario may do but should know about: what weakens an epsilon, or means something else than it seems."""
+"""Warnings on valid scenarios: settings that weaken an epsilon, or have another effect than expected."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from wirelessdl.scenario.schema import Scenario
 RECEIVER_NOISE_LIMIT = 1.0
 _LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
 _FIXED_GAINS = ("uniform", "matrix", "replay")  # channel models that know nothing of places
-_NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose strangers are weak, or that have none
+_NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose non-neighbours are weak, or that have none
 
 
 def scenario_warnings(world: World) -> list[str]:

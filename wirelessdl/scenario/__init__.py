@@ -1,1 +1,1 @@
-"""What is to be simulated: TOML in, a checked and frozen description out."""
+"""Scenarios: TOML in, a checked and frozen description out."""

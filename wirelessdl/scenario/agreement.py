@@ -1,4 +1,4 @@
-"""What sections of a scenario say about each other: combinations that prove nothing, or make no sense, are refused."""
+"""Rules between sections of a scenario: combinations that prove nothing, or make no sense, are refused."""
 
 import math
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ def _protection(scenario: "Scenario") -> Iterator[str]:
     if math.isfinite(radio.interference_cutoff_db) and radio.interference == "none":
         yield (
             f"radio.interference_cutoff_db is {radio.interference_cutoff_db:g} with radio.interference "
-            '"none"; there are no strangers to neglect: set interference = "physical", or leave it at inf'
+            '"none"; there are no non-neighbours to neglect: set interference = "physical", or leave it at inf'
         )
     if power.multiplier == "balanced" and not power.balance:
         yield (

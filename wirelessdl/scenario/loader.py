@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
 from wirelessdl.scenario.objects import Given, part_overrides
-from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, has_long_number, with_baseline
+from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, baseline_overrides, has_long_number
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import explain, rule
@@ -53,11 +53,11 @@ def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str 
     file = _locate(path)
     table = read_table(file)
     origin = str(path) if Path(path) == file else f"{path} (bundled)"
+    objects: dict[str, Given] = {}
     if baseline is not None:
         origin = f"{origin} with baseline {shown(baseline, 40)}"
         _rename(table, baseline)
-    objects: dict[str, Given] = {}
-    apply_overrides(table, with_baseline((), baseline), objects)
+        apply_overrides(table, baseline_overrides(baseline), objects)
     apply_overrides(table, overrides, objects)
     return parse_scenario(table, origin=origin, folder=str(file.parent), objects=objects)
 
@@ -165,7 +165,7 @@ def _first_finding(error: ValidationError, table: dict[str, Any]) -> str:
     extra = field.json_schema_extra if field is not None else None
     here = (f for f in findings if _location(f["loc"]) == location)
     text = extra["rule"] if isinstance(extra, dict) and "rule" in extra else explain(here)
-    return f"{key} is {_show(_look_up(table, location))}; {text}"
+    return f"{key} is {_format_value(_look_up(table, location))}; {text}"
 
 
 def _location(loc: Iterable[Any]) -> list[str]:
@@ -211,6 +211,6 @@ def _look_up(table: Any, location: Iterable[str]) -> Any:
     return table
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return shown(text)

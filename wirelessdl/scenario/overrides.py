@@ -40,21 +40,14 @@ def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[s
         for key, value in overrides.items():
             _set(table, str(key).split("."), plain_value(str(key), value, objects), f"overrides: {shown(key)}")
         return
-    if isinstance(overrides, str):
+    listed = list(overrides) if isinstance(overrides, Iterable) and not isinstance(overrides, str) else [None]
+    if not all(isinstance(override, str) for override in listed):
         raise ScenarioError(
-            f'overrides is the text "{shown(overrides)}"; must be a list of such texts, or {{"scenario.rounds": 100}}'
+            f"overrides is {shown(repr(overrides), 60)}; must be values by key, "
+            '{"scenario.rounds": 100}, or a list of texts'
         )
-    if not isinstance(overrides, Iterable):
-        raise ScenarioError(
-            f'overrides is {shown(repr(overrides), 60)}; must be values by key, {{"scenario.rounds": 100}}, or texts'
-        )
-    for override in overrides:
-        if not isinstance(override, str):
-            raise ScenarioError(
-                f"overrides has {shown(repr(override), 60)} in a list; must be texts, or values by key: "
-                '{"scenario.rounds": 100}'
-            )
-        apply_override(table, override)
+    for override in listed:
+        apply_override(table, str(override))
 
 
 def has_long_number(value: Any) -> bool:
@@ -227,10 +220,8 @@ BASELINES: dict[str, Baseline] = {
 }
 
 
-def with_baseline(overrides: Sequence[str], name: str | None) -> list[str]:
-    """Overrides with those of a baseline before them, so that they win; name: None for none."""
-    if name is None:
-        return list(overrides)
+def baseline_overrides(name: str) -> tuple[str, ...]:
+    """The overrides that a name stands for."""
     if name not in BASELINES:
         raise ScenarioError(f"no baseline {shown(name)}{nearest(name, BASELINES)}")
-    return [*BASELINES[name].overrides, *overrides]
+    return BASELINES[name].overrides

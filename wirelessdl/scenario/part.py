@@ -61,7 +61,7 @@ class Part(BaseModel):
 
     @property
     def is_user_class(self) -> bool:
-        """Whether it names a class in a file of the user's."""
+        """Whether it names a class in a user's file."""
         return ":" in self.name
 
     @model_serializer
@@ -90,7 +90,7 @@ class FamilyMember(Part):
 
 @dataclass(frozen=True)
 class UserFile:
-    """A file of the user's that a scenario loads. content: of one that Python handed in."""
+    """A user's file that a scenario loads. content: of one that Python handed in."""
 
     name: str
     path: Path
@@ -122,7 +122,7 @@ def stored_copies(run: Path) -> dict[str, Path]:
 
 @dataclass
 class Catalog:
-    """Finds and builds parts, and remembers which files and objects of the user's were used.
+    """Finds and builds parts, and remembers which files and the user's objects were used.
 
     objects: what Python handed in, by the names that stand for it. handed: which of them were built, by key.
     notes: what a user should know of them.
@@ -235,7 +235,7 @@ class Catalog:
         return known[part.name]
 
     def _parameters(self, where: str, part: Part, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        # what the simulator supplies may be said in the scenario: by a class of the user's, and a model's own carrier
+        # what the simulator supplies may be said in the scenario: by a user's class, and a model's own carrier
         kept = part.parameters if part.is_user_class else part.parameters.keys() & {"frequency_hz"}
         accepted = {name: p for name, p in _accepted(target).items() if name not in given or name in kept}
         hints = type_hints(target)
@@ -323,7 +323,7 @@ class Catalog:
 
 
 class _Siblings(importlib.abc.MetaPathFinder):
-    """Lets a file of the user's import modules that lie beside it, as a script can; the run keeps a copy of each.
+    """Lets a user's file import modules that lie beside it, as a script can; the run keeps a copy of each.
 
     Names of the standard library stay Python's. Files of another scenario may have siblings of the same name: those are
     put aside.

@@ -1,4 +1,4 @@
-"""What sections of a scenario share: bounds of numbers, rules that values break, numbers per node, scheduled events.
+"""Shared by sections: bounds of numbers, rules that values break, numbers per node, scheduled events.
 
 power_dbm = 23
 power_dbm = [23, 23, 10]
@@ -75,7 +75,7 @@ def explain(findings: Iterable[Any]) -> str:
 RULE = 'one number, a list with one per node, { kind = "uniform", low, high } or { kind = "choice", values }'
 
 
-class Uniform(Section):
+class UniformPerNode(Section):
     """Equally likely between two ends."""
 
     kind: Literal["uniform"]
@@ -83,25 +83,25 @@ class Uniform(Section):
     high: FiniteFloat
 
 
-class Choice(Section):
+class ChoicePerNode(Section):
     """One of several values, equally likely."""
 
     kind: Literal["choice"]
     values: Annotated[list[FiniteFloat], Field(min_length=1)]
 
 
-PerNode: TypeAlias = FiniteFloat | Annotated[list[FiniteFloat], Field(min_length=1)] | Uniform | Choice
+PerNode: TypeAlias = FiniteFloat | Annotated[list[FiniteFloat], Field(min_length=1)] | UniformPerNode | ChoicePerNode
 
 
 def values_of(key: str, value: PerNode, nodes: int, rng: np.random.Generator, *, low: float, high: float) -> FloatArray:
     """The number of every node, `[K]`. Raises ValueError unless there are K of them, all from low to high."""
     if isinstance(value, list) and len(value) != nodes:
         raise ValueError(f"{key} has {len(value)} entries; must be {RULE}: there are {nodes} nodes")
-    if isinstance(value, Uniform):
+    if isinstance(value, UniformPerNode):
         if value.low > value.high:
             raise ValueError(f"{key}.low is {value.low:g}; must not be above high, {value.high:g}")
         ends, found = [value.low, value.high], rng.uniform(value.low, value.high, nodes)
-    elif isinstance(value, Choice):
+    elif isinstance(value, ChoicePerNode):
         ends, found = value.values, rng.choice(np.asarray(value.values, dtype=np.float64), nodes)
     else:
         found = np.broadcast_to(np.asarray(value, dtype=np.float64), nodes).copy()

@@ -1,1 +1,1 @@
-"""What happened, in Parquet: written while the run goes on, read with pandas."""
+"""Traces in Parquet: written while the run goes on, read with pandas."""

@@ -20,7 +20,7 @@ _PROMISED = ("epsilon_promised_total", "epsilon_promised_bound")
 
 
 @dataclass(frozen=True)
-class RunStatus:
+class ListedRun:
     """One run: its scenario, state, progress and latest results."""
 
     name: str
@@ -33,13 +33,13 @@ class RunStatus:
     started: str
     error: str
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
-    declared: bool = False  # a mechanism of the user's, whose word is all there is
+    declared: bool = False  # a user's mechanism, whose word is all there is
     coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
     bound: bool = False  # whether epsilon is the running bound of a run that is not finished: its total is smaller
 
 
 @dataclass(frozen=True)
-class StudyStatus:
+class ListedStudy:
     """One study: its scenario, state, and how many of its runs are done."""
 
     study: str
@@ -52,13 +52,13 @@ class StudyStatus:
     error: str
 
 
-def runs_in(folder: Path) -> list[RunStatus]:
+def runs_in(folder: Path) -> list[ListedRun]:
     """Every run directly under a folder, oldest first; also one that cannot be looked into. Studies are not runs."""
     paths = [path for path in _folders(folder) if _holds(path, "scenario.toml", True) and not _holds(path, MANIFEST)]
     return sorted(map(_status_or_error, paths), key=lambda run: str(run.started))
 
 
-def studies_in(folder: Path) -> list[StudyStatus]:
+def studies_in(folder: Path) -> list[ListedStudy]:
     """Every study directly under a folder, oldest first."""
     return sorted(
         map(_study_status, (path for path in _folders(folder) if _holds(path, MANIFEST))), key=lambda one: one.started
@@ -79,12 +79,12 @@ def _folders(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # hidden: being made
 
 
-def _study_status(path: Path) -> StudyStatus:
+def _study_status(path: Path) -> ListedStudy:
     """One bad study must not hide the others."""
     try:
         manifest, count = study_counts(path)
     except TraceError as error:
-        return StudyStatus(path.name, "", "unreadable", 0, 0, 0, "", str(error).removeprefix(f"{path}/"))
+        return ListedStudy(path.name, "", "unreadable", 0, 0, 0, "", str(error).removeprefix(f"{path}/"))
     finished, failed, runs = count["finished"], count["failed"], sum(count.values())
     if is_locked(path):
         state: State = "running"
@@ -94,25 +94,25 @@ def _study_status(path: Path) -> StudyStatus:
         state = "failed" if finished + failed == runs else "interrupted"
     failures = f"{failed} of {runs} runs failed; wirelessdl sweep --status {path} says why" if failed else ""
     started = str(manifest.get("created", ""))
-    return StudyStatus(path.name, str(manifest.get("scenario", "")), state, finished, failed, runs, started, failures)
+    return ListedStudy(path.name, str(manifest.get("scenario", "")), state, finished, failed, runs, started, failures)
 
 
-def _status_or_error(path: Path) -> RunStatus:
+def _status_or_error(path: Path) -> ListedRun:
     """One bad run must not hide the others."""
     try:
         return run_status(path)
     except (TraceError, OSError, LookupError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
-        return RunStatus(path.name, "", "unreadable", 0, 0, None, None, "", str(error).removeprefix(f"{path}: "))
+        return ListedRun(path.name, "", "unreadable", 0, 0, None, None, "", str(error).removeprefix(f"{path}: "))
 
 
-def run_status(path: Path) -> RunStatus:
+def run_status(path: Path) -> ListedRun:
     """The status of one run; raises TraceError where its tables are of another version."""
     run = Run(path, strict=False)
     section, origin = run.scenario["scenario"], read_object_if_whole(path / "provenance.json")
     check_version(path, origin)
     round, accuracy, epsilon, bound = _latest(path)
     total = headline(run.summary)
-    return RunStatus(
+    return ListedRun(
         name=path.name,
         scenario=section["name"],
         state=state_of(path),

@@ -3,11 +3,11 @@
 One npz file each, plain arrays and one JSON text, no pickle; written aside, synced, renamed. The newest and the one
 before are kept, so that a file damaged later still leaves one to go on from. The text lists dtype, shape and SHA-256 of
 every array, and its own digest stands beside it: a checkpoint whose content is not what was written is passed over.
-What the arrays must be (names, shapes, finite numbers) an engine tells by `array_problem`.
+`array_problem` compares the arrays with those of an engine: names, shapes, finite numbers.
 
-A stranger may have written it. Before it is opened its checksum is compared with checksums.txt; before anything is
-unpacked, all members must be stored as they are, in no more bytes than the file has; before an array is read, the text
-must describe models of nodes x parameters.
+A checkpoint may come from an untrusted source. Before it is opened its checksum is compared with checksums.txt; before
+anything is unpacked, all members must be stored as they are, in no more bytes than the file has; before an array is
+read, the text must describe models of nodes x parameters.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from wirelessdl.trace.sink import Checksums, read_checksums
 from wirelessdl.trace.soundness import is_count
 
 VERSION = 3
-_FOLDER, _KEPT, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
+_FOLDER, _MAX_CHECKPOINTS, _FACTS, _DIGEST = "checkpoint", 2, "facts", "facts_sha256"
 # arrays that grow with what was met, may be negative, or are sums without bound
 _GROWING = (
     *("ledger_own_counts", "ledger_coalition_counts", "ledger_link_number", "ledger_link_counts"),
@@ -73,7 +73,7 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
     stored: dict[str, Any] = {**checkpoint.arrays, _FACTS: facts, _DIGEST: digest}
     write_whole(path, lambda handle: np.savez(handle, **stored))
     sums.wrote(path)
-    for old in _files(run)[:-_KEPT]:
+    for old in _files(run)[:-_MAX_CHECKPOINTS]:
         old.unlink(missing_ok=True)
         sums.removed(old)
 

@@ -1,4 +1,4 @@
-"""Trace events: what the engine says as it goes, to whoever listens.
+"""Trace events: listeners are called as the engine reaches each stage of a frame.
 
     engine.trace.connect("phy.rx", lambda event: print(event.time_s, event.rx, event.tx, event.gain))
 
@@ -82,7 +82,7 @@ class TraceEvents:
             raise ValueError(f'no trace event "{source}"{nearest(source, TRACE_EVENTS)}')
         self._listeners[source].append(listener)
 
-    def wanted(self, source: str) -> bool:
+    def has_listeners(self, source: str) -> bool:
         """Whether anybody listens: what is costly to work out is worked out only then."""
         return bool(self._listeners[source]) and not self.muted
 

@@ -3,9 +3,9 @@
 The file aside is hidden and bears a name that no other writer has, so that two of one file do not share it. A killed
 process leaves it; whoever goes on with the run removes it, and no other hidden file.
 
-A run directory may come from a stranger. Nothing is written through a symbolic link in it: the file aside is made
-anew (O_EXCL, O_NOFOLLOW), the rename replaces whatever bears the final name, and a table's folder must be a folder.
-Nothing that is not a regular file is opened for reading: a pipe would never end.
+A run directory may come from an untrusted source. Nothing is written through a symbolic link in it: the file aside is
+created (O_EXCL, O_NOFOLLOW), the rename replaces whatever bears the final name, and a table's folder must be a folder.
+Only regular files are opened for reading: a pipe would never end.
 
 One process writes a run at a time. Its lock is the kernel's (flock), so it falls with the process that held it,
 however that ended; the text of the lock's file only says who it was.
@@ -32,15 +32,15 @@ from wirelessdl.errors import TraceError, require_name, shown
 
 LOCK = "lock"
 _LOCK_PATIENCE_S = 0.3
-_KEPT_NAME = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
+_MAX_NAME_CHARACTERS = 48  # characters of a file's name in that of the file aside: a file system takes 255 bytes
 _MARK = "\0inf"  # stands for infinity while JSON is made: no text of a run holds a zero byte
-_IN_THE_MAKING_S = 60.0  # a page is rendered before its file is opened: writing takes a moment
-_OF_STUDY = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
+_MAX_REPORT_WRITING_S = 60.0  # a page is rendered before its file is opened: writing takes a moment
+_STUDY_FILES = ("study.json", "scenario.toml", "index.parquet", "runs", "models", "errors", "stop", "lock")
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a hidden new file beside `path`, then move it there; readers never see half of it."""
-    aside = path.with_name(f".{path.name[:_KEPT_NAME]}.{secrets.token_hex(4)}")
+    aside = path.with_name(f".{path.name[:_MAX_NAME_CHARACTERS]}.{secrets.token_hex(4)}")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(aside, flags, 0o666), "wb") as handle:
@@ -74,7 +74,7 @@ def remove_asides(folder: Path, names: str, *, older_s: float = 0.0) -> None:
 
 def remove_left_report(folder: Path) -> None:
     """Remove what killed processes left of the report of a run or study; reports are written without a lock."""
-    remove_asides(folder, r"report\.html", older_s=_IN_THE_MAKING_S)
+    remove_asides(folder, r"report\.html", older_s=_MAX_REPORT_WRITING_S)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -100,7 +100,7 @@ def figures_text(content: Any, indent: int | None = None) -> str:
         plain(content, infinity=_MARK),
         indent=indent,
         allow_nan=False,
-        default=lambda value: plain(value.item(), infinity=_MARK),  # of numpy
+        default=lambda value: plain(value.tolist(), infinity=_MARK),  # a number or an array of NumPy
     )
     return text.replace(json.dumps(_MARK), "1e999").replace(json.dumps(f"-{_MARK}"), "-1e999")
 
@@ -146,7 +146,7 @@ def require_outside(path: Path, *, but: str = "") -> None:
         if not (folder / "scenario.toml").is_file():
             continue
         if (folder / "study.json").is_file():
-            if whole != folder and whole.relative_to(folder).parts[0] in _OF_STUDY:
+            if whole != folder and whole.relative_to(folder).parts[0] in _STUDY_FILES:
                 raise TraceError(f"{shown(path)}: belongs to the study {shown(folder)}; choose another place")
         elif (folder / "provenance.json").is_file():
             if but and whole == folder / but:
@@ -226,7 +226,7 @@ class StablePath:
 
     @property
     def absolute(self) -> Path:
-        """A name that leads there from everywhere: for threads beside which the working folder may change."""
+        """A name that leads there from every working folder."""
         folder, identity = _working_folder()
         return folder / self._named if identity == self._origin else self._absolute
 

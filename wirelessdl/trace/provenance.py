@@ -25,9 +25,8 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
     """What decides whether another run must agree with this one, value for value."""
     return {
         "schema": VERSION,
-        "wirelessdl": wirelessdl.__version__,
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        **versions(),
         "platform": platform.platform(),
         "machine": platform.machine(),
         "device": device,

@@ -148,7 +148,7 @@ class Run:
         self, name: str, columns: Sequence[str] | None = None, rounds: tuple[int, int] | None = None
     ) -> "pd.DataFrame":
         """A table as a frame: only the columns asked for are read, and only the parts with rounds first to last."""
-        if rounds is not None and "round" not in TABLES[_known(name)].names:
+        if rounds is not None and "round" not in TABLES[_require_table(name)].names:
             raise TraceError(f"the {name} table has no rounds to choose from; leave rounds out")
         if rounds is not None and not _is_range(rounds):
             raise TraceError(f"rounds is {shown(repr(rounds), 60)}; must be the first and the last, such as (1, 50)")
@@ -168,10 +168,10 @@ class Run:
         """One table as Arrow, part by part."""
         schema = _schema(name, columns)
         parts, problems = self._parts_of(name)
-        self._tell(problems)
+        self._raise_or_warn(problems)
         for path in parts.paths:
             table, damaged = read_parts([path], schema)
-            self._tell(damaged)
+            self._raise_or_warn(damaged)
             yield table
 
     def matrix(self, column: str, round: int) -> FloatArray:
@@ -201,14 +201,14 @@ class Run:
         schema = _schema(name, columns)
         parts, problems = self._parts_of(name)
         table, damaged = read_parts(parts.within(rounds), schema)
-        self._tell(problems + damaged)
+        self._raise_or_warn(problems + damaged)
         return table
 
     def covered(self, name: str) -> int:
         """The last round that the parts of a table say they hold; 0 where there is none."""
         return find_parts(self.path, name, self._last_round).last_round
 
-    def _tell(self, problems: list[str]) -> None:
+    def _raise_or_warn(self, problems: list[str]) -> None:
         """Raise, or warn of, what is wrong with a table."""
         if problems and self._strict:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -263,14 +263,14 @@ def _is_range(rounds: Any) -> bool:
     return isinstance(rounds, tuple | list) and [isinstance(one, int | np.integer) for one in rounds] == [True, True]
 
 
-def _known(name: str) -> str:
+def _require_table(name: str) -> str:
     if name not in TABLES:
         raise TraceError(f"no table {name!r}{nearest(name, TABLES)}")
     return name
 
 
 def _schema(name: str, columns: Sequence[str] | None) -> pa.Schema:
-    schema = TABLES[_known(name)]
+    schema = TABLES[_require_table(name)]
     if columns is None:
         return schema
     for column in columns:

@@ -142,8 +142,8 @@ _COLUMNS = {
         phase_rad   float  rad  phase in the middle of the first block; null where all are aligned
         weight      float  -    entry A[rx, tx] of the mixing matrix; mean over blocks and symbols; 0 if left out
         snr_db      float  dB   power received from this sender over thermal noise; null without thermal noise
-        sinr_db     float  dB   the same over thermal noise, jammers, strangers and residual self-interference; null
-                                without any
+        sinr_db     float  dB   the same over thermal noise, jammers, non-neighbours and residual self-interference;
+                                null without any
         epsilon     float  -    one-slot epsilon of tx towards rx (Theorem 1); largest over the blocks of the payload;
                                 null where pairs share noise or passes send on what was received
         + access

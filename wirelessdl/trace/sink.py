@@ -14,8 +14,8 @@ kind is then unlisted, and whoever goes on with the run lists it.
 import errno
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -63,24 +63,17 @@ def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) 
     """
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+        aside = parent / f".{name}.{secrets.token_hex(4)}"
+        aside.mkdir()
         try:
-            aside.chmod(0o777 & ~_umask())
             prepare(aside)
             sync_folder(aside)
-            number = 1
-            while True:
-                folder = parent / (name if number == 1 else f"{name}-{number}")
-                if not folder.exists() and not folder.is_symlink():
-                    try:
-                        aside.rename(folder)
-                    except OSError as error:
-                        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                            raise
-                    else:
-                        sync_folder(parent)
-                        return folder
+            folder, number = parent / name, 1
+            while not _renamed(aside, folder):
                 number += 1
+                folder = parent / f"{name}-{number}"
+            sync_folder(parent)
+            return folder
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
@@ -90,10 +83,16 @@ def create_run_folder(parent: Path, name: str, prepare: Callable[[Path], None]) 
         ) from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _renamed(aside: Path, folder: Path) -> bool:
+    """Rename a folder, unless another process has taken the name."""
+    try:
+        if not folder.exists() and not folder.is_symlink():
+            aside.rename(folder)
+            return True
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+    return False
 
 
 class Checksums:
@@ -215,7 +214,7 @@ class RunWriter:
         self._sums.wrote(self.folder / name)
 
     def user_file(self, file: "UserFile") -> None:
-        """Keep a copy of a file of the user's that the run loaded, under a flat name."""
+        """Keep a copy of a user's file that the run loaded, under a flat name."""
         try:
             content = file.path.read_bytes() if file.content is None else file.content
         except OSError as error:
@@ -237,7 +236,9 @@ class RunWriter:
 
     def discard_after(self, round: int) -> None:
         """Remove the parts that hold rounds after this one, and what a killed process left half-written."""
-        gone = []
+        from wirelessdl.scenario.part import MODELS
+
+        gone = [path for path in (self.folder / "summary.json",) if path.is_file()]
         for name in TABLES:
             if (self.folder / name).is_symlink():
                 continue  # refused where it is written to
@@ -245,17 +246,13 @@ class RunWriter:
                 number = path.stem.removeprefix("part-")
                 if number.isdecimal() and int(number) > round:
                     gone.append(path)
-        gone += [path for path in (self.folder / "summary.json",) if path.is_file()]
+            remove_asides(self.folder / name, r"part-\d+\.parquet")
         for path in gone:
             path.unlink()
         self._sums.removed(*gone)
         remove_asides(self.folder, _ASIDES)
-        remove_left_report(self.folder)
-        from wirelessdl.scenario.part import MODELS
-
         remove_asides(self.folder / MODELS, r"[0-9a-f]{12}-.+")
-        for name in TABLES:
-            remove_asides(self.folder / name, r"part-\d+\.parquet")
+        remove_left_report(self.folder)
 
     def part(self, name: str, columns: Mapping[str, Any], first_round: int, last_round: int) -> None:
         """One part of a table; columns that are masked arrays become null where masked."""
@@ -263,13 +260,9 @@ class RunWriter:
         table = pa.table([arrow_array(columns[field.name], field.type) for field in schema], schema=schema)
         texts = [field.name for field in schema if pa.types.is_dictionary(field.type)] or False  # numbers seldom repeat
         options: dict[str, Any] = {"row_group_size": 1 << 20, "use_dictionary": texts, "write_page_checksum": True}
-        folder = self._folder.absolute  # parts are written while code of the user's runs
-        try:
-            path = own_folder(folder / name) / f"part-{last_round:06d}.parquet"
-            write_whole(path, lambda handle: pq.write_table(table, handle, **options))
-            Checksums(folder).wrote(path)
-        except TraceError as error:
-            raise TraceError(str(error).replace(str(folder), str(self.folder))) from error
+        path = own_folder(self.folder / name) / f"part-{last_round:06d}.parquet"
+        write_whole(path, lambda handle: pq.write_table(table, handle, **options))
+        self._sums.wrote(path)
 
 
 def arrow_array(values: Any, kind: pa.DataType) -> pa.Array:

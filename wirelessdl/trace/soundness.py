@@ -1,8 +1,8 @@
-"""Whether a run is what wirelessdl writes: its documents, the parts of its tables, and every value in them.
+"""Checks that a run is what wirelessdl writes: its documents, the parts of its tables, and every value in them.
 
-A run may come from a stranger, and readers rely on this: what looks like a table of ours may hold anything. Every part
-states which rounds it covers, so one that is damaged, missing or not of this run is noticed and named. Counts come
-first: nothing is allocated by a number that the tables do not bear out.
+A run may come from an untrusted source: what looks like a table of a run may hold anything, and readers rely on these
+checks. Every part states which rounds it covers, so one that is damaged, missing or not of this run is noticed and
+named. Counts come first: nothing is allocated by a number that the tables do not confirm.
 """
 
 import math
@@ -49,7 +49,7 @@ _RANGES = {
     "sensitivity": (0.0, math.inf),
     "epoch_rounds": (1, math.inf),
 }
-_SMALL = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
+_ALWAYS_CHECKED = ("rounds", "clients", "privacy")  # tables that are checked whenever a run is looked at
 
 
 def is_count(value: Any) -> bool:
@@ -218,7 +218,7 @@ def read_parts(paths: list[Path], schema: pa.Schema) -> tuple[pa.Table, list[str
 
 
 def require_sound(
-    run: "Run", tables: Collection[str] = _SMALL, remedy: str = " (`wirelessdl verify` checks all of it)"
+    run: "Run", tables: Collection[str] = _ALWAYS_CHECKED, remedy: str = " (`wirelessdl verify` checks all of it)"
 ) -> "Run":
     """The run, if its documents and these tables are what wirelessdl writes; else raises with the first problem."""
     for problem in problems_of(run, tables):

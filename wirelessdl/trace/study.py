@@ -7,8 +7,8 @@
 The interval of a mean is Student's, mean +- t s / sqrt(n) with n - 1 degrees of freedom: the uncertainty of the mean
 over runs of one cell, not their spread.
 
-A study directory may come from a stranger. Its manifest and index are checked before anything is read by them, and a
-path in the index that leads out of the directory is refused. Works while the study goes on.
+A study directory may come from an untrusted source. Its manifest and index are checked before anything is read by
+them, and a path in the index that leads out of the directory is refused. Works while the study goes on.
 
 The index is one Parquet file, one row per planned run, that is replaced as the study goes on. What a row says is read
 from the run's own directory: its lock, its provenance, its summary. Only the error of a run that never had a directory
@@ -18,32 +18,25 @@ comes from elsewhere. The manifest holds a digest of its other entries.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelessdl.errors import TraceError, nearest, require_name, shown
-from wirelessdl.trace.files import open_regular, plain, read_object
-from wirelessdl.trace.run import Run, open_run
+from wirelessdl.trace.files import is_locked, open_regular, plain, read_object, read_object_if_whole, write_whole
+from wirelessdl.trace.run import Run, open_run, state_of
+from wirelessdl.trace.sink import changed_documents
 from wirelessdl.trace.soundness import is_count
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
-
-from wirelessdl.trace.files import is_locked, read_object_if_whole, write_whole
-from wirelessdl.trace.run import state_of
-from wirelessdl.trace.sink import changed_documents
 
 MANIFEST, INDEX, SCENARIO, RUNS, STOP = "study.json", "index.parquet", "scenario.toml", "runs", "stop"
 SCHEMA = 1
