@@ -42,6 +42,7 @@ from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _MAX_SCORES = 2**25  # bytes of common samples' scores that are held at once
+_MAX_KEPT = 2**27  # bytes of full batches that are kept from round to round
 _MIN_NUMBERS = 2**19  # numbers in all models, below which waking a second thread costs more than it does
 
 
@@ -87,6 +88,11 @@ class LearningEngine:
             )
         # a user's forward, which every strategy but `UserGradients` calls without a guard
         self._guards = not (is_built_in(learner) or isinstance(self.strategy, UserGradients))
+        # batches that are the same in every round, and that nothing of the user's gets hold of
+        full = settings.sampling == "full" and settings.augment == "none" and isinstance(self.strategy, ClosedForm)
+        numbers = sum(sizes) * (data.features + 1)
+        self.keeps_batches = full and numbers * self.dtype.itemsize <= _MAX_KEPT
+        self._kept_batches: dict[range, Batch] = {}
         require_memory(self)
         if trials is not None:
             tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
@@ -368,11 +374,16 @@ class LearningEngine:
         return y, power, passed
 
     def _batch(self, worker: int, nodes: range, round: int) -> Batch:
+        if nodes in self._kept_batches:
+            return self._kept_batches[nodes]
         draws = self._draws[worker]
         part = slice(nodes.start, nodes.stop)
         drawn = self.sampler.batches(draws, nodes, round)
         chosen = [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]
-        batch = replace(self._buffers[worker].batch(chosen, self._divisor[part]), nodes=nodes)
+        buffer = Buffer(self._store) if self.keeps_batches else self._buffers[worker]
+        batch = replace(buffer.batch(chosen, self._divisor[part]), nodes=nodes)
+        if self.keeps_batches:
+            self._kept_batches[nodes] = batch
         if self.settings.augment == "none":
             return batch
         width = batch.labels.shape[1]
