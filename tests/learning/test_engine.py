@@ -313,16 +313,16 @@ def loop(images, changes, padding, fill):
 def test_batched_changes_equal_the_loop(dtype, fill, padding):
     generator = torch.Generator().manual_seed(padding)
     images = torch.randint(0, 200, (64, 3, 6, 5), generator=generator).to(dtype)
-    changes = draw_changes(64, generator, padding=padding)
+    changes = draw_changes(np.random.default_rng(padding).random((3, 64)), padding=padding)
     assert torch.equal(apply_changes(images, changes, fill), loop(images, changes, padding, fill))
 
 
-def test_draws_are_fair_and_repeat():
-    count = 20_000
-    changes = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
+def test_draws_are_fair_and_do_not_depend_on_who_draws_with_them():
+    count, draws = 20_000, NodeDraws(Streams(3), 10, CPU)
+    changes = draw_changes(draws.of_samples(range(10), 1, count // 10), padding=2)
     assert abs(changes[0].double().mean() - 0.5) < 4.5 * 0.5 / count**0.5
     for shift in changes[1:]:
         seen = torch.bincount(shift + 2, minlength=5).double() / count
         assert (seen - 0.2).abs().max() < 4.5 * (0.16 / count) ** 0.5
-    again = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
-    assert torch.equal(changes, again)
+    alone = draw_changes(draws.of_samples(range(4, 6), 1, 7), padding=2)  # other nodes, a narrower batch
+    assert torch.equal(alone.view(3, 2, 7), changes.view(3, 10, -1)[:, 4:6, :7])

@@ -22,7 +22,7 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.airing import Airing
-from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, require_range, sample_shape
+from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
@@ -250,7 +250,7 @@ class LearningEngine:
             refuse_autocast(self.learner, self.device)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
 
-        self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
+        self._gradients.each(self.gradient_calls, learn)
         self._gradient, self._spare = self._spare, self._gradient
         if kept is not None:
             self._gradient.index_copy_(0, away, kept[0])
@@ -386,14 +386,17 @@ class LearningEngine:
             self._kept_batches[nodes] = batch
         if self.settings.augment == "none":
             return batch
-        width = batch.labels.shape[1]
-        drawn_changes = (draws.changes(node, round, len(samples)) for node, samples in zip(nodes, chosen))
-        changes = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in drawn_changes]
-        images = apply_changes(batch.features.flatten(0, 1), torch.cat(changes, dim=1))
+        changes = draw_changes(draws.of_samples(nodes, round, batch.labels.shape[1]))
+        images = apply_changes(batch.features.flatten(0, 1), changes)
         return replace(batch, features=images.view(batch.features.shape))
 
     def _piece(self, piece: int, size: int) -> range:
         return range(piece * size, min((piece + 1) * size, self.nodes))
+
+    @property
+    def gradient_calls(self) -> int:
+        """Calls of the strategy in a round; all else takes as many operations for many nodes as for few."""
+        return -(-self.nodes // self.strategy.chunk)
 
     @property
     def evaluated_at_once(self) -> int:
