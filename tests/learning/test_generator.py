@@ -6,7 +6,9 @@ import torch
 
 from wirelessdl.learning import generator
 from wirelessdl.learning.clipping import wide
+from wirelessdl.learning.draws import NodeDraws, most_rounds
 from wirelessdl.learning.generator import CounterGenerator
+from wirelessdl.streams import Streams
 
 KEY = 0xFEDCBA9876543210
 
@@ -87,3 +89,37 @@ def test_rows_of_different_counters_or_keys_are_uncorrelated(one, other):
     halves = a.reshape(200, 2, size // 2)
     assert abs((halves[:, 0] * halves[:, 1]).mean()) < 4 / np.sqrt(a.size / 2)  # cos and sin of one word
     assert abs((a[:-1] * a[1:]).mean()) < 4 / np.sqrt(a.size)
+
+
+def test_no_counter_is_used_twice_in_a_run(monkeypatch):
+    """Of own noise, receiver noise, passes, pairs and dither, over rounds; and kinds end before the next begins."""
+    used, nodes, size = [], 4, 7
+
+    def note(words):
+        def fill(_self, _out, first, _key):
+            used.extend(first[:, None].add(torch.arange(words)).reshape(-1).tolist())
+
+        return fill
+
+    monkeypatch.setattr(CounterGenerator, "fill_normal", note((size + 1) // 2))
+    monkeypatch.setattr(CounterGenerator, "fill_uniform", note(size))
+    draws, low, high = NodeDraws(Streams(1), nodes, torch.device("cpu"), passes=2), *np.triu_indices(nodes, 1)
+    rows = torch.empty(nodes, size)
+    for round in (0, 1, 2, 3):
+        for purpose in ("noise", "thermal", 0, 1):
+            draws.fill_normal(rows, round, purpose)
+        draws.fill_dither(rows, round)
+        draws.fill_pairs(torch.empty(len(low), size), round, low, high)
+    assert len(used) == 4 * (4 * nodes * 4 + nodes * size + len(low) * 4)
+    assert len(set(used)) == len(used)
+    last = most_rounds(nodes, size, pairs=True, passes=2)
+    for kind, fill in enumerate(
+        (
+            lambda: draws.fill_normal(rows, last, 1),
+            lambda: draws.fill_pairs(torch.empty(len(low), size), last, low, high),
+            lambda: draws.fill_dither(rows, last),
+        )
+    ):
+        used.clear()
+        fill()
+        assert kind * 2**61 <= min(used) <= max(used) < (kind + 1) * 2**61
