@@ -17,6 +17,7 @@ from conftest import mostly_slow, tiny_table
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from wirelessdl import mixing
 from wirelessdl.learning import engine as engine_module
 from wirelessdl.learning import runtime
 from wirelessdl.learning.models.module import ModuleLearner
@@ -29,7 +30,7 @@ from wirelessdl.scenario.loader import parse_scenario
 DEVICE = torch.device("lazy", 0)
 OWN = {"power": {"objective": "own-noise"}}
 PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.5}
-FEATURES = {"kind": "synthetic", "features": 6, "samples": 8000, "test_samples": 20}
+FEATURES = {"kind": "synthetic", "features": 6, "samples": 20_000, "test_samples": 20}
 BATCH = {"clipping": "batch", "epsilon_max": 50.0}
 IMAGES = {"dataset": {"kind": "file", "path": "images.npz"}}
 NET = """
@@ -116,6 +117,7 @@ def fake(monkeypatch, files):  # noqa: ARG001
     monkeypatch.setattr(
         engine_module, "Trials", lambda *_: Mock()
     )  # before a run: they compare numbers, which are not there
+    monkeypatch.setattr(mixing, "is_sparse", lambda *_: False)  # fake tensors know no sparse ones
     monkeypatch.setattr(runtime, "free_bytes", lambda: 2**60)  # nothing is allocated
 
 
