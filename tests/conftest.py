@@ -36,6 +36,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where tests of the learning engine compute: cpu, cuda or mps")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The device of `pytest --device`."""
+    return str(request.config.getoption("--device"))
+
+
 def tiny_table(**sections: dict) -> dict:
     """Four nodes, two rounds, batches of eight, two or three evaluations; sections are merged over it."""
     table = {

@@ -139,6 +139,15 @@ def test_fitted_passes_of_a_slow_network_use_the_widest_interval(passes):
     np.testing.assert_allclose(upper.heard, chebyshev(passes, widest, -0.5).heard)
 
 
+def test_fitted_passes_are_the_best_of_intervals_tried_one_by_one():
+    eigenvalues = np.linalg.eigvals(random_mixing(3))
+    others = eigenvalues[np.abs(eigenvalues - 1.0) > 1e-9]
+    ends = np.linspace(0.0, min(np.abs(others).max(), most_lambda(7)), 64)[1:]
+    one_by_one = [plain(7), *(chebyshev(7, end) for end in ends)]
+    best = min(one_by_one, key=lambda one: np.abs(one.factor(others)).max())
+    np.testing.assert_array_equal(fitted(7, eigenvalues).heard, best.heard)
+
+
 def test_eigenvalues_on_a_circle_get_plain_passes():
     """A directed ring that keeps nothing turns modes without shrinking them; no interval helps."""
     ring = 0.5 * np.roll(np.eye(8), 1, axis=1) + 0.5 / 8

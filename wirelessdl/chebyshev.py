@@ -46,7 +46,10 @@ class Passes:
         return len(self.heard)
 
     def factor(self, eigenvalue: NDArray[Any]) -> NDArray[Any]:
-        """p(x), of the shape of `eigenvalue`: what all passes with one A make of its eigenvectors."""
+        """p(x), of the shape of `eigenvalue`: what all passes with one A make of its eigenvectors.
+
+        Of several polynomials, whose coefficients are `[M, n, 1]`, `[n, eigenvalues]`.
+        """
         earlier, now = np.zeros_like(eigenvalue), np.ones_like(eigenvalue)
         for heard, kept, before in zip(self.heard, self.kept, self.before):
             earlier, now = now, (heard * eigenvalue + kept) * now + before * earlier
@@ -104,7 +107,12 @@ def chebyshev(passes: int, high: float, low: float | None = None) -> Passes:
     middle, half = (low + high) / 2, (high - low) / 2
     width = half / (1.0 - middle)
     assert width <= most_lambda(passes) * (1 + 1e-12)  # noise would be amplified
-    omega = np.ones(passes)
+    return _recurrence(passes, np.float64(middle), np.float64(width))
+
+
+def _recurrence(passes: int, middle: NDArray[Any] | np.float64, width: NDArray[Any] | np.float64) -> Passes:
+    """Coefficients, `[M, ...]`: m and lambda of one interval, or of as many as there are."""
+    omega = np.ones((passes, *np.shape(width)))
     for k in range(1, passes):
         omega[k] = 1.0 / (1.0 - width**2 * omega[k - 1] / (2.0 if k == 1 else 4.0))
     heard = omega / (1.0 - middle)
@@ -129,9 +137,14 @@ def fitted(passes: int, eigenvalues: NDArray[Any], *, symmetric: bool = True) ->
     low = max(float(others.real.min(initial=0.0)), -1.0)  # initial: at most 0, beyond which heard grows past 4
     limit = most if symmetric else (2.0 * most + low * (1.0 - most)) / (1.0 + most)  # where lambda = most
     ends = np.linspace(0.0, min(radius, limit), TRIED_INTERVALS)[1:]
-    tried = [plain(passes), *(chebyshev(passes, float(end), -float(end) if symmetric else low) for end in ends)]
-    slowest = [float(np.abs(one.factor(others)).max(initial=0.0)) for one in tried]
-    return tried[int(np.argmin(slowest))]
+    lows = -ends if symmetric else np.full_like(ends, low)
+    middle = (lows + ends) / 2
+    width = (ends - lows) / 2 / (1.0 - middle)
+    slowest = np.abs(_recurrence(passes, middle[:, None], width[:, None]).factor(others)).max(axis=1, initial=0.0)
+    best = int(np.argmin(slowest))
+    if np.abs(plain(passes).factor(others)).max(initial=0.0) <= slowest[best]:
+        return plain(passes)
+    return _recurrence(passes, middle[best], width[best])
 
 
 def response(passes: Passes, matrices: FloatArray | Sequence[FloatArray]) -> Response:

@@ -107,7 +107,7 @@ def measured(graph: str, nodes: int, rounds: int = 5, overrides: Sequence[str] =
     watched: list[tuple[str, Any, str]] = [
         ("channel", stages.observer, "observe"),
         ("plan", stages.planner, "plan"),
-        ("plan", stages.weigher, "weigh"),
+        ("plan", stages.carrier, "carry"),
         ("ledger", stages.releases, "release"),
         ("ledger", stages.ledger, "record"),
         ("ledger", stages.ledger.own, "bound"),

@@ -22,6 +22,14 @@ def test_benchmarks_skip_what_is_not_installed_and_report_what_is_counted():
     assert (counted.ratio, counted.met, counted.unit) == (0.25, True, "GB")
 
 
+def test_the_cost_of_every_component_is_measured_at_any_size():
+    from bench.scale import COMPONENTS, measured
+
+    found = measured("geometric", 30, rounds=3)
+    assert set(COMPONENTS) <= set(found["cpu_s"])
+    assert found["links"] > 0 < found["peak_gb"]
+
+
 @pytest.mark.parametrize("kind", ["NaiveLoop", "CarefulLoop"])
 def test_the_loops_we_are_measured_against_learn_the_same(kind):
     """Same data, mixing and step, no noise and full batches: else the ratio would compare two different things."""

@@ -181,3 +181,54 @@ def test_the_phase_of_a_line_of_sight_follows_its_length():
     way_m = np.array([here.distance_m - links[0].distance_m for here in links])
     turned = np.exp(1j * (phase - phase[0]))
     np.testing.assert_allclose(turned, np.exp(-2j * np.pi * way_m / wavelength_m), atol=1e-4)  # the scatter: 1e-5
+
+
+@pytest.mark.parametrize("offset_hz", [None, np.array([-4e6, 0.0, 4e6])])
+def test_flight_time_turns_phases_by_length_and_frequency(offset_hz):
+    links, times = walk(0.02, steps=4), tuple(range(4))
+
+    def phase(flight_hz):
+        chain = Chain([("friis", Friis(3.5e9))], Streams(1), offset_hz=offset_hz, phases=True, flight_hz=flight_hz)
+        return chain.gains(Instants(links, times)).phase_rad
+
+    length_m = np.array([here.distance_m for here in links])
+    frequency_hz = 3.5e9 + (np.zeros((1, 1)) if offset_hz is None else offset_hz[:, None])
+    turned = np.exp(-2j * np.pi * frequency_hz * length_m[:, None] / 299792458.0)
+    found = np.exp(1j * (phase(3.5e9) - phase(None)))
+    np.testing.assert_allclose(found.reshape(turned.shape), turned, atol=1e-9)
+
+
+def test_flight_time_is_not_counted_twice():
+    links, times = walk(0.02, steps=4), tuple(range(4))
+    found = [
+        Chain(MODELS["urban"](), Streams(1), phases=True, flight_hz=hz).gains(Instants(links, times)).phase_rad
+        for hz in (None, 3.5e9)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_users_model_is_asked_instant_by_instant_and_gets_a_phase_of_each_pair():
+    class Users:
+        def __init__(self):
+            self.asked = []
+
+        def gain(self, links, time_s, rng):
+            assert links.distance_m.shape == (len(links),)
+            self.asked.append((time_s, rng.random()))
+            return 1.0 / links.distance_m
+
+    links, times, mine = walk(0.02, steps=4), (0.0, 0.5, 1.0, 1.5), Users()
+    found = Chain([("users.py:Users", mine)], Streams(1), phases=True).gains(Instants(links, times))
+    assert [time_s for time_s, _ in mine.asked] == list(times)
+    assert len({draw for _, draw in mine.asked}) == 4
+    np.testing.assert_array_equal(found.now, [1.0 / here.distance_m for here in links])
+    np.testing.assert_array_equal(found.phase_rad, np.broadcast_to(found.phase_rad[0], found.phase_rad.shape))
+
+
+def test_the_state_of_links_is_worked_out_once_for_all_models_of_a_chain(monkeypatch):
+    asked, inner = [], ChannelCondition._look
+    monkeypatch.setattr(ChannelCondition, "_look", lambda self, links: asked.append(links) or inner(self, links))
+    chain, links = Chain(urban(spatial=True), Streams(1)), walk(1.0, steps=6)
+    for frame in (slice(0, 3), slice(3, 6)):
+        chain.gains(Instants(links[frame], (0.0, 1.0, 2.0)))
+    assert len(asked) == 2  # of three models, in two frames of three instants

@@ -9,7 +9,10 @@ from conftest import tiny, tiny_table
 from made_engines import bytes_data, make, order
 
 from wirelessdl.errors import ScenarioError
+from wirelessdl.learning import clipping as clipping_module
+from wirelessdl.learning import engine as engine_module
 from wirelessdl.learning.batch import Buffer, Store, apply_changes, draw_changes, sample_shape
+from wirelessdl.learning.clipping import sum_samples
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import share_right
 from wirelessdl.learning.models.closed_form import Softmax
@@ -71,6 +74,30 @@ def test_threads_and_pieces_change_nothing(kind):
         torch.set_num_threads(threads)
     for one, three in zip(*found):
         np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("clipping", ["per-sample", "batch"])
+def test_full_batches_that_are_kept_are_those_gathered_anew(clipping, monkeypatch):
+    data, found = bytes_data(samples=203), []
+    for most in (engine_module._MAX_KEPT, 0):
+        monkeypatch.setattr(engine_module, "_MAX_KEPT", most)
+        engine = make(data, sampling="full", clipping=clipping, dtype="float32")
+        assert engine.keeps_batches == (most > 0)
+        engine.strategy.chunk = 2
+        for round in (1, 2, 3):
+            engine.round(order(5, round=round))
+        found.append((engine.x.numpy(), engine.need()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    kept = 5 * 41 * (data.features + 1) * 4  # nodes, samples of the largest, numbers of a sample, bytes
+    assert found[0][1].batches - found[1][1].batches == kept
+
+
+def test_sums_of_nodes_in_pieces_are_those_of_all_nodes(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(7, *shape, generator=generator) for shape in ((3, 20), (20, 50)))
+    whole = sum_samples(left, right)
+    monkeypatch.setattr(clipping_module, "_CACHED", 2 * 20 * 50)
+    torch.testing.assert_close(sum_samples(left, right), whole, rtol=1e-14, atol=1e-14)  # rounding of 20 terms
 
 
 def test_state_that_was_handed_out_stays_as_it_was():
@@ -263,16 +290,16 @@ def loop(images, changes, padding):
 def test_batched_changes_equal_the_loop(padding):
     generator = torch.Generator().manual_seed(padding)
     images = torch.randn(64, 3, 6, 5, generator=generator)
-    changes = draw_changes(64, generator, padding=padding)
+    changes = draw_changes(np.random.default_rng(padding).random((3, 64)), padding=padding)
     assert torch.equal(apply_changes(images, changes), loop(images, changes, padding))
 
 
-def test_draws_are_fair_and_repeat():
-    count = 20_000
-    changes = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
+def test_draws_are_fair_and_do_not_depend_on_who_draws_with_them():
+    count, draws = 20_000, NodeDraws(Streams(3), 10, CPU)
+    changes = draw_changes(draws.of_samples(range(10), 1, count // 10), padding=2)
     assert abs(changes[0].double().mean() - 0.5) < 4.5 * 0.5 / count**0.5
     for shift in changes[1:]:
         seen = torch.bincount(shift + 2, minlength=5).double() / count
         assert (seen - 0.2).abs().max() < 4.5 * (0.16 / count) ** 0.5
-    again = draw_changes(count, torch.Generator().manual_seed(3), padding=2)
-    assert torch.equal(changes, again)
+    alone = draw_changes(draws.of_samples(range(4, 6), 1, 7), padding=2)  # other nodes, a narrower batch
+    assert torch.equal(alone.view(3, 2, 7), changes.view(3, 10, -1)[:, 4:6, :7])

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from wirelessdl.learning import generator
+from wirelessdl.learning.clipping import wide
+from wirelessdl.learning.draws import NodeDraws, most_rounds
 from wirelessdl.learning.generator import CounterGenerator
+from wirelessdl.streams import Streams
 
-CPU = torch.device("cpu")
 KEY = 0xFEDCBA9876543210
 
 
@@ -22,26 +24,28 @@ def numpy_words(counters, key):
     return np.array(found, dtype=np.uint64)
 
 
-def normal(rows, size, first=None, key=KEY, dtype=torch.float64):
-    out = torch.empty(rows, size, dtype=dtype)
+def normal(rows, size, first=None, key=KEY, dtype=torch.float64, device="cpu"):
+    out = torch.empty(rows, size, dtype=dtype, device=device)
     start = torch.arange(rows) * ((size + 1) // 2) if first is None else torch.tensor(first)
-    CounterGenerator(CPU).fill_normal(out, start, key)
-    return out.numpy()
+    CounterGenerator(torch.device(device)).fill_normal(out, start.to(device), key)
+    return out.cpu().numpy()
 
 
-def test_words_are_those_of_unsigned_arithmetic():
+def test_words_are_those_of_unsigned_arithmetic(device):
     counters = [0, 1, 2, 12345, 2**40 + 3, 2**62 + 1]
-    out = torch.empty(len(counters), 1, dtype=torch.float64)
-    CounterGenerator(CPU).fill_uniform(out, torch.tensor(counters), KEY)
+    out = torch.empty(len(counters), 1, dtype=wide(torch.device(device)), device=device)
+    CounterGenerator(torch.device(device)).fill_uniform(out, torch.tensor(counters, device=device), KEY)
     expected = (numpy_words(counters, KEY) >> np.uint64(11)) * 2.0**-53
-    np.testing.assert_array_equal(out.numpy()[:, 0], expected)
+    np.testing.assert_array_equal(out.cpu().numpy()[:, 0], expected.astype(out.cpu().numpy().dtype))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
 @pytest.mark.parametrize("size", [1, 7, 8])
-def test_normal_numbers_are_box_and_mullers_of_the_words(size, dtype, tolerance):
+def test_normal_numbers_are_box_and_mullers_of_the_words(size, dtype, tolerance, device):
+    if dtype != torch.float32 and wide(torch.device(device)) != dtype:
+        pytest.skip(f"{device} has no float64")
     first, half = [3, 10**9], (size + 1) // 2
-    found = normal(2, size, first, dtype=dtype)
+    found = normal(2, size, first, dtype=dtype, device=device)
     for row, start in enumerate(first):
         z = numpy_words(range(start, start + half), KEY)
         radius = np.sqrt(-2 * np.log(((z & np.uint64(2**31 - 1)) + 0.5) / 2**31))
@@ -85,3 +89,37 @@ def test_rows_of_different_counters_or_keys_are_uncorrelated(one, other):
     halves = a.reshape(200, 2, size // 2)
     assert abs((halves[:, 0] * halves[:, 1]).mean()) < 4 / np.sqrt(a.size / 2)  # cos and sin of one word
     assert abs((a[:-1] * a[1:]).mean()) < 4 / np.sqrt(a.size)
+
+
+def test_no_counter_is_used_twice_in_a_run(monkeypatch):
+    """Of own noise, receiver noise, passes, pairs and dither, over rounds; and kinds end before the next begins."""
+    used, nodes, size = [], 4, 7
+
+    def note(words):
+        def fill(_self, _out, first, _key):
+            used.extend(first[:, None].add(torch.arange(words)).reshape(-1).tolist())
+
+        return fill
+
+    monkeypatch.setattr(CounterGenerator, "fill_normal", note((size + 1) // 2))
+    monkeypatch.setattr(CounterGenerator, "fill_uniform", note(size))
+    draws, low, high = NodeDraws(Streams(1), nodes, torch.device("cpu"), passes=2), *np.triu_indices(nodes, 1)
+    rows = torch.empty(nodes, size)
+    for round in (0, 1, 2, 3):
+        for purpose in ("noise", "thermal", 0, 1):
+            draws.fill_normal(rows, round, purpose)
+        draws.fill_dither(rows, round)
+        draws.fill_pairs(torch.empty(len(low), size), round, low, high)
+    assert len(used) == 4 * (4 * nodes * 4 + nodes * size + len(low) * 4)
+    assert len(set(used)) == len(used)
+    last = most_rounds(nodes, size, pairs=True, passes=2)
+    for kind, fill in enumerate(
+        (
+            lambda: draws.fill_normal(rows, last, 1),
+            lambda: draws.fill_pairs(torch.empty(len(low), size), last, low, high),
+            lambda: draws.fill_dither(rows, last),
+        )
+    ):
+        used.clear()
+        fill()
+        assert kind * 2**61 <= min(used) <= max(used) < (kind + 1) * 2**61

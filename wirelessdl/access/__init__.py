@@ -8,7 +8,7 @@ further ones send on only what nodes hold by then, and only nodes that sent w ta
 every access to it, so the own and the coalition total hold whatever its weights (post-processing).
 
 To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`), `COLUMNS`, what it adds to
-the tables, `needs_phases(radio)`, whether it is given complex h, and `payloads_of_pass(radio, nodes)`; a line in
+the tables, `needs_phases(radio)`, "no", "fading" or "flight", and `payloads_of_pass(radio, nodes)`; a line in
 `families.MEMBERS`, a test, a page. Your class, `radio.access = "mine.py:Mine"`, has a method `mix` (see `UserAccess`);
 totals are proven under it by construction.
 """

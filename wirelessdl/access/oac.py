@@ -133,9 +133,11 @@ def refuse_truncation(scenario: "Scenario", why: str) -> None:
         )
 
 
-def needs_phases(radio: "RadioSection") -> bool:
-    """Whether channel models are asked for complex h."""
-    return cast(Keys, radio).alignment != "all" or radio.flight_time
+def needs_phases(radio: "RadioSection") -> Literal["no", "fading", "flight"]:
+    """Whether channel models are asked for complex h, and whether phases hold flight time (else `Offsets` has it)."""
+    if cast(Keys, radio).alignment == "all":
+        return "fading" if radio.flight_time else "no"
+    return "flight" if radio.flight_time else "fading"
 
 
 def payloads_of_pass(radio: "RadioSection", nodes: int) -> int:

@@ -22,7 +22,8 @@ have none. Until then a level of correlation exp(-x / d) changes by sigma sqrt(2
 0.42 dB at sigma = 3 dB; what fading does goes on from instant to instant.
 
 **Phases.** h = |h| exp(i phase). A chain that is asked for phases adds those of fading and complex responses; without
-a response each pair has a phase of its own besides, uniform on the circle. Both directions share it.
+a response each pair has a phase of its own besides, uniform on the circle. Both directions share it. Flight time, where
+asked for, adds -2 pi f d / c at every frequency f; the phases of a Clarke process follow motion already.
 """
 
 from collections import Counter
@@ -41,6 +42,7 @@ from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_a
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
 from wirelessdl.streams import Streams
+from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
 
 class ChannelModel(Protocol):
@@ -261,7 +263,7 @@ class Chain:
     """Models applied one after the other; what each returns is checked.
 
     offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided. phases: whether gains come
-    with phases.
+    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none.
     """
 
     def __init__(
@@ -272,6 +274,7 @@ class Chain:
         offset_hz: FloatArray | None = None,
         *,
         phases: bool = False,
+        flight_hz: float | None = None,
     ):
         self.offset_hz = None if offset_hz is None else read_only(offset_hz)
         self.models: list[Named] = []
@@ -290,6 +293,8 @@ class Chain:
         self._kept: Links | None = None  # at the last instant about which models that follow places were asked
         self._factor: dict[str, FloatArray] = {}  # what each of them gave then, by its stream
         self.phases = phases
+        follows = any(getattr(named.model, "clarke", None) is not None for named in self.models)
+        self._flight_hz = None if follows else flight_hz
         self._pair_word: int | None = None
         if phases and all(named.response is None for named in self.models):
             self._pair_word = counter_rng.key(streams.draws(f"{prefix}.phase"))
@@ -313,6 +318,12 @@ class Chain:
         phase = np.zeros_like(now) if self.phases else None
         if phase is not None and self._pair_word is not None:
             phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, instants.links[0].pair)[0]
+        if phase is not None and self._flight_hz is not None:
+            flight_s = np.stack([links.distance_m for links in instants.links]) / SPEED_OF_LIGHT_MPS
+            if offset_hz is None:
+                phase -= 2.0 * np.pi * (self._flight_hz * flight_s % 1.0)
+            else:
+                phase -= 2.0 * np.pi * ((self._flight_hz + offset_hz[:, None]) * flight_s[:, None] % 1.0)
         loudest: list[tuple[FloatArray, str]] = []
         instants, fresh = self._hold(instants)
         for named in self.models:

@@ -34,6 +34,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.announced import AnnouncedStep, send_announced
+from wirelessdl.learning.clipping import wide
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
@@ -41,6 +42,7 @@ from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
 
 _PAIR_NUMBERS = 2**22  # that pairs share, drawn at a time
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
+_ON_ACCELERATORS = 2**26  # numbers of a piece there, which is about as much memory as the generator takes for them
 _MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a matrix
 
 
@@ -49,7 +51,7 @@ class Airing:
 
     def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
         self.nodes, self.size, self.device, self.dtype, self.workers = nodes, size, device, dtype, workers
-        self.rows = max(1, _NOISE_PIECE // size)
+        self.rows = max(1, (_NOISE_PIECE if device.type == "cpu" else _ON_ACCELERATORS) // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
         self.air, self.held_air = Air(device, dtype), Air(device, dtype)
 
@@ -194,7 +196,7 @@ class Airing:
     def _round(self, messages: MessageInput, draws: NodeDraws, round: int, nodes: range, sent: Tensor) -> None:
         """Q(w) in place of w, of some nodes as far as they send."""
         part = sent[nodes.start : nodes.stop]
-        dither = torch.empty(part.shape, dtype=torch.float64, device=self.device)
+        dither = torch.empty(part.shape, dtype=wide(self.device), device=self.device)
         draws.fill_dither(dither, round, nodes)
         rounded = part.clone()
         messages.quantizer.apply_(rounded, dither)

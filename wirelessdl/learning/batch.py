@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wirelessdl.arrays import IntArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.learning.clipping import norm_bound
 from wirelessdl.learning.data import Dataset
 from wirelessdl.streams import Streams
@@ -249,15 +249,13 @@ class Buffer:
         return rows if store.bias_column else rows.view(count, *store.shape)
 
 
-def draw_changes(samples: int, generator: torch.Generator, *, padding: int = 4) -> Tensor:
+def draw_changes(uniform: FloatArray, *, padding: int = 4) -> Tensor:
     """Of every sample: whether it is mirrored, by how many pixels it moves down, and right; int64 `[3, samples]`.
 
-    A fair coin for the flip, shifts uniform from -padding to padding.
+    A fair coin for the flip, shifts uniform from -padding to padding. uniform: [3, samples] on (0, 1).
     """
-    device = generator.device
-    coins = torch.randint(2, (1, samples), generator=generator, device=device)
-    shifts = torch.randint(-padding, padding + 1, (2, samples), generator=generator, device=device)
-    return torch.cat([coins, shifts])
+    choices = np.array([[2], [2 * padding + 1], [2 * padding + 1]])
+    return torch.from_numpy((uniform * choices).astype(np.int64) - [[0], [padding], [padding]])
 
 
 def apply_changes(images: Tensor, changes: Tensor) -> Tensor:

@@ -49,6 +49,7 @@ _SQUARES_PER_SUM = 1024  # numbers whose squares are summed at once
 _ROUNDINGS = 16  # more than there are around a sum, in factors and in products with them
 MAX_NORM = {torch.float32: 1e18, torch.float64: 1e150}  # norms that can be squared and summed
 _MAX_WIDENED = 2**20  # numbers that are widened at a time
+_MAX_CACHED = 2**18  # of whole nodes on a CPU: what its cache holds, and what the allocator keeps for the next ones
 _UNIT = 2.0**-53
 
 
@@ -96,8 +97,16 @@ def wide(device: torch.device) -> torch.dtype:
 def sum_samples(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left @ right in the widest numbers, `[..., r, c]`: sums over samples, left `[..., r, B]`, right `[..., B, c]`."""
     dtype, samples = wide(right.device), right.shape[-2]
+    if right.ndim == 3 and len(right) > 1 and right.device.type == "cpu":
+        at_once = max(1, _MAX_CACHED // max(1, right[0].numel()))
+        if at_once < len(right):
+            total = right.new_empty(*left.shape[:-1], right.shape[-1], dtype=dtype)
+            for first in range(0, len(right), at_once):
+                some = slice(first, first + at_once)
+                total[some] = sum_samples(left[some], right[some])
+            return total
     step = max(1, _MAX_WIDENED * samples // max(1, right.numel()))
-    if step >= samples:
+    if step >= samples or right.device.type != "cpu":  # an accelerator is given no more than it holds
         return left.to(dtype) @ right.to(dtype)
     total = right.new_zeros(*left.shape[:-1], right.shape[-1], dtype=dtype)
     for first in range(0, samples, step):

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.learning.batch import draw_changes
-from wirelessdl.learning.generator import CounterGenerator, as_signed
+from wirelessdl.learning.generator import CounterGenerator
 from wirelessdl.streams import Streams
 
 _PURPOSES = ("noise", "thermal")
@@ -46,7 +45,6 @@ class NodeDraws:
         self._batches = counter_rng.key(streams.draws("learning.batches"))
         self._state = self._bits.state
         self._generator, self._key = CounterGenerator(device), counter_rng.key(streams.draws("learning.noise"))
-        self._images = torch.Generator()
         self._augment = counter_rng.key(streams.draws("learning.augment"))
 
     def generator(self, node: int, round: int) -> np.random.Generator:
@@ -63,10 +61,10 @@ class NodeDraws:
         """Uniform on (0, 1), `[lanes, nodes]`: for batches of many nodes at once."""
         return counter_rng.uniform(counter_rng.word(self._batches, round), nodes, lanes)
 
-    def changes(self, node: int, round: int, samples: int) -> Tensor:
-        """Flips and shifts of a node's batch, see `draw_changes`."""
-        self._images.manual_seed(as_signed(counter_rng.word(self._augment, round * self._nodes + node)))
-        return draw_changes(samples, self._images)
+    def of_samples(self, nodes: range, round: int, width: int) -> FloatArray:
+        """Uniform on (0, 1), `[3, nodes * width]`: of every sample of these nodes' batches, whatever their width."""
+        sample = np.arange(nodes.start, nodes.stop)[:, None] + self._nodes * np.arange(width)
+        return counter_rng.uniform(counter_rng.word(self._augment, round), sample.reshape(-1), 3)
 
     def fill_normal(self, out: Tensor, round: int, purpose: str | int, nodes: Sequence[int] | None = None) -> None:
         """Fill `out` with standard normal numbers, one row per node: all of them, or those named.
@@ -76,7 +74,7 @@ class NodeDraws:
         self._generator.fill_normal(out, self._first(out, round, purpose, nodes, (out.shape[1] + 1) // 2), self._key)
 
     def fill_dither(self, out: Tensor, round: int, nodes: Sequence[int] | None = None) -> None:
-        """Fill `out` with uniform numbers for the rounding of messages, one row per node, in double precision."""
+        """Fill `out` with uniform numbers for the rounding of messages, one row per node."""
         first = self._first(out, round, "noise", nodes, out.shape[1]) + _OF_DITHER
         self._generator.fill_uniform(out, first, self._key)
 

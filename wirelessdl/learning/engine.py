@@ -22,7 +22,7 @@ from torch import Tensor
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.airing import Airing
-from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, require_range, sample_shape
+from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
@@ -42,6 +42,7 @@ from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _MAX_SCORES = 2**25  # bytes of common samples' scores that are held at once
+_MAX_KEPT = 2**27  # bytes of full batches that are kept from round to round
 _MIN_NUMBERS = 2**19  # numbers in all models, below which waking a second thread costs more than it does
 
 
@@ -87,6 +88,11 @@ class LearningEngine:
             )
         # a user's forward, which every strategy but `UserGradients` calls without a guard
         self._guards = not (is_built_in(learner) or isinstance(self.strategy, UserGradients))
+        # batches that are the same in every round, and that nothing of the user's gets hold of
+        full = settings.sampling == "full" and settings.augment == "none" and isinstance(self.strategy, ClosedForm)
+        numbers = sum(sizes) * (data.features + 1)
+        self.keeps_batches = full and numbers * self.dtype.itemsize <= _MAX_KEPT
+        self._kept_batches: dict[range, Batch] = {}
         require_memory(self)
         if trials is not None:
             tried = choose(settings.strategy, replace(job, clip_norm=UNCLIPPED), **shape, threads=1)
@@ -247,7 +253,7 @@ class LearningEngine:
             refuse_autocast(self.learner, self.device)
             torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
 
-        self._gradients.each(-(-self.nodes // self.strategy.chunk), learn)
+        self._gradients.each(self.gradient_calls, learn)
         self._gradient, self._spare = self._spare, self._gradient
         if kept is not None:
             self._gradient.index_copy_(0, away, kept[0])
@@ -373,21 +379,29 @@ class LearningEngine:
         return y, power, passed
 
     def _batch(self, worker: int, nodes: range, round: int) -> Batch:
+        if nodes in self._kept_batches:
+            return self._kept_batches[nodes]
         draws = self._draws[worker]
         part = slice(nodes.start, nodes.stop)
         drawn = self.sampler.batches(draws, nodes, round)
         chosen = [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]
-        batch = replace(self._buffers[worker].batch(chosen, self._divisor[part]), nodes=nodes)
+        buffer = Buffer(self._store) if self.keeps_batches else self._buffers[worker]
+        batch = replace(buffer.batch(chosen, self._divisor[part]), nodes=nodes)
+        if self.keeps_batches:
+            self._kept_batches[nodes] = batch
         if self.settings.augment == "none":
             return batch
-        width = batch.labels.shape[1]
-        drawn_changes = (draws.changes(node, round, len(samples)) for node, samples in zip(nodes, chosen))
-        changes = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in drawn_changes]
-        images = apply_changes(batch.features.flatten(0, 1), torch.cat(changes, dim=1))
+        changes = draw_changes(draws.of_samples(nodes, round, batch.labels.shape[1]))
+        images = apply_changes(batch.features.flatten(0, 1), changes)
         return replace(batch, features=images.view(batch.features.shape))
 
     def _piece(self, piece: int, size: int) -> range:
         return range(piece * size, min((piece + 1) * size, self.nodes))
+
+    @property
+    def gradient_calls(self) -> int:
+        """Calls of the strategy in a round; all else takes as many operations for many nodes as for few."""
+        return -(-self.nodes // self.strategy.chunk)
 
     @property
     def evaluated_at_once(self) -> int:

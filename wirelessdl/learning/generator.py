@@ -72,7 +72,7 @@ class CounterGenerator:
                 torch.mul(angle.sin_()[there], radius[there], out=out[rows, half + start : half + last])
 
     def fill_uniform(self, out: Tensor, first: Tensor, key: int) -> None:
-        """Uniform on [0, 1), `[rows, m]` in double precision, in place; a row takes m counters."""
+        """Uniform on [0, 1), `[rows, m]` in the type of `out`, in place; a row takes m counters."""
         for rows, start, stop in _pieces(len(out), out.shape[1], self._device):
             z, shifted, *_ = self._buffers(len(out[rows]), stop - start, out.dtype)
             self._begin(z, first[rows], start, key)

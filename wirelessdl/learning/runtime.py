@@ -113,7 +113,7 @@ class Need:
 
     models: int  # x, what is sent or stepped, what is received
     data: int  # samples as stored, test set as features
-    batches: int  # buffers of all threads
+    batches: int  # buffers of all threads, or full batches of all nodes
     layers: int  # what samples leave in layers, and gradients on their way
     evaluation: int
     mixing: int
@@ -146,7 +146,8 @@ def memory_need(engine: "LearningEngine", nodes: int) -> Need:
         models=(4 if settings.passes else 3) * nodes * size * width
         + (8 * nodes * size if settings.evaluated == "own" else 0),
         data=data.train_x.nbytes + tests * features * width,
-        batches=at_once * batch * features * (width + 9),  # once more in float64, to be summed
+        # once more in float64, to be summed
+        batches=at_once * batch * features * (width + 9) + (nodes * batch * features * width * engine.keeps_batches),
         layers=at_once * (3 * batch * numbers + (2 * size if module else 0)) * width,
         evaluation=(scores + in_layers) * width,
         mixing=2 * nodes * nodes * 8 if dense or links is None else 2 * (links + nodes) * 16,

@@ -33,7 +33,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.learning.clipping import clip_factor
+from wirelessdl.learning.clipping import clip_factor, wide
 
 
 def mixing_tensor(weights: FloatArray | csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -247,7 +247,7 @@ class Quantizer:
     block: int
 
     def apply_(self, w: Tensor, dither: Tensor) -> None:
-        """Q(w) in place of w, `[n, m]`. dither: u, `[n, m]` in double precision."""
+        """Q(w) in place of w, `[n, m]`. dither: u, `[n, m]` in the widest numbers."""
         size = w.shape[1]
         whole = size - size % self.block
         for start, stop, width in ((0, whole, self.block), (whole, size, size - whole)):
@@ -257,7 +257,7 @@ class Quantizer:
     def _apply_blocks(self, w: Tensor, dither: Tensor, width: int) -> None:
         """The same for blocks of one width."""
         top = float(2**self.bits - 1)
-        value = w.to(torch.float64).reshape(len(w), -1, width)
+        value = w.to(wide(w.device)).reshape(len(w), -1, width)
         scale = single_above(value.abs().amax(dim=2, keepdim=True))
         step = (2.0 / top) * scale
         level = torch.where(step > 0, (value + scale) / step, 0.0).add_(dither.reshape(value.shape))
@@ -265,8 +265,8 @@ class Quantizer:
 
 
 def single_above(values: Tensor) -> Tensor:
-    """The least single-precision numbers that are not below these, in double precision."""
+    """The least single-precision numbers that are not below these, in their own precision."""
     single = values.to(torch.float32)
-    below = single.to(torch.float64) < values
+    below = single.to(values.dtype) < values
     up = torch.nextafter(single, torch.full_like(single, torch.inf))
-    return torch.where(below, up, single).to(torch.float64)
+    return torch.where(below, up, single).to(values.dtype)

@@ -66,7 +66,7 @@ def describe(world: World) -> dict[str, str]:
             f"{_batches(world)} (q {q.min():.3g} to {q.max():.3g})"
         ),
         "engine": (
-            f"{world.learning.strategy.name} gradients on {world.learning.device}, "
+            f"{world.learning.strategy.name} gradients on {world.learning.device}, {_calls(world)}, "
             f"needs {world.learning.need().formatted()} of memory"
         ),
         "labels": _labels(world),
@@ -91,6 +91,14 @@ def describe(world: World) -> dict[str, str]:
         ),
         "rounds": f"{scenario.scenario.rounds}, seed {scenario.scenario.seed}, run {scenario.scenario.run}",
     }
+
+
+def _calls(world: World) -> str:
+    """How often gradients are asked for in a round, and of how many nodes at once."""
+    calls, at_once = world.learning.gradient_calls, world.learning.strategy.chunk
+    if calls == 1:
+        return "all nodes in one call"
+    return f"{calls} calls a round" + (f" of {at_once} nodes" if at_once > 1 else ", node by node")
 
 
 def _as_far_as(world: World) -> str:

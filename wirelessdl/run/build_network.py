@@ -114,8 +114,9 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
     access = member("access", radio.access.name)
-    phases = radio.flight_time if access is None else access.needs_phases(radio)
-    channel = Chain(models, streams, offset_hz=offset_hz, phases=phases)
+    phases = ("fading" if radio.flight_time else "no") if access is None else access.needs_phases(radio)
+    flight_hz = builder.scenario.channel.frequency_hz if phases == "flight" else None
+    channel = Chain(models, streams, offset_hz=offset_hz, phases=phases != "no", flight_hz=flight_hz)
     fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(
         "radio",

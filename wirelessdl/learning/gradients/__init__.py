@@ -34,7 +34,7 @@ __all__ = ["Job", "Strategy", "StrategyName", "choose"]
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
 _MIN_NODES = 4  # nodes below which vectorising over them does not pay
-_ALLOWANCE = {"cpu": 2**28, "cuda": 2**30, "mps": 2**28}  # bytes; fixed, since chunks change the last bits
+_ALLOWANCE, _OF_CUDA = 2**28, 2**30  # bytes to work in; fixed, since chunks change the last bits
 
 
 def choose(
@@ -44,6 +44,7 @@ def choose(
     learner = job.learner
     module, closed = isinstance(learner, ModuleLearner), capability(learner, "gradient") is not None
     workers = threads if job.device.type == "cpu" else 1
+    allowance = _OF_CUDA if job.device.type == "cuda" else _ALLOWANCE
     remembers = module and learner.remembered > 0
     if remembers and name in ("vmap", "loop"):
         raise ValueError(
@@ -54,7 +55,7 @@ def choose(
         name = "threads" if remembers else _rule(job, nodes)
         if name == "vmap" and job.device.type == "cpu":
             try:
-                _try(Vectorised(job, 1, 2, _ALLOWANCE["cpu"]), job, input_shape)
+                _try(Vectorised(job, 1, 2, allowance), job, input_shape)
             except (ValueError, ContractError) as error:
                 if isinstance(error, ContractError) and not isinstance(error.__cause__, ValueError):
                     raise
@@ -68,14 +69,14 @@ def choose(
     if name in ("vmap", "loop") and capability(learner, "forward") is None:
         raise ValueError(f'learning.strategy is "{name}"; {_named(learner)} has no forward(...): use closed-form')
     if name == "closed-form":
-        ours = ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers)
-        return ours if is_built_in(learner) else UserGradients(job, batch, ours.chunk, _ALLOWANCE[job.device.type])
+        ours = ClosedForm(job, math.prod(input_shape) * job.dtype.itemsize, batch, nodes, workers, allowance)
+        return ours if is_built_in(learner) else UserGradients(job, batch, ours.chunk, allowance)
     if name == "loop":
         return Loop(job)
     activations = capability(learner, "activations")  # numbers that one sample leaves in the layers
     if activations is None:
         activations = sum(shape[0] for shape in learner.shapes)
-    vectorised = Vectorised(job, activations, batch, _ALLOWANCE[job.device.type])
+    vectorised = Vectorised(job, activations, batch, allowance)
     if name == "threads":
         return Threads(job, workers, vectorised)
     _try(vectorised, job, input_shape)

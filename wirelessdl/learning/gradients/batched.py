@@ -1,8 +1,8 @@
 """Several nodes in one call: learners with gradients in closed form, and modules by torch.func.vmap.
 
-`ClosedForm` takes as many nodes as the cache holds. `Vectorised` is for accelerators, and for modules without
-convolutions. Its per-sample gradients exist only for as many nodes and samples at a time as the allowance holds: their
-norms are taken, they are weighed and summed, and the next ones take their place.
+`ClosedForm` takes as many nodes as the cache holds, or the allowance on an accelerator. `Vectorised` is for
+accelerators, and for modules without convolutions. Its per-sample gradients exist only for as many nodes and samples at
+a time as the allowance holds: their norms are taken, they are weighed and summed, and the next ones take their place.
 
 `UserGradients` is a user's class with gradients of its own: it differentiates, this clips. Whether a class clips, and
 clips each sample, cannot be seen in what it returns: a mean of B gradients of norm at most C may still move by 2C with
@@ -58,10 +58,14 @@ class ClosedForm:
     name = "closed-form"
     accepts_weights = True
 
-    def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int):
+    def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int, allowance: int):
+        """allowance: bytes to work in on an accelerator; a processor's cache holds less."""
         self._job = job
-        held, work = _MAX_CACHED_BYTES // (sample_bytes * batch), _MAX_PRODUCTS // (job.learner.size * batch)
-        self.chunk = max(1, min(held, work))
+        if job.device.type == "cpu":
+            held = min(_MAX_CACHED_BYTES // (sample_bytes * batch), _MAX_PRODUCTS // (job.learner.size * batch))
+        else:
+            held = allowance // (4 * sample_bytes * batch)  # as stored, as numbers, and in float64 to be summed
+        self.chunk = max(1, held)
         self.workers = workers if nodes >= _MIN_PIECES * self.chunk else 1
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
@@ -85,7 +89,8 @@ class Vectorised:
         """sample_numbers: what one sample leaves in the layers; allowance: bytes to work in."""
         self._job = job
         learner, width = job.learner, job.dtype.itemsize
-        per_sample = (learner.size + 3 * sample_numbers) * width
+        summed = 1 if job.device.type == "cpu" else 3  # in float64 besides
+        per_sample = (summed * learner.size + 3 * sample_numbers) * width
         self._samples = max(1, allowance // per_sample)
         held = (
             batch * per_sample if job.clipping == "per-sample" else (3 * sample_numbers * batch + learner.size) * width
@@ -102,6 +107,8 @@ class Vectorised:
         self._batched: Callable[..., Any] = vmap(grad_and_value(total, has_aux=True))
         samples = vmap(grad_and_value(single), in_dims=([None] * len(learner.shapes), 0, 0))
         self._per_sample: Callable[..., Any] = vmap(samples)
+        self._scores: Callable[..., Any] = vmap(learner.forward, in_dims=(0, None))
+        self._scored = max(1, allowance // (3 * sample_numbers * width))  # samples, over all nodes
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         if self._job.clipping == "batch":
@@ -132,6 +139,9 @@ class Vectorised:
 
     def scores(self, worker: int, x: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002
         learner = self._job.learner
+        if isinstance(learner, ModuleLearner) and x.device.type != "cpu":
+            pieces = torch.split(features, max(1, self._scored // len(x)))
+            return torch.cat([self._scores(layers(learner, x), some) for some in pieces], dim=1)
         if isinstance(learner, ModuleLearner) or is_built_in(learner):
             return learner.scores(x, features)  # type: ignore[no-any-return]
         return asked_scores(learner, x, features, self._job.classes)
