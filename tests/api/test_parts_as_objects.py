@@ -236,7 +236,7 @@ def test_a_built_in_object_keeps_its_carrier_and_what_was_set_afterwards():
     one = wirelessdl.simulate(scenario(), out=None, channel=changed >> Rayleigh())
     other = wirelessdl.simulate(scenario(), out=None, channel=[{"model": "log-distance", "exponent": 2.0}, "rayleigh"])
     assert one.links["gain"].tolist() == other.links["gain"].tolist()
-    assert "its attribute exponent is not what its constructor makes" in one.summary["warnings"][0]
+    assert "its attribute exponent is not what its constructor makes" in " ".join(one.summary["warnings"])
 
 
 def test_a_run_with_an_object_resumes_from_its_directory_alone(long_run, tmp_path):
@@ -424,7 +424,7 @@ def ignore(event):
         ({"channel": np}, "channel.models[0] is the module numpy"),
         ({"channel": "rayleig"}, 'channel.models[0].model is "rayleig"; no such model; did you mean rayleigh?'),
         ({"rounds": 3}, "a scenario has no part rounds; values of keys go into overrides="),
-        ({"overrides": [Corridor()]}, "in a list; must be texts, or values by key"),
+        ({"overrides": [Corridor()]}, "must be values by key"),
         ({"channel": []}, "channel.models is []; must have at least 1 entries"),
     ],
 )

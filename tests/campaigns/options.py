@@ -87,6 +87,15 @@ OPTIONS = {
     "thermal": {"on": {}, "off": {"radio.thermal_noise": False}, "credited": {"privacy.credit_thermal": True}},
     "access": {
         "oac": {},
+        "turns": {"radio.alignment": "turns", "radio.truncate_snr_db": 3.0, "radio.subslots": 3},
+        "hubs": {"radio.alignment": "hubs", "radio.truncate_snr_db": 0.0},
+        "hubs-and-back": {
+            "radio.alignment": "hubs",
+            "radio.truncate_snr_db": 6.0,
+            "radio.hub_order": "there-and-back",
+            "radio.hub_rotation": True,
+            "radio.hub_failure": 0.2,
+        },
         "tdma": {"radio.access": "tdma"},
         "tdma-truncated": {"radio.access": "tdma", "radio.truncate_snr_db": 3.0},
         "digital": {"radio.access": "digital"},

@@ -8,7 +8,7 @@ import torch
 from made_engines import bytes_data, make, order
 from torch import nn
 
-from wirelessdl.contract import said
+from wirelessdl.contract import format_error
 from wirelessdl.errors import ContractError, WirelessdlError
 from wirelessdl.learning.models.module import ModuleLearner, seeded
 
@@ -427,4 +427,4 @@ def test_a_forward_that_fails_at_any_call_is_one_line(strategy, clipping, error)
         else:
             break
     assert calls > 10
-    assert words == {f"learning.model: Ends.forward raised {said(error)}"}
+    assert words == {f"learning.model: Ends.forward raised {format_error(error)}"}

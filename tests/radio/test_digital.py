@@ -276,7 +276,7 @@ def test_a_run_verifies_and_its_timeline_ends_with_each_frame(run):
     payload = found.bars[found.bars.kind == KINDS.index("payload")]
     attempts = run.nodes.groupby("round")["attempts"].sum()
     for row, round in enumerate(found.round):
-        here = payload.of(row)
+        here = payload.in_rows(row)
         assert len(here.row) == attempts[round]
         assert (here.start_s + here.length_s).max() == pytest.approx(found.closed_s[row], abs=1e-9)
 

@@ -25,7 +25,7 @@ def test_every_baseline_of_every_bundled_scenario_is_valid(scenario):
 
 
 def test_what_the_baselines_are():
-    base = "urban_er_k20"  # pairs, passes and a promised total: everything that could be in the way
+    base = "urban_er_k20_ideal"  # pairs, passes and a promised total: everything that could be in the way
     local, central, d_psgd, no_privacy, own, tdma, digital = (load_scenario(base, baseline=name) for name in NAMES)
     assert local.silent
     assert local.network.nodes == 20

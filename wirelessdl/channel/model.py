@@ -293,8 +293,7 @@ class Chain:
         self._kept: Links | None = None  # at the last instant about which models that follow places were asked
         self._factor: dict[str, FloatArray] = {}  # what each of them gave then, by its stream
         self.phases = phases
-        follows = any(getattr(named.model, "clarke", None) is not None for named in self.models)
-        self._flight_hz = None if follows else flight_hz
+        self._flight_hz = None if self.has_carrier_phase else flight_hz
         self._pair_word: int | None = None
         if phases and all(named.response is None for named in self.models):
             self._pair_word = counter_rng.key(streams.draws(f"{prefix}.phase"))

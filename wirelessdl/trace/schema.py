@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from wirelessdl.families import columns
 
-VERSION = 6
+VERSION = 7
 SNAPSHOTS = ("clients", "privacy")  # tables that are written whole, not by rounds
 
 _ROUNDS = b"wirelessdl_rounds"
