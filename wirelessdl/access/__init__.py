@@ -128,7 +128,8 @@ class Carried:
     each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
     links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers. announced:
     payloads by the announced size of what is held (`learning/announced.py`), in sequence, in place of steps; a holding
-    is w at first. Then the one step has the weights that they make together, for tables.
+    is w at first. Then the one step has the weights that they make together, for tables. states: what single nodes do
+    in the frame, for the events: time in ns, node, state, detail.
     """
 
     steps: tuple[Step, ...]
@@ -139,6 +140,7 @@ class Carried:
     nodes: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
+    states: tuple[tuple[int, int, str, str], ...] = ()
 
     @property
     def weights(self) -> "FrameWeights":

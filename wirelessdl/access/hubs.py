@@ -44,7 +44,7 @@ from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import AirTime
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.units import to_ns
+from wirelessdl.units import to_ns, to_s
 
 if TYPE_CHECKING:
     from wirelessdl.access.oac import Keys
@@ -77,6 +77,13 @@ class Star:
     @property
     def size(self) -> int:
         return int(self.members.sum()) + 1
+
+    def words(self, turn: int) -> str:
+        """Turn, members, and whether the hub fails, as events say it and `analysis/timeline.py` reads it."""
+        members = np.flatnonzero(self.members).tolist()
+        failed = "; fails before it sends back" if self.failed else ""
+        listed = " ".join(str(node) for node in members)
+        return f"turn {turn}: {len(members)} member{'s' * (len(members) != 1)}: {listed}{failed}"
 
 
 class Walk:
@@ -157,12 +164,15 @@ class HubCarrier(Carrier):
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
 
     @property
+    def _collect_ns(self) -> int:
+        """Of a turn, after the pilots of all nodes and their guard, until the hub sends back."""
+        frame, slots = self._given.frame, self._slots
+        return self._choice_ns + frame.guard_ns + slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
+
+    @property
     def turn_ns(self) -> int:
         """A turn after the pilots of all nodes and their guard, until its last guard."""
-        frame, slots = self._given.frame, self._slots
-        collect = slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
-        back = (slots + 1) * frame.own_pilot_ns + slots * self._sub_ns
-        return self._choice_ns + frame.guard_ns + collect + back
+        return self._collect_ns + (self._slots + 1) * self._given.frame.own_pilot_ns + self._slots * self._sub_ns
 
     @property
     def period_ns(self) -> int:
@@ -193,8 +203,10 @@ class HubCarrier(Carrier):
         took = np.zeros(nodes, dtype=bool)
         steps: list[AnnouncedStep] = []
         hub_turns, sent, collected = (np.zeros(nodes, dtype=np.int64) for _ in range(3))
+        states: list[tuple[int, int, str, str]] = []
         turns = 0
         for star, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
+            states.append((given.now_ns + turns * self.period_ns, star.hub, "hub", star.words(turns + 1)))
             turns += 1
             hub_turns[star.hub] += 1
             sent[star.members] += 1
@@ -226,7 +238,9 @@ class HubCarrier(Carrier):
                 "hubs": float(turns),
                 "uncollected": float((given.on_air & (collected == 0)).sum()),
                 "disagreement": float(np.linalg.norm(apart, 2)) if len(on_air) else np.nan,
+                "collect_s": to_s(self._collect_ns),
             },
+            states=tuple(states),
         )
 
     def lasting(
