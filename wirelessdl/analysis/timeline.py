@@ -83,11 +83,11 @@ def hub_turns(run: Run) -> list[HubTurn]:
     events = events[(events["kind"] == "hub") & (events["time_s"] <= run.rounds["time_s"].iloc[-1])]
     rows = np.searchsorted(run.rounds["opened_s"], events["time_s"], side="right") - 1
     found = []
-    for row, (_, event) in zip(rows.tolist(), events.iterrows()):
-        said = _HUB_TURN.match(event["detail"])
+    for row, time_s, hub, detail in zip(rows.tolist(), events["time_s"], events["node"], events["detail"]):
+        said = _HUB_TURN.match(detail)
         if said is not None:
             members = np.array(said[1].split(), dtype=np.int64)
-            found.append(HubTurn(row, float(event["time_s"]), int(event["node"]), members, said[2] is not None))
+            found.append(HubTurn(row, float(time_s), int(hub), members, said[2] is not None))
     return found
 
 
