@@ -399,27 +399,38 @@ class HubCarrier(Carrier):
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
-        nodes = channel.heard.nodes
+        given, nodes = self._given, channel.heard.nodes
         everyone = np.ones(nodes, dtype=bool)
-        snr = self._snr(channel.heard.matrix(channel.mean), np.full(nodes, self._given.thermal_w))
-        walk, known = Walk(self._near_snr, everyone), np.eye(nodes)
-        inverse = 0.0  # sum over first collections of 1 / SNR of their weakest member
+        snr = self._snr(channel.heard.matrix(channel.mean), np.full(nodes, given.thermal_w))
+        walk, stars = Walk(self._near_snr, everyone), list[Star]()
         while (found := walk.next(snr)) is not None:
-            known = _turned(Star(*found, found[1], False), known, None)
-            inverse += 1.0 / float(snr[found[0]][found[1]].min())
+            stars.append(Star(*found, found[1], False))
+        first = len(stars)
         if self._keys.hub_order == "there-and-back":
-            for hub in walk.hubs[-2::-1]:
-                if (found := walk.again(hub, snr)) is not None:
-                    known = _turned(Star(*found, found[1], False), known, None)
-        turns = len(walk.hubs) * (2 if self._keys.hub_order == "there-and-back" else 1)
-        apart = float(np.linalg.norm(known - 1.0 / nodes, 2))
-        left = int((~walk.reached).sum())
-        airtime_s = turns * self.period_ns / 1e9
+            again = (walk.again(hub, snr) for hub in walk.hubs[-2::-1])
+            stars += [Star(*one, one[1], False) for one in again if one is not None]
+        known = np.eye(nodes)
+        for star in stars:
+            known = _turned(star, known, None)
+        known = np.linalg.matrix_power(known, 1 + given.passes)
+        # sum over first collections of 1 / SNR of their weakest member
+        inverse = sum(1.0 / float(snr[star.hub][star.members].min()) for star in stars[:first])
+        apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((~walk.reached).sum())
+        sequence_s = len(stars) * to_s(self.period_ns)
+        round_s = (1 + given.passes) * sequence_s
+        run_s = given.rounds * round_s + given.closing * sequence_s
+        facts = {"hubs": walk.hubs, "disagreement": apart, "unreached": left, "turn_s": to_s(self.period_ns)}
+        closing = f", {given.closing} times more in the last round" if given.closing else ""
         return CarryPreview(
-            {"hubs": walk.hubs, "disagreement": apart, "unreached": left, "airtime_s": airtime_s},
-            f"{len(walk.hubs)} hubs by mean gains ({', '.join(str(hub) for hub in walk.hubs)}), {1e3 * airtime_s:.3g} "
-            f"ms on air a round, {apart:.2g} of disagreement left" + (f"; {left} nodes out of reach" if left else ""),
+            {**facts, "round_airtime_s": round_s, "airtime_s": run_s},
+            f"{first} hubs by mean gains ({', '.join(str(hub) for hub in walk.hubs)}), {len(stars)} turns of "
+            f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
+            f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
+            + (f"; {left} nodes out of reach" if left else ""),
             float(np.sqrt(inverse)) / nodes,
+            title="hubs",
+            stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),
+            weights=known,
         )
 
 

@@ -136,7 +136,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
     return {
         "verdict": list(found.verdict),
         "theta": plan.theta,
-        "spectral_gap": plan.spectral_gap,
+        "spectral_gap": plan.spectral_gap if found.carry is None or found.carry.weights is None else None,
         "noise_to_update": found.noise_to_update,
         "noise_std": found.noise_std,
         "sinr_db": found.sinr_db.tolist(),
@@ -164,7 +164,8 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon": plan.epsilon.tolist() if found.terms.counts_links else None,
         "pairs": found.protection.facts(),
         "passes": None if found.passes is None else asdict(found.passes),
-        "messages": None if found.carry is None else dict(found.carry.facts),
+        "messages": None,
+        **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
@@ -193,7 +194,8 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
     why = f"least possible: {len(pi)}" if plan.fixed is None else "as power.multiplier says"
     yield "theta", f"{plan.theta:.4g} ({why})"
     yield "weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}"
-    yield "spectral gap", f"{plan.spectral_gap:.3g}"
+    if found.carry is None or found.carry.weights is None:
+        yield "spectral gap", f"{plan.spectral_gap:.3g}"
     ratio = f"{found.noise_to_update:.3g}x the update"
     yield "noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}"
     if len(found.sinr_db) and np.isfinite(found.sinr_db).all():
