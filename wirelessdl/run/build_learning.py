@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from wirelessdl.access.oac import Keys as OacKeys
 from wirelessdl.arrays import IntArray
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.clipping import step_rounding
@@ -86,7 +87,7 @@ def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
 
 def _most_passes(scenario: Scenario) -> int:
     passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
-    if scenario.radio.access.name == "oac" and scenario.radio.alignment != "all":
+    if scenario.radio.access.name == "oac" and cast(OacKeys, scenario.radio).alignment != "all":
         return 4 * scenario.network.nodes * (1 + passes)  # payloads: two a turn, every node hub twice at most
     return passes
 

@@ -12,10 +12,11 @@ before they are listed (`links_within`).
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from wirelessdl.access.oac import Keys as OacKeys
 from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
@@ -112,7 +113,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     ]
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
-    phases = radio.access.name == "oac" and radio.alignment != "all"
+    phases = radio.access.name == "oac" and cast(OacKeys, radio).alignment != "all"
     channel = Chain(models, streams, offset_hz=offset_hz, phases=phases)
     fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(
