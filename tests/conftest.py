@@ -71,6 +71,18 @@ def tiny(**sections: dict) -> Scenario:
     return parse_scenario(tiny_table(**sections))
 
 
+def hubs(**sections: dict) -> Scenario:
+    """Six nodes on a line of which no one reaches all, so that it takes several hubs."""
+    base = {
+        "network": {"nodes": 6, "placement": {"kind": "line", "spacing_m": 60}},
+        "channel": {"models": [{"model": "log-distance", "exponent": 3.0}, {"model": "rayleigh"}]},
+        "radio": {"alignment": "hubs", "truncate_snr_db": 12, "power_dbm": 10, "thermal_noise": True, "guard_s": 1e-5},
+        "power": {"objective": "own-noise"},
+        "learning": {"sampling": "full"},
+    }
+    return tiny(**{name: {**base.get(name, {}), **sections.get(name, {})} for name in {**base, **sections}})
+
+
 def refusal(scenario: Path, *overrides: str) -> str:
     """What a run is refused with, as the command line prints it: one line, and nothing is written.
 

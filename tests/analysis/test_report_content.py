@@ -6,12 +6,13 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import tiny
+from conftest import hubs, tiny
 from pages import embedded, fading_scenario, unpacked
 
 from wirelessdl import open_run, simulate
 from wirelessdl.analysis.report import write_report
 from wirelessdl.analysis.report.content import packed_levels, thinned
+from wirelessdl.analysis.timeline import hub_turns
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,25 @@ def test_the_map_holds_every_link_and_place(page, run):
     np.testing.assert_allclose(unpacked(shown["map"]["x"]), nodes["x_m"].to_numpy().reshape(-1, 5), rtol=1e-6)
     assert (unpacked(shown["map"]["state"]) == 1 + nodes["transmitted"].to_numpy().reshape(-1, 5)).all()
     assert not nodes["transmitted"].all(), "nobody is silent: the test shows less than it should"
+
+
+def test_the_map_holds_hubs_and_their_members(run, page, tmp_path):
+    assert embedded(page)[0]["map"]["hubs"] is None
+    found = simulate(hubs(scenario={"rounds": 6}), out=tmp_path)
+    text = write_report([found.path], tmp_path / "report.html").read_text()
+    (shown,) = embedded(tmp_path / "report.html")
+    assert shown["map"]["rounds"] == [1, 2, 3, 4, 5, 6]
+    turns = hub_turns(found)
+    for row, frame in enumerate(shown["map"]["hubs"]):
+        mine = [{"hub": t.hub, "members": t.members.tolist(), "failed": t.failed} for t in turns if t.row == row]
+        assert frame["turns"] == mine
+        stated = found.rounds.iloc[row]
+        assert frame["disagreement"] == pytest.approx(stated["disagreement"], rel=1e-5)
+        assert frame["uncollected"] == stated["uncollected"]
+    assert f"{found.rounds['hubs'].mean():.3g} turns of hubs each" in text
+    both = write_report([run.path, found.path], tmp_path / "both.html").read_text()
+    assert "<th>turns of hubs a round</th><td></td>" in both
+    assert "turns of hubs" not in page.read_text().partition('<script type="application/json"')[0]
 
 
 def test_heat_maps_are_the_links_tables(page, run):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import simpy
 from browser import choose, chromium, complaints, open_page
-from conftest import tiny
+from conftest import hubs, tiny
 
 from wirelessdl import simulate
 from wirelessdl.analysis.figures import draw_timeline
 from wirelessdl.analysis.report import write_report
-from wirelessdl.analysis.timeline import KINDS, timeline_of
+from wirelessdl.analysis.timeline import KINDS, hub_turns, timeline_of
 
 NS = 1e-9  # the clock's step; seconds in traces are rounded to it
 PILOTS = {"kind": "pilots", "symbols": 16}
@@ -179,6 +179,24 @@ def test_the_figure_draws_these_bars(recorded):
             assert found == pytest.approx(wanted.tolist(), abs=1e-6)
     kinds = {"compute", "payload", "pilot", *(["pass"] if "passes" in name else [])}
     assert {container.get_label() for container in axis.containers} == kinds
+
+
+def test_members_send_until_their_hub_does_and_the_last_turn_ends_with_the_frame(tmp_path):
+    run = simulate(hubs(scenario={"rounds": 4}), out=tmp_path)
+    timeline, frames, turns = timeline_of(run), run.rounds, hub_turns(run)
+    payloads, pilots = of_kind(timeline.bars, "payload"), of_kind(timeline.bars, "pilot")
+    assert len(payloads.row) == sum(len(turn.members) + 1 for turn in turns)
+    for row, frame in frames.iterrows():
+        mine, sends_pilots = payloads.of(row), pilots.of(row)
+        assert (mine.start_s + mine.length_s).max() == pytest.approx(frame["time_s"], abs=NS)
+        assert len(sends_pilots.row) == frame["hubs"] * frame["active_nodes"]
+        for turn in (turn for turn in turns if turn.row == row):
+            starts_s = turn.opened_s + frame["pilot_s"] + frame["guard_s"]
+            inside = (mine.start_s > starts_s - NS) & (mine.start_s < starts_s + frame["payload_s"] - NS)
+            collecting = inside & (mine.node != turn.hub)
+            assert mine.node[collecting].tolist() == turn.members.tolist()
+            (back_s,) = mine.start_s[inside & ~collecting]
+            assert (mine.start_s + mine.length_s)[collecting] == pytest.approx(back_s, abs=NS)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny, tiny_table
+from conftest import hubs, tiny, tiny_table
 
+from wirelessdl import simulate
 from wirelessdl.errors import WirelessdlError
 from wirelessdl.preview import figures
 from wirelessdl.preview.channel import link_facts, preview_channel, preview_fading, preview_frequency
@@ -265,3 +266,32 @@ def test_what_is_written_lies_where_it_was_asked_for_though_a_class_changes_the_
     assert f"in {name}" in done.out
     assert (tmp_path / name).stat().st_size
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_frames_that_hubs_lay_out_open_when_those_of_the_run_do(tmp_path):
+    given = hubs(scenario={"rounds": 5})
+    world = build(given, device="cpu")
+    found = preview_channel(world)
+    run = simulate(given, out=tmp_path)
+    assert found.time_s.tolist() == run.rounds["opened_s"].tolist()
+    last = run.links[run.links["round"] == 5]
+    heard = found.frames[-1].heard
+    stated = dict(zip(zip(heard.rx.tolist(), heard.tx.tolist()), found.frames[-1].heard_gain))
+    assert [stated[link] for link in zip(last["rx"], last["tx"])] == pytest.approx(last["gain"].tolist())
+
+
+def test_the_map_has_a_ring_around_every_hub(tmp_path, monkeypatch):
+    world = build(hubs(), device="cpu")
+    found = preview_channel(world)
+    kept = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: kept.append(figure))
+    figures.draw_channel(found, link_facts(world, found), None, [(0, 1)], "hubs", tmp_path / "a.png")
+    axis = kept[0].axes[0]
+    (rings,) = [line for line in axis.lines if line.get_label() == "hubs"]
+    hub = found.carry.facts["hubs"]
+    np.testing.assert_array_equal(rings.get_xydata(), found.links.geometry.position_m[hub, :2])
+    drawn = sum(len(part.get_segments()) for part in axis.collections if hasattr(part, "get_segments"))
+    assert drawn == len(
+        {(a, int(b)) for a, nodes in found.carry.stars for b in nodes}
+        | {(int(b), a) for a, nodes in found.carry.stars for b in nodes}
+    )

@@ -7,13 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
-from conftest import tiny, tiny_table
+from conftest import hubs, tiny, tiny_table
 
 import wirelessdl
+from wirelessdl import simulate
+from wirelessdl.analysis.timeline import hub_turns
+from wirelessdl.cli.plan import _figures
+from wirelessdl.cli.plan import facts as plan_facts
 from wirelessdl.links import Links
 from wirelessdl.mixing import balanced_air, mix, uniform_air
 from wirelessdl.power.joint import choose
-from wirelessdl.preview.describe import cancelling
+from wirelessdl.preview.describe import cancelling, describe
 from wirelessdl.preview.plan import PASSES, preview_plan, trade
 from wirelessdl.privacy.coalition import group_sent_variance, group_variance
 from wirelessdl.round.multiplier import Mean, SparseMean, make_multiplier
@@ -348,3 +352,48 @@ def test_pairs_of_neighbours_and_groups_are_previewed_with_everyone_on_air():
     halves = preview_plan(build(scenario(privacy={"pairs": {"groups": 2}, "coalition": 1}), device="cpu"))
     assert halves.protection.roster.partners.tolist() == [2] * 6
     np.testing.assert_allclose(halves.plan.epsilon_coalition, halves.plan.problem.epsilon_max, rtol=1e-6)
+
+
+CARRIERS = {"kind": "uniform", "low": -5.0, "high": 5.0}
+PAIRED = {"epsilon_max": math.inf, "epsilon_total": 2.0, "noise": "pairwise", "coalition": 2, "pair_ratio": 1.0}
+
+
+def test_under_hubs_nothing_is_said_of_links_and_passes_that_are_not_used():
+    given = hubs(privacy=PAIRED, scenario={"rounds": 3}, radio={"cfo_hz": CARRIERS, "interference": "physical"})
+    world = build(given, device="cpu")
+    found = preview_plan(world)
+    rows, facts = cancelling(found, given.power), describe(world)
+    assert not {"passes", "messages", "predicted error"} & rows.keys()
+    assert "pairs" in rows
+    assert not any("mixing_passes" in line for line in found.verdict)
+    assert any("independent noise would be" in line for line in found.verdict)
+    assert facts["heard"] == "everyone: who sends to whom follows from gains, turn by turn"
+    assert facts["frame"].startswith("as many turns as gains need, each after ")
+    assert "rad" not in facts["offsets"]
+    assert len(found.sinr_db) == 0
+    assert found.violation_rate is None
+    shown = [name for name, _ in _figures(found, given.power)]
+    assert "hubs" in shown
+    assert not {"SINR of links", "spectral gap", "under fading"} & set(shown)
+    printed = plan_facts(found)
+    assert printed["hubs"]["hubs"]
+    assert printed["messages"] is printed["spectral_gap"] is printed["joint"] is None
+
+
+def test_what_hubs_take_is_what_a_run_without_fading_takes(tmp_path):
+    still = {"channel": {"models": [{"model": "log-distance", "exponent": 3.0}]}}
+    given = hubs(
+        **still, scenario={"rounds": 3}, radio={"mixing_passes": 1, "power_dbm": 3}, learning={"closing_passes": 2}
+    )
+    carry = preview_plan(build(given, device="cpu")).carry
+    run = simulate(given, out=tmp_path)
+    hub, first = run.events[run.events["kind"] == "hub"]["node"].astype(int).tolist(), carry.facts["hubs"]
+    assert len(first) > 1
+    assert hub == first * (2 * 3 + 2)
+    assert carry.facts["airtime_s"] == pytest.approx(run.rounds["airtime_s"].sum(), abs=1e-9)
+    assert carry.facts["round_airtime_s"] == pytest.approx(run.rounds["airtime_s"].iloc[0], abs=1e-9)
+    assert carry.facts["disagreement"] == pytest.approx(run.rounds["disagreement"].iloc[0])
+    assert "2 times, 2 times more in the last round" in carry.words
+    assert [(one, members.tolist()) for one, members in carry.stars] == [
+        (turn.hub, turn.members.tolist()) for turn in hub_turns(run)[: len(first)]
+    ]

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import tomli_w
-from conftest import ROOT, tiny, tiny_table
+from conftest import ROOT, hubs, tiny, tiny_table
 from watching import Watched
 
 import wirelessdl
+from wirelessdl.analysis.timeline import hub_turns
 from wirelessdl.errors import ContractError, ScenarioError
 from wirelessdl.run.build import build
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
@@ -36,6 +37,36 @@ def test_every_source_tells_what_the_tables_hold(tmp_path):
     assert states == list(zip(table["time_s"], table["node"].astype(int), table["kind"]))
     with pytest.raises(AttributeError, match=r"phy.rx has no field gian; did you mean gain"):
         rx.gian  # noqa: B018
+
+
+def test_every_turn_of_a_hub_is_an_event_at_its_time(tmp_path):
+    heard = []
+    run = wirelessdl.simulate(hubs(scenario={"rounds": 3}), out=tmp_path, connect={"node.state": heard.append})
+    events = run.events[run.events["kind"] == "hub"]
+    assert run.events["time_s"].is_monotonic_increasing
+    assert len(events) == run.rounds["hubs"].sum() > 3
+    heard = [event for event in heard if event.state == "hub"]
+    assert [(event.time_s, event.node, event.detail) for event in heard] == list(
+        zip(events["time_s"], events["node"], events["detail"])
+    )
+    turns = hub_turns(run)
+    assert len(turns) == len(events)
+    for row, round in run.rounds.iterrows():
+        mine = [turn for turn in turns if turn.row == row]
+        period_s = round["pilot_s"] + 2 * round["guard_s"] + round["payload_s"]
+        opened = round["opened_s"] + period_s * np.arange(len(mine))
+        assert [turn.opened_s for turn in mine] == pytest.approx(opened.tolist(), abs=1e-9)
+        nodes = run.nodes[run.nodes["round"] == round["round"]]
+        assert np.bincount([turn.hub for turn in mine], minlength=6).tolist() == nodes["hub_turns"].tolist()
+        among = {node for turn in mine for node in turn.members.tolist()} | {turn.hub for turn in mine}
+        assert sorted(among) == nodes.loc[nodes["collected"].fillna(False).astype(bool), "node"].tolist()
+
+
+def test_a_hub_that_fails_says_so(tmp_path):
+    run = wirelessdl.simulate(hubs(radio={"hub_failure": 0.5}, scenario={"rounds": 6}), out=tmp_path)
+    failed = run.events.loc[run.events["kind"] == "hub", "detail"].str.endswith("; fails before it sends back")
+    assert [turn.failed for turn in hub_turns(run)] == failed.tolist()
+    assert 0 < failed.sum() < len(failed)
 
 
 def test_the_page_names_every_source():

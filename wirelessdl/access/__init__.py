@@ -129,7 +129,8 @@ class Carried:
     each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
     links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers. announced:
     payloads by the announced size of what is held (`learning/announced.py`), in sequence, in place of steps; a holding
-    is w at first. Then the one step has the weights that they make together, for tables.
+    is w at first. Then the one step has the weights that they make together, for tables. states: what single nodes do
+    in the frame, for the events: time in ns, node, state, detail.
     """
 
     steps: tuple[Step, ...]
@@ -140,6 +141,7 @@ class Carried:
     nodes: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
+    states: tuple[tuple[int, int, str, str], ...] = ()
 
     @property
     def weights(self) -> "FrameWeights":
@@ -152,12 +154,16 @@ class CarryPreview:
     """What to expect of an access, before a run: as `plan --json` says it, and in words.
 
     receiver_share: deviation that receivers add to the network's mean over that of the noise that a node sends; None
-    where it follows from weights.
+    where it follows from weights. title: what it is about, a word. stars: hubs and the nodes that each collects, for
+    maps. weights: [rx, tx] of what is held after a round; None where they are those of the plan.
     """
 
     facts: Mapping[str, Any]
     words: str
     receiver_share: float | None = None
+    title: str = "messages"
+    stars: tuple[tuple[int, IntArray], ...] = ()
+    weights: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import AirTime
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.units import to_ns
+from wirelessdl.units import to_ns, to_s
 
 if TYPE_CHECKING:
     from wirelessdl.access.oac import Keys
@@ -58,10 +58,9 @@ _SHARE_OF_BEST = 0.8  # with rotation, of the reach of the best candidate, that 
 
 def joined(near: BoolArray) -> IntArray:
     """Number of the group of each node, `[K]`, that links near[k, j] connect; -1 for a node without any."""
-    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    label = connected_components(csr_array(near.astype(np.int8)), directed=False)[1].astype(np.int64)
+    label = connected_components(near.astype(np.int8), directed=False)[1].astype(np.int64)
     return np.where(near.any(axis=1), label, -1)
 
 
@@ -77,6 +76,13 @@ class Star:
     @property
     def size(self) -> int:
         return int(self.members.sum()) + 1
+
+    def words(self, turn: int) -> str:
+        """Turn, members, and whether the hub fails, as events say it and `analysis/timeline.py` reads it."""
+        members = np.flatnonzero(self.members).tolist()
+        failed = "; fails before it sends back" if self.failed else ""
+        listed = " ".join(str(node) for node in members)
+        return f"turn {turn}: {len(members)} member{'s' * (len(members) != 1)}: {listed}{failed}"
 
 
 class Walk:
@@ -157,12 +163,15 @@ class HubCarrier(Carrier):
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
 
     @property
+    def _collect_ns(self) -> int:
+        """Of a turn, after the pilots of all nodes and their guard, until the hub sends back."""
+        frame, slots = self._given.frame, self._slots
+        return self._choice_ns + frame.guard_ns + slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
+
+    @property
     def turn_ns(self) -> int:
         """A turn after the pilots of all nodes and their guard, until its last guard."""
-        frame, slots = self._given.frame, self._slots
-        collect = slots * (frame.own_pilot_ns + 2 * frame.guard_ns + self._sub_ns)
-        back = (slots + 1) * frame.own_pilot_ns + slots * self._sub_ns
-        return self._choice_ns + frame.guard_ns + collect + back
+        return self._collect_ns + (self._slots + 1) * self._given.frame.own_pilot_ns + self._slots * self._sub_ns
 
     @property
     def period_ns(self) -> int:
@@ -204,8 +213,10 @@ class HubCarrier(Carrier):
         took = np.zeros(nodes, dtype=bool)
         steps: list[AnnouncedStep] = []
         hub_turns, sent, collected = (np.zeros(nodes, dtype=np.int64) for _ in range(3))
+        states: list[tuple[int, int, str, str]] = []
         turns = 0
         for star, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
+            states.append((given.now_ns + turns * self.period_ns, star.hub, "hub", star.words(turns + 1)))
             turns += 1
             hub_turns[star.hub] += 1
             sent[star.members] += 1
@@ -235,7 +246,9 @@ class HubCarrier(Carrier):
                 "hubs": float(turns),
                 "uncollected": float((given.on_air & (collected == 0)).sum()),
                 "disagreement": float(np.linalg.norm(apart, 2)) if len(on_air) else np.nan,
+                "collect_s": to_s(self._collect_ns),
             },
+            states=tuple(states),
         )
 
     def lasting(
@@ -399,46 +412,55 @@ class HubCarrier(Carrier):
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
-        hubs, known, turns = self._by_mean(channel.heard.matrix(channel.mean))
-        nodes = len(known)
+        stars, first, known = self._by_mean(channel.heard.matrix(channel.mean))
+        given, nodes, hubs = self._given, len(known), [star.hub for star in stars[:first]]
+        known = np.linalg.matrix_power(known, 1 + given.passes)
         apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
-        airtime_s = turns * self.period_ns / 1e9
+        sequence_s = len(stars) * to_s(self.period_ns)
+        round_s = (1 + given.passes) * sequence_s
+        run_s = given.rounds * round_s + given.closing * sequence_s
+        facts = {"hubs": hubs, "disagreement": apart, "unreached": left, "turn_s": to_s(self.period_ns)}
+        closing = f", {given.closing} times more in the last round" if given.closing else ""
         return CarryPreview(
-            {"hubs": hubs, "disagreement": apart, "unreached": left, "airtime_s": airtime_s},
-            f"{len(hubs)} hubs by mean gains ({', '.join(str(hub) for hub in hubs)}), {1e3 * airtime_s:.3g} "
-            f"ms on air a round, {apart:.2g} of disagreement left" + (f"; {left} nodes out of reach" if left else ""),
+            {**facts, "round_airtime_s": round_s, "airtime_s": run_s},
+            f"{first} hubs by mean gains ({', '.join(str(hub) for hub in hubs)}), {len(stars)} turns of "
+            f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
+            f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
+            + (f"; {left} nodes out of reach" if left else ""),
             float(np.sqrt(self.errors(channel.heard.matrix(channel.mean)).receiver / nodes)),
+            title="hubs",
+            stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),
+            weights=known,
         )
 
     def errors(self, size: FloatArray) -> MeanErrors:
         """What the air adds to the network's mean, by mean gains. size: [K, K] |h|."""
         given, nodes = self._given, len(size)
         snr = self._snr(size, np.full(nodes, given.thermal_w))
-        hubs, known, _ = self._by_mean(size)
-        receiver = estimates = 0.0
-        first, new = np.zeros(nodes, dtype=bool), []
-        for hub in hubs:
-            members = snr[hub] >= self._near_snr
-            members = members if members.any() else snr[hub] == snr[hub].max()
-            receiver += 1.0 / float(snr[hub][members].min())
-            new = members & ~first  # noise is largest in what is collected for the first time
-            estimates += float(np.sum(1.0 / snr[hub][new])) / (nodes * (given.pilots or np.inf))
-            first |= members
+        stars, first, known = self._by_mean(size)
+        receiver, estimates, reached = 0.0, 0.0, np.zeros(nodes, dtype=bool)
+        for star in stars[:first]:
+            receiver += 1.0 / float(snr[star.hub][star.members].min())
+            new = star.members & ~reached  # errors are largest in what is collected for the first time
+            estimates += float(np.sum(1.0 / snr[star.hub][new])) / (nodes * (given.pilots or np.inf))
+            reached |= star.members
         apart = float(np.linalg.norm(known - 1.0 / nodes, 2)) ** (1 + given.passes + given.closing)
         return MeanErrors(receiver / nodes, estimates + given.phase_error_rad**2, apart)
 
-    def _by_mean(self, size: FloatArray) -> tuple[list[int], FloatArray, int]:
-        """Hubs in sequence, weights of a sequence, `[K, K]`, and its turns, with everyone on air. size: [K, K] |h|."""
+    def _by_mean(self, size: FloatArray) -> tuple[list[Star], int, FloatArray]:
+        """Turns of a sequence with everyone on air, how many of them go there, and its weights. size: [K, K] |h|."""
         nodes = len(size)
         snr = self._snr(size, np.full(nodes, self._given.thermal_w))
-        walk, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), np.eye(nodes)
+        walk, stars, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), list[Star](), np.eye(nodes)
         while (found := walk.next(snr)) is not None:
-            known = _turned(Star(*found, found[1], False), known, None)
-        back = walk.hubs[-2::-1] if self._keys.hub_order == "there-and-back" else []
-        for hub in back:
-            if (found := walk.again(hub, snr)) is not None:
-                known = _turned(Star(*found, found[1], False), known, None)
-        return walk.hubs, known, len(walk.hubs) + len(back)
+            stars.append(Star(*found, found[1], False))
+        first = len(stars)
+        if self._keys.hub_order == "there-and-back":
+            again = (walk.again(hub, snr) for hub in walk.hubs[-2::-1])
+            stars += [Star(*one, one[1], False) for one in again if one is not None]
+        for star in stars:
+            known = _turned(star, known, None)
+        return stars, first, known
 
 
 class Errors:

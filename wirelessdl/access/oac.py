@@ -39,6 +39,7 @@ COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
         ("hubs", "float", "", "turns of hubs in the frame; null unless alignment is hubs"),
         ("uncollected", "float", "", "nodes on air that no hub collected; null likewise"),
         ("disagreement", "float", "", "what the frame leaves of the largest disagreement; null likewise"),
+        ("collect_s", "float", "s", "of a turn after its pilots, until the hub sends back; null likewise"),
     ],
     "nodes": [
         ("hub_turns", "int", "", "turns in which it was hub; null unless alignment is hubs"),

@@ -173,6 +173,7 @@ def final_figures(run: Run) -> dict[str, float | int | None]:
         "sinr_db": _number(rounds["sinr_db"].median()),
         "time_s": _number(summary.get("time_s"), newest["time_s"]),
         **{name: float(rounds[name].sum()) for name in ("airtime_s", "energy_j", "energy_nominal_j")},
+        **{name: _number(rounds[name].mean()) for name in ("hubs", "disagreement", "uncollected")},
         "wall_s": _number(summary.get("wall_s")),
     }
 
@@ -207,6 +208,9 @@ FIGURES: dict[str, tuple[str, str]] = {
     "airtime_s": ("time on air in s", "{:.3f}"),
     "energy_j": ("energy used in J", "{:.3g}"),
     "energy_nominal_j": ("the same with payloads at the power budget, in J", "{:.3g}"),
+    "hubs": ("turns of hubs a round", "{:.3g}"),
+    "disagreement": ("disagreement that a round of hubs leaves", "{:.2g}"),
+    "uncollected": ("nodes that no hub collected, a round", "{:.2g}"),
     "wall_s": ("wall clock in s", "{:.1f}"),
 }
 
@@ -214,3 +218,9 @@ FIGURES: dict[str, tuple[str, str]] = {
 def format_figure(name: str, value: float | int | None) -> str:
     """A final figure as text; empty where it is not known yet."""
     return "" if value is None else FIGURES[name][1].format(value)
+
+
+def figure_rows(finals: Sequence[dict[str, float | int | None]]) -> list[tuple[str, list[str]]]:
+    """Label and text of each final figure that one of these runs has at least."""
+    rows = [(words, [format_figure(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
+    return [(words, texts) for words, texts in rows if any(texts)]

@@ -11,9 +11,11 @@ room: under tdma senders of a turn share no receiver and send theirs at once. Gr
 (hardened) or from its opening on (paper), until the event `computed`. A node is down in rounds where `nodes.up` is
 false. Where messages are sent, turns are as long as their slowest sender's payload (`nodes.node_payload_s`), and cycles
 of turns follow each other as long as anybody repeats its message (`nodes.attempts`); turns without sender are skipped.
+Turns of hubs are events of their own (`hub`): pilots of all senders, members until `rounds.collect_s`, then the hub.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,6 +30,7 @@ from wirelessdl.trace.run import Run
 KINDS = ("compute", "down", "pass", "payload", "pilot")
 _COMPUTE, _DOWN, _PASS, _PAYLOAD, _PILOT = range(len(KINDS))
 _DURATIONS = ("pilot_s", "node_pilot_s", "payload_s", "guard_s", "feedback_s", "exchange_s")
+_HUB_TURN = re.compile(r"turn \d+: \d+ members?: ([\d ]*)(; fails)?")  # an event, as `access/hubs.py` writes it
 _Frames: TypeAlias = dict[str, NDArray[Any]]  # columns of the rounds table, [R] each
 
 
@@ -61,6 +64,33 @@ class Timeline:
     bars: Bars
 
 
+@dataclass(frozen=True, eq=False)
+class HubTurn:
+    """A turn of a hub: which row of the rounds, from when, who collects, from whom, and whether it then fails."""
+
+    row: int
+    opened_s: float
+    hub: int
+    members: IntArray
+    failed: bool
+
+
+def hub_turns(run: Run) -> list[HubTurn]:
+    """Turns of hubs in the rounds written so far, in order; none where nothing is collected by hubs."""
+    if run.rounds["hubs"].isna().all():
+        return []
+    events = run.frame("events", ["time_s", "node", "kind", "detail"])
+    events = events[(events["kind"] == "hub") & (events["time_s"] <= run.rounds["time_s"].iloc[-1])]
+    rows = np.searchsorted(run.rounds["opened_s"], events["time_s"], side="right") - 1
+    found = []
+    for row, time_s, hub, detail in zip(rows.tolist(), events["time_s"], events["node"], events["detail"]):
+        said = _HUB_TURN.match(detail)
+        if said is not None:
+            members = np.array(said[1].split(), dtype=np.int64)
+            found.append(HubTurn(row, float(time_s), int(hub), members, said[2] is not None))
+    return found
+
+
 def timeline_of(run: Run) -> Timeline:
     """The timeline of every round written so far."""
     rounds, nodes = run.rounds, run.scenario["network"]["nodes"]
@@ -77,7 +107,12 @@ def timeline_of(run: Run) -> Timeline:
     if table["attempts"].notna().any():  # messages, each as long as its sender takes
         attempts = table["attempts"].fillna(0).to_numpy(dtype=np.int64).reshape(shape)
         own_s = table["node_payload_s"].fillna(0.0).to_numpy(float).reshape(shape)
-    sent = _transmissions(frame, turn, attempts, own_s)
+    collected = hub_turns(run)
+    sent = (
+        _hub_transmissions(frame, rounds["collect_s"].to_numpy(), turn, collected)
+        if collected
+        else _transmissions(frame, turn, attempts, own_s)
+    )
     parts = [_compute(run, frame, computes), _down(frame, up), *sent]
     bars = Bars(*(np.concatenate([getattr(part, name) for part in parts]) for name in Bars.__dataclass_fields__))
     return Timeline(
@@ -114,6 +149,27 @@ def _transmissions(frame: _Frames, turn: IntArray, attempts: IntArray | None, ow
     at, node, kind_of = (np.array(values, dtype=np.int64) for values in (rows, nodes, kinds))
     pilots = Bars(at, np.full(len(at), _PILOT), node, np.array(pilots_s), frame["node_pilot_s"][at])
     return pilots, Bars(at, kind_of, node, np.array(payloads_s), np.array(lengths_s))
+
+
+def _hub_transmissions(
+    frame: _Frames, collect_s: FloatArray, turn: IntArray, turns: Sequence[HubTurn]
+) -> tuple[Bars, Bars]:
+    """The same where hubs collect and send back. collect_s: [R] of a turn after its pilots, until the hub sends."""
+    pilots, payloads = list[tuple[int, int, float]](), list[tuple[int, int, float, float]]()
+    for one in turns:
+        pilot_s, node_pilot_s, turn_s, guard_s = (float(frame[name][one.row]) for name in _DURATIONS[:4])
+        senders = np.flatnonzero(turn[one.row] >= 0).tolist()
+        pilots += [(one.row, node, one.opened_s + n * node_pilot_s) for n, node in enumerate(senders)]
+        starts_s, collected_s = one.opened_s + pilot_s + guard_s, float(collect_s[one.row])
+        payloads += [(one.row, node, starts_s, collected_s) for node in one.members.tolist()]
+        if not one.failed:
+            payloads.append((one.row, one.hub, starts_s + collected_s, turn_s - collected_s))
+    row, node, begins_s = (np.array(values) for values in zip(*pilots))
+    at, who, starts, lengths = (np.array(values) for values in zip(*payloads))
+    return (
+        Bars(row, np.full(len(row), _PILOT), node, begins_s, frame["node_pilot_s"][row]),
+        Bars(at, np.full(len(at), _PAYLOAD), who, starts, lengths),
+    )
 
 
 def _turns(frame: _Frames, row: int, turn: IntArray, attempts: IntArray | None) -> Iterator[tuple[int, IntArray]]:

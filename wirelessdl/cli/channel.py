@@ -130,6 +130,7 @@ def _facts(
             "weakest_subband_db": band.weakest_db.tolist(),
         },
         "connectivity": None if found.connectivity is None else asdict(found.connectivity),
+        **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "warnings": world.channel.warnings,
         "links": [dict(zip(columns, row)) for row in rows],
     }
@@ -162,6 +163,8 @@ def _summary(
     yield "SINR at full power", _spread(facts.sinr_db, "dB")
     yield "deepest fade", _spread(facts.deepest_db, "dB against the mean")
     yield "in time", coherence(world)
+    if found.carry is not None:
+        yield found.carry.title, found.carry.words
     if band is not None:
         yield "in frequency", _band(band)
         if len(band.offset_hz) > 1:

@@ -68,10 +68,9 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     from wirelessdl.analysis.releases import terms_of
     from wirelessdl.analysis.runs import (
-        FIGURES,
         differing,
+        figure_rows,
         final_figures,
-        format_figure,
         format_value,
         labels,
         open_runs,
@@ -107,8 +106,8 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
         table.add_row("state", *(state(run) for run in opened))
     table.add_row("every epsilon protects", *(protects(run) for run in opened))
     table.add_row("the promised epsilon holds against", *(terms_of(run).adversary for run in opened))
-    for name, (words, _) in FIGURES.items():
-        table.add_row(words, *(format_figure(name, figure[name]) for figure in figures))
+    for words, texts in figure_rows(figures):
+        table.add_row(words, *texts)
     console = wide_console(60 + 60 * len(opened))
     if not keys:
         console.print("no key differs")

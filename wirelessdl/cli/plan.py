@@ -142,6 +142,7 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
     return {
         **{name: getattr(found, name) for name in _PREVIEW_FACTS},
         **{name: getattr(found.terms, name) for name in ("promised", "adversary", "adjacency")},
+        "spectral_gap": plan.spectral_gap if found.carry is None or found.carry.weights is None else None,
         "epsilon_max": plan.problem.epsilon_max,
         "epsilon_total": found.forecast,
         "epsilon_own_total": found.forecast_own,
@@ -151,7 +152,8 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
         "epsilon": plan.epsilon if found.terms.counts_links else None,
         "pairs": found.protection.facts(),
         "passes": None if found.passes is None else asdict(found.passes),
-        "messages": None if found.carry is None else dict(found.carry.facts),
+        "messages": None,
+        **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "joint": None if found.joint is None else _forecast(found.joint.best),
         "trade": [{"passes": passes, **_forecast(one)} for passes, row in found.trade for one in row],
     }
@@ -180,7 +182,8 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
     why = f"least possible: {len(pi)}" if plan.fixed is None else "as power.multiplier says"
     yield "theta", f"{plan.theta:.4g} ({why})"
     yield "weight of a node", f"pi {pi.min():.3g} to {pi.max():.3g}"
-    yield "spectral gap", f"{plan.spectral_gap:.3g}"
+    if found.carry is None or found.carry.weights is None:
+        yield "spectral gap", f"{plan.spectral_gap:.3g}"
     ratio = f"{found.noise_to_update:.3g}x the update"
     yield "noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}"
     if len(found.sinr_db) and np.isfinite(found.sinr_db).all():

@@ -31,6 +31,7 @@ NUMBERS = (
     *("violations", "epsilon_total", "epsilon_declared", "coalition", "pair_ratio", "epsilon_own_total"),
     *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
     *("rounding_share", "energy_nominal_j", "amplified", "attempts_mean", "outage_rate", "wall_s"),
+    *("hubs", "uncollected", "disagreement", "collect_s"),
 )
 TEXTS = (
     *("scenario", "protocol", "unit", "promised", "adjacency", "epsilon_status", "adversary", "connectivity"),

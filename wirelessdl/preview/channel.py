@@ -8,21 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wirelessdl.access import CarryPreview
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.channel.model import compose
 from wirelessdl.channel.tdl import coherence_bandwidth_hz
 from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
+from wirelessdl.preview.plan import preview_carry
 from wirelessdl.radio.frame import STILL, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
 from wirelessdl.run.build import World
-from wirelessdl.run.wiring import make_observer
+from wirelessdl.run.wiring import make_carrier, make_observer
 from wirelessdl.units import from_db, to_db, to_s
 
 Complex = NDArray[np.complex128]
+_Lasting = Callable[[int, int, FrameChannel, Participation], Transmissions | None]
 _INSTANTS, _REALISATIONS = 240, 8  # of fading over time
 _LAGS, _FREQUENCY_REALISATIONS = 129, 64
 _LAG_REACH = 2.0  # lags go this far, in units of 1 / delay spread: tdl-a falls to 0.5 at 1.5
@@ -38,6 +41,7 @@ class ChannelPreview:
     connectivity: JointConnectivity | None  # of links that come and go
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
     buildings_m: FloatArray  # [n, 4] left, bottom, width and depth
+    carry: CarryPreview | None  # what the access says of itself, from the first frame
 
     @property
     def links(self) -> Links:
@@ -117,19 +121,19 @@ def _by_link(frame: FrameChannel, slot: int) -> FloatArray:
 
 
 class _Watch:
-    """Looks when a frame opens, and does nothing else."""
+    """Looks when a frame opens, and does nothing else. lasting: of frames that an access lays out; None: as planned."""
 
-    def __init__(self, observer: Observer, on_frame: Callable[[int], None] | None):
-        self._observer, self._on_frame = observer, on_frame
+    def __init__(self, observer: Observer, on_frame: Callable[[int], None] | None, lasting: _Lasting | None):
+        self._observer, self._on_frame, self._lasting = observer, on_frame, lasting
         self.time_s: list[float] = []
         self.frames: list[FrameChannel] = []
 
-    def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:  # noqa: ARG002
+    def open_frame(self, round: int, now_ns: int, participation: Participation) -> Transmissions | None:
         self.time_s.append(to_s(now_ns))
         self.frames.append(self._observer.observe(round, to_s(now_ns)))
         if self._on_frame is not None:
             self._on_frame(round)
-        return None
+        return None if self._lasting is None else self._lasting(round, now_ns, self.frames[-1], participation)
 
     def close_frame(self, round: int, now_ns: int, fallen: BoolArray) -> None:
         pass
@@ -138,7 +142,8 @@ class _Watch:
 def preview_channel(world: World, on_frame: Callable[[int], None] | None = None) -> ChannelPreview:
     """Every frame of the run, without learning."""
     scenario = world.scenario
-    watch = _Watch(make_observer(world), on_frame)
+    observer = make_observer(world)
+    watch = _Watch(observer, on_frame, _laid_out(world, observer) if world.access.lays_out_frames else None)
     world.simulation.run(scenario.scenario.rounds, watch)
     state = world.condition.state(watch.frames[0].links)
     follows = capability(world.topology, "follows_motion")
@@ -146,7 +151,31 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
         joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
     )
     slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
-    return ChannelPreview(np.array(watch.time_s), tuple(watch.frames), state, joint, slot_s, world.buildings_m)
+    return ChannelPreview(
+        np.array(watch.time_s),
+        tuple(watch.frames),
+        state,
+        joint,
+        slot_s,
+        world.buildings_m,
+        preview_carry(world, watch.frames[0]),
+    )
+
+
+def _laid_out(world: World, observer: Observer) -> _Lasting:
+    """How long frames last whose turns are decided as time goes on: as when a run is replayed, without budgets."""
+    access, carrier = world.access, make_carrier(world, observer)
+    still_heard = capability(world.blockage, "still_heard")
+
+    def lasting(round: int, now_ns: int, seen: FrameChannel, participation: Participation) -> Transmissions | None:
+        turns, ready, on_air = access.schedule(round, seen.links), participation.ready, participation.willing
+        channel = access.audible(seen.unblocked(still_heard=still_heard), turns)
+        component = access.reached(channel.among(on_air, ready), on_air, world.power_w, world.thermal_w)
+        reached = on_air if component is None else on_air & (component >= 0)
+        found = carrier.lasting(round, now_ns, channel.among(reached, ready), reached, ready & ~on_air, turns)
+        return None if found is None else Transmissions(reached, reached, turns.count, *found)
+
+    return lasting
 
 
 def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
@@ -175,15 +204,14 @@ def link_facts(world: World, found: ChannelPreview) -> LinkFacts:
 
 
 def _sinr_db(world: World, found: ChannelPreview) -> FloatArray:
-    """SINR of every link in every frame's first slot, everyone at full power."""
+    """SINR of every link in every frame's first slot, everyone at full power; alone where an access lays out frames."""
     noise_w = np.full(world.nodes, world.noise_w) + world.self_interference * world.power_w
     rows, access = [], world.access
     for round, frame in enumerate(found.frames, start=1):
         turn = access.schedule(round, frame.links).turn
         disturbed_w = noise_w if frame.jammer_w is None else noise_w + frame.jammer_w
-        heard = sinr_db(
-            frame.heard, frame.is_neighbour, frame.heard_gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn
-        )
+        meant = np.ones_like(frame.is_neighbour) if access.lays_out_frames else frame.is_neighbour
+        heard = sinr_db(frame.heard, meant, frame.heard_gain, power_w=world.power_w, noise_w=disturbed_w, turn=turn)
         rows.append(heard[frame.is_neighbour])
     return np.concatenate(rows)
 

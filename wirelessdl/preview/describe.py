@@ -26,6 +26,8 @@ def coherence(world: World) -> str:
     if world.coherence_s is None:
         return "no fading by motion: a gain holds for its payload"
     share = payload_s / world.coherence_s
+    if world.access.lays_out_frames:
+        return f"coherence {1e3 * world.coherence_s:.3g} ms, a payload {share:.2g} of it"
     slots = world.frame.slots
     sent = "in one slot" if slots == 1 else f"in {slots} slots, each with its own pilots and gains"
     return f"coherence {1e3 * world.coherence_s:.3g} ms, payload {share:.2g} of it: sent {sent}"
@@ -74,6 +76,9 @@ def describe(world: World) -> dict[str, str]:
             f"{to_s(frame.slots * frame.turns * frame.pilot_ns) * 1e3:.3g} ms pilots, "
             f"{to_s(frame.slots * frame.turns * frame.payload_ns) * 1e3:.3g} ms payload, "
             f"{to_s(frame.airtime_ns) * 1e3:.3g} ms on air a round{passes}{turns}"
+            if not world.access.lays_out_frames
+            else f"as many turns as gains need, each after {to_s(frame.pilot_ns) * 1e3:.3g} ms pilots of all nodes"
+            f"{turns}; {to_s(frame.payload_ns) * 1e3:.3g} ms to send a model once"
         ),
         "time": _time(world),
         "faults": _faults(world),
@@ -128,7 +133,7 @@ def _offsets(world: World) -> dict[str, str]:
         links, _ = heard_within(links, world.reach.radius_m)
     elif world.scenario.radio.interference == "physical":
         links = Links.from_mask(np.ones((world.nodes, world.nodes), dtype=bool), links.geometry)
-    return {"offsets": world.offsets.in_words(links)}
+    return {"offsets": world.offsets.in_words(links, of_frames=not world.access.lays_out_frames)}
 
 
 def _batches(world: World) -> str:
@@ -167,6 +172,9 @@ def _faults(world: World) -> str:
 def _heard(world: World) -> str:
     if world.scenario.silent:
         return "nobody: nothing is sent"
+    if world.access.lays_out_frames:
+        physical = world.scenario.radio.interference == "physical"
+        return f"{'everyone' if physical else 'neighbours only'}: who sends to whom follows from gains, turn by turn"
     if world.reach is not None:
         return (
             f"everyone near: what is not a neighbour's adds up as interference, and leaks, without {world.reach.words}"
@@ -234,7 +242,7 @@ def cancelling(found: PlanPreview, power: PowerSection) -> dict[str, str]:
     if found.passes is not None:
         rows["passes"] = _pass_cost(found.passes)
     if found.carry is not None:
-        rows["messages"] = found.carry.words
+        rows[found.carry.title] = found.carry.words
     if power.balance == "partial" and found.joint is not None:
         given = "chosen for the least predicted error" if power.balance_exponent == "auto" else "as set"
         rows["amplitudes"] = (

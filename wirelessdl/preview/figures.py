@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patheffects import withStroke
 
 from wirelessdl.analysis.style import BLUE, COLOURS, GREY, HEAT, ORANGE, dashed, save, styled
-from wirelessdl.arrays import FloatArray
+from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Links
 from wirelessdl.preview.channel import ChannelPreview, FadingPreview, FrequencyPreview, LinkFacts
 from wirelessdl.preview.plan import PlanPreview
@@ -66,11 +66,12 @@ def _leakage(figure: Any, axis: Any, preview: PlanPreview) -> None:
 
 def _mixing(figure: Any, axis: Any, preview: PlanPreview) -> None:
     """In place of link epsilons, which mean nothing where noise is shared or what is heard is sent on."""
-    weights = preview.plan.mixing
+    carried = None if preview.carry is None else preview.carry.weights
+    weights = preview.plan.mixing if carried is None else carried
     shown = np.log10(np.where(weights > 0, weights, np.nan))
     image = axis.imshow(shown, cmap=HEAT, interpolation="nearest", vmin=max(float(np.nanmin(shown)), -4.0), vmax=0.0)
     figure.colorbar(image, ax=axis, label="lg weight")
-    axis.set_title("Mixing matrix A of one pass")
+    axis.set_title("Mixing matrix A of one pass" if carried is None else "Mixing matrix of a round, mean gains")
     _by_link(axis)
 
 
@@ -105,7 +106,9 @@ def _weights(axis: Any, preview: PlanPreview) -> None:
     nodes = len(plan.alpha)
     axis.bar(np.arange(nodes), plan.perron * nodes, color=BLUE)
     axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1)
-    axis.set(ylabel="K pi", title=f"Weight in the whole (theta {plan.theta:.3g}, gap {plan.spectral_gap:.2g})")
+    laid_out = preview.carry is not None and preview.carry.weights is not None
+    gap = "" if laid_out else f", gap {plan.spectral_gap:.2g}"
+    axis.set(ylabel="K pi", title=f"Weight in the whole (theta {plan.theta:.3g}{gap})")
 
 
 def _any(coalition: int) -> str:
@@ -177,6 +180,8 @@ def draw_channel(
         figure, axes = plt.subplots(rows, 2, figsize=(7.16, 2.7 * rows), layout="constrained")
         figure.suptitle(f"{name}: {len(facts.tx)} links over {len(found.time_s)} frames", fontsize=9, x=0.01, ha="left")
         _map(figure, axes[0, 0], found)
+        if found.carry is not None and found.carry.stars:
+            _stars(axes[0, 0], found, found.carry.stars)
         _over_time(axes[0, 1], found, chosen)
         _distribution(axes[1, 0], probe)
         _correlation(axes[1, 1], probe)
@@ -191,6 +196,11 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     links, gain_db = found.links, to_db(found.frames[0].mean_gain ** 2)
     position = links.geometry.position_m[:, :2]
     order = np.argsort(gain_db)  # the strongest on top
+    if found.carry is not None and found.carry.stars:  # only links that are used
+        used = np.zeros((links.nodes, links.nodes), dtype=bool)
+        for hub, members in found.carry.stars:
+            used[hub, members] = used[members, hub] = True
+        order = order[used[links.rx, links.tx][order]]
     lines = np.stack([position[links.tx], position[links.rx]], axis=1)[order]
     frame = found.frames[0]
     strange = frame.heard.where(~frame.is_neighbour)
@@ -210,6 +220,14 @@ def _map(figure: Any, axis: Any, found: ChannelPreview) -> None:
     axis.margins(0.06)
     axis.set(xlabel="x in m", ylabel="y in m", title="First frame, fading averaged out")
     figure.colorbar(drawn, ax=axis, label="gain in dB")
+
+
+def _stars(axis: Any, found: ChannelPreview, stars: tuple[tuple[int, IntArray], ...]) -> None:
+    """A ring around every hub; lines to its members are those of the map."""
+    place = found.links.geometry.position_m[[hub for hub, _ in stars], :2]
+    axis.plot(*place.T, "o", markersize=8, markerfacecolor="none", markeredgecolor=ORANGE, zorder=4, label="hubs")
+    axis.legend(loc="lower right", fontsize=6, frameon=True)
+    axis.set_title("Hubs and members by mean gains, first frame")
 
 
 def _buildings(axis: Any, buildings_m: FloatArray) -> None:

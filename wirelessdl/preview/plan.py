@@ -73,7 +73,7 @@ class PlanPreview:
     plan: PowerPlan
     noise_std: float  # of the network's model, per coordinate, in the first round
     node_noise_std: FloatArray  # of each node's transmission, per coordinate, in the first round
-    sinr_db: FloatArray  # of the graph's links in the first frame, with the powers of the plan
+    sinr_db: FloatArray  # of the graph's links in the first frame, with the powers of the plan; empty under hubs
     thermal_std: float  # of receiver noise on the network's model, per coordinate in the first round with its passes
     receiver_ratio: float  # its variance over that of privacy noise, both of all rounds; 0 without privacy noise
     left_out: float  # share of receptions that radio.truncate_snr_db leaves out
@@ -84,7 +84,7 @@ class PlanPreview:
     terms: Terms  # what is promised, and against whom
     privacy: PrivacySection
     protection: Protection  # with everyone on air
-    joint: JointPlan | None  # pair ratio and amplitudes, with what they were chosen from
+    joint: JointPlan | None  # pair ratio and amplitudes, with what they predict for weights of the plan
     passes: PassCost | None
     carry: CarryPreview | None  # what the access says of itself
     first_frame_only: bool  # whether later frames will have other plans
@@ -122,17 +122,12 @@ def preview_plan(world: World) -> PlanPreview:
     parameters = world.learning.learner.size
     ratio = noise_to_update(plan, privacy.clip_norm, parameters)
     violation_rate = None
-    if not adaptive and plan.problem.private:
+    if not adaptive and plan.problem.private and world.terms.counts_links:
         fresh = world.fading.gains(channel.heard, channel.mean, _FRESH_REALISATIONS, offset=power.samples)
         violation_rate = _violation_rate(plan, fresh)
     schedule = world.access.schedule(1, channel.links)
     audible = world.access.audible(channel, schedule)
-    carry = None
-    if not world.scenario.silent:
-        pool = world.fading.gains(
-            audible.heard, audible.mean, _CARRY_REALISATIONS, offset=power.samples + _FRESH_REALISATIONS
-        )
-        carry = make_carrier(world).preview(audible, schedule, pool)
+    carry = preview_carry(world, channel)
     noise_std = gamma * plan.noise_per_step
     node_std = gamma * privacy.rho * np.sqrt(plan.beta / plan.alpha)
     if carry is not None and carry.receiver_share is not None:
@@ -144,13 +139,15 @@ def preview_plan(world: World) -> PlanPreview:
         rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
         receiver_ratio = float(len(rates) * receiver_std**2 / np.sum((rates * plan.noise_per_step) ** 2))
     divisor = world.learning.sampler.divisor
+    # its weights and passes are those of frames that the plan lays out
+    joint = None if world.access.lays_out_frames else planner.joint
     given = forecast_terms(world)
     promised = forecast(given, plan)
     return PlanPreview(
         plan=plan,
         noise_std=noise_std,
         node_noise_std=node_std,
-        sinr_db=_sinr_db(world, audible, schedule, plan),
+        sinr_db=np.zeros(0) if world.access.lays_out_frames else _sinr_db(world, audible, schedule, plan),
         thermal_std=receiver_std,
         receiver_ratio=receiver_ratio,
         left_out=left_out,
@@ -160,7 +157,7 @@ def preview_plan(world: World) -> PlanPreview:
         terms=world.terms,
         privacy=privacy,
         protection=protection,
-        joint=planner.joint,
+        joint=joint,
         passes=pass_cost(world, plan.power_w),
         carry=carry,
         first_frame_only=adaptive and power.objective != "own-noise",
@@ -170,9 +167,20 @@ def preview_plan(world: World) -> PlanPreview:
         else (
             *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
             *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
-            *_cancelled(planner.joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
+            *_cancelled(joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
     )
+
+
+def preview_carry(world: World, channel: FrameChannel) -> CarryPreview | None:
+    """What the access says of a run that begins with this frame; None where it says nothing, or nothing is sent."""
+    if world.scenario.silent:
+        return None
+    schedule = world.access.schedule(1, channel.links)
+    audible = world.access.audible(channel, schedule)
+    offset = world.scenario.power.samples + _FRESH_REALISATIONS
+    pool = world.fading.gains(audible.heard, audible.mean, _CARRY_REALISATIONS, offset=offset)
+    return make_carrier(world).preview(audible, schedule, pool)
 
 
 def _alone(nodes: int) -> str:
@@ -296,14 +304,13 @@ def _own_noise(plan: PowerPlan, allocator: PowerAllocator, epsilon_max: float) -
 
 def _cancelled(joint: JointPlan | None, terms: Terms, independent: float) -> Iterator[str]:
     """What shared noise gains and costs. independent: noise over update if nothing cancelled, with the same promise."""
-    if joint is None or not terms.shares_noise or independent == 0.0:
+    if not terms.shares_noise or independent == 0.0:
         return
     if terms.promised == "coalition":
         yield f"independent noise would be {independent:.3g}x, and keep the promise against everyone else"
     else:
         yield "epsilon is promised against everyone, so pairs hide nothing that counts; leave privacy.against at auto"
-    apart, mean = joint.best.apart, joint.best.mean
-    if apart > mean:
+    if joint is not None and (apart := joint.best.apart) > (mean := joint.best.mean):
         yield (
             f"models are predicted to lie {np.sqrt(apart):.3g} per coordinate from their mean, which noise moves by "
             f"{np.sqrt(mean):.3g}: more radio.mixing_passes would help more than less noise"

@@ -166,18 +166,22 @@ class Offsets:
         after_ns = frame.pilot_ns - (place + 0.5) * frame.own_pilot_ns + frame.guard_ns + feedback_ns
         return np.asarray((after_ns + 0.5 * frame.payload_ns) / 1e9)
 
-    def in_words(self, links: Links) -> str:
-        """The worst of these links: phase across a payload slot, and what it costs."""
+    def in_words(self, links: Links, *, of_frames: bool = True) -> str:
+        """The worst of these links: phase across a payload slot, and what it costs.
+
+        of_frames: False where the access lays out payloads and pilots itself; how carriers turn then is its own matter.
+        """
         found: list[str] = []
         if self.cfo_hz is not None:
             apart_hz = np.abs(self.cfo_hz[links.tx] - self.cfo_hz[links.rx]).max(initial=0.0)
             across = 2.0 * np.pi * apart_hz * to_s(self.frame.payload_ns)
             gained = 2.0 * np.pi * apart_hz * float(self.wait_s(np.zeros(links.nodes, dtype=np.int64), 0).max())
             kept = np.abs(self.attenuation(links)).min(initial=1.0)
-            found.append(
-                f"carriers up to {apart_hz:.3g} Hz apart, {across:.3g} rad across a payload slot ({_loss(kept)} by "
-                f"sinc), up to {gained:.3g} rad from pilots to its middle"
+            cost = (
+                f", {across:.3g} rad across a payload slot ({_loss(kept)} by sinc), up to {gained:.3g} rad from pilots "
+                "to its middle"
             )
+            found.append(f"carriers up to {apart_hz:.3g} Hz apart{cost if of_frames else ''}")
         if self.delayed:
             share = np.abs(self.lateness(links)).max(initial=0.0)
             if self.flight_hz is None:

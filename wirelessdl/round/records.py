@@ -190,3 +190,6 @@ def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> Non
             weight=decision.weights.actual.link,
             epsilon=decision.charged.link,
         )
+    if trace.has_listeners("node.state"):
+        for at_ns, node, state, detail in decision.carried.states:
+            trace.fire("node.state", at_ns, node=node, state=state, detail=detail)

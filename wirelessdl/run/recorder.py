@@ -164,8 +164,9 @@ def progress(record: RoundRecord, rounds: int, coalition: int) -> Progress:
 
 
 def event_columns(events: Sequence[tuple[int, int, str, str]]) -> Columns:
-    """One row per event: time in ns, node or -1, kind, detail."""
-    time_ns, node, kind, detail = zip(*events) if events else ((), (), (), ())
+    """One row per event, in order of time: time in ns, node or -1, kind, detail."""
+    ordered = sorted(events, key=lambda event: event[0])  # turns of a frame are known when it opens
+    time_ns, node, kind, detail = zip(*ordered) if events else ((), (), (), ())
     return {
         "time_s": np.array([to_s(ns) for ns in time_ns]),
         "node": np.ma.masked_less(np.array(node, dtype=np.int64), 0),

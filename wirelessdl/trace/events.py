@@ -2,11 +2,12 @@
 
     engine.trace.connect("phy.rx", lambda event: print(event.time_s, event.rx, event.tx, event.gain))
 
-One event per frame with arrays, but for states of nodes, which come one by one. The Parquet tables are written by a
-listener like any other. An event without listeners costs a look-up.
+One event per frame with arrays, but for states of nodes, which come one by one; what is decided when a frame opens is
+said then, with the time at which it takes effect. The Parquet tables are written by a listener like any other. An
+event without listeners costs a look-up.
 
     event             fields
-    node.state        node, state (computed, crash, rejoin, late, control, budget, battery), detail
+    node.state        node, state (computed, crash, rejoin, late, control, budget, battery, hub), detail
     net.state         state (frame, plan, violation), detail
     mobility.move     position_m, velocity_mps [K, 3]
     channel.gain      rx, tx, gain, gain_est per link that is heard (of the first slot, over its subbands)
@@ -122,7 +123,7 @@ def user_listeners(catalog: "Catalog", connect: Mapping[str, str | list[str]]) -
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _WARNINGS = ("violation", "budget", "battery")
-_DEBUG = ("computed", "frame", "late", "control")
+_DEBUG = ("computed", "frame", "late", "control", "hub")
 
 
 def parse_log(text: str) -> dict[str, int]:

@@ -182,7 +182,7 @@ def plain(value: Any, infinity: str = "inf") -> Any:
         return {key: plain(item, infinity) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, infinity) for item in value]
-    if hasattr(value, "tolist"):  # arrays and their numbers
+    if type(value).__module__ == "numpy":  # arrays and their numbers
         return plain(value.tolist(), infinity)
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else (infinity if value > 0 else f"-{infinity}")

@@ -39,8 +39,8 @@ _COLUMNS = {
         receiver_noise_std      float  -    the same of receiver noise, thermal and jammers', in payload and passes; 0
                                             where messages are decoded
         epsilon_link_max        float  -    largest one-slot epsilon of a link (Theorem 1), over links and blocks of
-                                            the payload; null where pairs share noise or passes send on what was
-                                            received
+                                            the payload; null where pairs share noise or nodes send on what they
+                                            received (passes, hubs)
         epsilon_own_max         float  -    largest epsilon of one transmission with the sender's own noise alone, over
                                             senders
         epsilon_own_bound       float  -    upper bound of epsilon_own_total that is quick to compute, in every round
@@ -145,7 +145,7 @@ _COLUMNS = {
         sinr_db     float  dB   the same over thermal noise, jammers, non-neighbours and residual self-interference;
                                 null without any
         epsilon     float  -    one-slot epsilon of tx towards rx (Theorem 1); largest over the blocks of the payload;
-                                null where pairs share noise or passes send on what was received
+                                null where pairs share noise or nodes send on what they received (passes, hubs)
         + access
     """,
     "blocks": """

@@ -13,8 +13,8 @@ import wirelessdl
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
-    FIGURES,
     differing,
+    figure_rows,
     final_figures,
     format_figure,
     format_value,
@@ -148,8 +148,7 @@ def one_line(value: Any) -> str:
 
 
 def _figures(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    finals = [final_figures(run) for run in runs]
-    rows = [(words, [format_figure(name, final[name]) for final in finals]) for name, (words, _) in FIGURES.items()]
+    rows = figure_rows([final_figures(run) for run in runs])
     protected = ("every epsilon protects", [protects(run) for run in runs])
     against = ("the promised epsilon holds against", [terms_of(run).adversary for run in runs])
     return [("state", [state(run) for run in runs]), protected, against, *rows]
@@ -197,6 +196,15 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         (
             "rounds",
             number["rounds"],
-            f"{number['wall_s']} s of wall-clock time, start-up not counted" if number["wall_s"] else "so far",
+            _hubs(number)
+            + (f"{number['wall_s']} s of wall-clock time, start-up not counted" if number["wall_s"] else "so far"),
         ),
     ]
+
+
+def _hubs(number: dict[str, str]) -> str:
+    """Where nodes are collected by hubs: turns, and what they leave; number: final figures as text."""
+    if not number["hubs"]:
+        return ""
+    left = f"{number['disagreement']} of disagreement left, {number['uncollected']} nodes not collected"
+    return f"{number['hubs']} turns of hubs each, {left}, on average; "

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.runs import node_means
-from wirelessdl.analysis.timeline import KINDS, Bars, timeline_of
+from wirelessdl.analysis.timeline import KINDS, Bars, hub_turns, timeline_of
 from wirelessdl.arrays import IntArray
 from wirelessdl.mixing import perron_vector
 from wirelessdl.trace.run import Run
@@ -320,7 +320,22 @@ def _map(run: Run, links: pd.DataFrame, frames: IntArray, runs: int, notes: list
         "gain": {**packed(centi_db, "Int16Array"), "scale": 0.01, "none": _NO_GAIN},
         "epsilon": packed_levels(epsilon),
         **_places(run, chosen),
+        "hubs": _hubs(run, chosen),
     }
+
+
+def _hubs(run: Run, frames: IntArray) -> list[dict[str, Any]] | None:
+    """Turns of each frame, a hub and its members each, and what they left; None where nothing is collected by hubs."""
+    rounds = run.rounds.set_index("round").loc[frames.tolist()]
+    if rounds["hubs"].isna().all():
+        return None
+    place = {row: n for n, row in enumerate(np.searchsorted(run.rounds["round"], frames).tolist())}
+    turns: list[list[dict[str, Any]]] = [[] for _ in frames]
+    for one in hub_turns(run):
+        if one.row in place:
+            turns[place[one.row]].append({"hub": one.hub, "members": one.members.tolist(), "failed": one.failed})
+    left = zip(turns, numbers(rounds["disagreement"]), numbers(rounds["uncollected"]))
+    return [{"turns": found, "disagreement": apart, "uncollected": missed} for found, apart, missed in left]
 
 
 def _places(run: Run, frames: IntArray) -> dict[str, Any]:

@@ -27,9 +27,10 @@ function drawMap() {
   const state = unpack(map.state).subarray(f * nodes, (f + 1) * nodes);
   const what = chosen.colour, values = unpack(map[what]).subarray(f * links, (f + 1) * links), [low, high] = scaleOf(map, what);
   const lines = Array.from({ length: shades }, () => ({ x: [], y: [] })), hover = { x: [], y: [], text: [] };
+  const hubs = map.hubs ? map.hubs[f] : null, used = hubs ? memberLinks(hubs.turns, nodes) : null;
   for (let n = 0; n < links; n++) {
     const tx = map.tx[n], rx = map.rx[n], value = values[n];
-    if (!Number.isFinite(value) || state[tx] < 2) continue;
+    if (!Number.isFinite(value) || state[tx] < 2 || (used && !used.has(tx * nodes + rx))) continue;
     const shade = Math.min(shades - 1, Math.max(0, Math.floor(shades * (value - low) / (high - low))));
     const middle = [(x[tx] + x[rx]) / 2, (y[tx] + y[rx]) / 2];
     lines[shade].x.push(x[tx], middle[0], null);
@@ -57,6 +58,7 @@ function drawMap() {
       marker: { symbol, size: who.map((k) => size[k]), color: fill, line: { width: n === 2 ? 1 : 2, color: n === 2 ? colour("paper") : fill } },
     });
   });
+  if (hubs) traces.push(hubRings(hubs.turns, x, y, size));
   const unit = what === "gain" ? "gain in dB" : "one-slot epsilon";
   if (links) {
     traces.push({ // carries the colour bar
@@ -71,10 +73,39 @@ function drawMap() {
   });
   if (narrow()) made.margin.b += 40;
   at("none-map").textContent = links ? "" : "No links were traced.";
-  if (height && map.height.most) at("note-map").textContent = `Higher nodes are drawn larger: ${map.height.most.map((v) => v.toFixed(0)).join(" to ")} m.`;
-  else at("note-map").textContent = "";
+  const higher = height && map.height.most ? `Higher nodes are drawn larger: ${map.height.most.map((v) => v.toFixed(0)).join(" to ")} m.` : "";
+  at("note-map").textContent = [higher, hubs ? hubWords(hubs) : ""].filter(Boolean).join(" ");
   draw("fig-map", traces, made);
   drawLearned(map.rounds[f]);
+}
+
+// Both directions between hubs and their members, as tx * nodes + rx.
+function memberLinks(turns, nodes) {
+  return new Set(turns.flatMap(({ hub, members }) => members.flatMap((node) => [hub * nodes + node, node * nodes + hub])));
+}
+
+// How many turns each hub had, in order of its first one.
+function turnsOf(turns) {
+  const count = new Map();
+  turns.forEach(({ hub }) => count.set(hub, (count.get(hub) || 0) + 1));
+  return [...count];
+}
+
+function hubRings(turns, x, y, size) {
+  const found = turnsOf(turns);
+  return {
+    type: "scatter", mode: "markers", name: "hub", x: found.map(([hub]) => x[hub]), y: found.map(([hub]) => y[hub]), cliponaxis: false,
+    text: found.map(([hub, count]) => `hub ${hub}, ${count} turn${count > 1 ? "s" : ""}`), hoverinfo: "text",
+    marker: { symbol: "circle-open", color: colour("s1"), size: found.map(([hub, count]) => size[hub] + 5 + 4 * Math.min(count, 5)), line: { width: 2 } },
+  };
+}
+
+function hubWords({ turns, disagreement, uncollected }) {
+  const found = turnsOf(turns), failed = turns.filter((turn) => turn.failed).length;
+  const listed = found.slice(0, 12).map(([hub, count]) => (count > 1 ? `${hub} (${count} times)` : hub)).join(", ") + (found.length > 12 ? ` and ${found.length - 12} more` : "");
+  const left = disagreement === null ? "" : ` ${disagreement.toPrecision(2)} of disagreement left;`;
+  return `Rings mark hubs, larger with more turns; lines join them with their members. This round: ${turns.length} turn${turns.length === 1 ? "" : "s"}${turns.length ? `, hubs ${listed}` : ""};`
+    + `${left} ${uncollected} node${uncollected === 1 ? "" : "s"} not collected${failed ? `; ${failed} hub${failed > 1 ? "s" : ""} failed after collecting` : ""}.`;
 }
 
 // Where the name of each node stands: beside it where neither a node nor the name of another one is, top right if it can.
@@ -166,7 +197,7 @@ function squareLayout(title, axes) {
 function drawHeat() {
   const heat = current().heat;
   if (!heat) { leaveOut(["fig-heat"], "none-heat", "No links were traced."); return; }
-  if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or passes send on what was received."); return; }
+  if (!heat.accounted) { leaveOut(["fig-heat"], "none-heat", "Links are not accounted for: pairs share noise, or nodes send on what they received (passes, hubs)."); return; }
   if (!heat.private) { leaveOut(["fig-heat"], "none-heat", "No privacy noise: the epsilon of every link is infinite."); return; }
   const titles = { largest: "Largest over the run", mean: "Mean over the rounds", last: `Round ${heat.last_round}` };
   const [traces, axes] = square(heat[chosen.heat], heat.width, "epsilon", { zmin: 0 });
