@@ -142,11 +142,11 @@ def facts(found: "PlanPreview") -> dict[str, Any]:
     return {
         **{name: getattr(found, name) for name in _PREVIEW_FACTS},
         **{name: getattr(found.terms, name) for name in ("promised", "adversary", "adjacency")},
-        "spectral_gap": plan.spectral_gap if found.carry is None or found.carry.weights is None else None,
         "epsilon_max": plan.problem.epsilon_max,
         "epsilon_total": found.forecast,
         "epsilon_own_total": found.forecast_own,
         **{name: getattr(plan, name) for name in _PLAN_FACTS},
+        "spectral_gap": plan.spectral_gap if found.carry is None or found.carry.weights is None else None,
         "pi": plan.perron,
         "epsilon_coalition": None if plan.coalition_share is None else plan.epsilon_coalition,
         "epsilon": plan.epsilon if found.terms.counts_links else None,
