@@ -187,7 +187,7 @@ def test_members_send_until_their_hub_does_and_the_last_turn_ends_with_the_frame
     payloads, pilots = of_kind(timeline.bars, "payload"), of_kind(timeline.bars, "pilot")
     assert len(payloads.row) == sum(len(turn.members) + 1 for turn in turns)
     for row, frame in frames.iterrows():
-        mine, sends_pilots = payloads.in_rows(row), pilots.of(row)
+        mine, sends_pilots = payloads.in_rows(row), pilots.in_rows(row)
         assert (mine.start_s + mine.length_s).max() == pytest.approx(frame["time_s"], abs=NS)
         assert len(sends_pilots.row) == frame["hubs"] * frame["active_nodes"]
         for turn in (turn for turn in turns if turn.row == row):
