@@ -2,7 +2,7 @@
 
     python examples/noise_study.py FOLDER [seeds]
 
-Runs `urban_er_k20` over epsilon_total for noise of each node's own, coalitions of one and of five, without privacy, and
+Runs `urban_er_k20_ideal` over epsilon_total for noise of each node's own, coalitions of one and of five, without privacy, and
 learning alone (the better of two learning rates), and writes FOLDER/noise_study.csv and FOLDER/noise_study.png. With
 three seeds it takes about ten minutes on two cores.
 """
@@ -54,13 +54,13 @@ def final(seed: int, *settings: str) -> tuple[float, float, float]:
     """Mean accuracy, accuracy of the worst node, and the promised total of one run."""
     with tempfile.TemporaryDirectory() as folder:
         overrides = [f"scenario.seed={seed}", "trace.links=none", *settings]
-        summary = simulate(load_scenario("urban_er_k20", overrides=overrides), out=folder).summary
+        summary = simulate(load_scenario("urban_er_k20_ideal", overrides=overrides), out=folder).summary
     return summary["accuracy_mean"], summary["accuracy_min"], float(summary["epsilon_total"])
 
 
 def alone(seed: int, rate: float) -> tuple[float, float, float]:
     """The same nodes, data and model without any radio: nothing is sent, so nothing leaks."""
-    world = build(load_scenario("urban_er_k20", overrides=[f"scenario.seed={seed}"]))
+    world = build(load_scenario("urban_er_k20_ideal", overrides=[f"scenario.seed={seed}"]))
     engine, nodes = world.learning, world.nodes
     itself = one_slot(engine.learner.size, np.eye(nodes), np.zeros(nodes))
     rounds = world.scenario.scenario.rounds
