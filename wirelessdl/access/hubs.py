@@ -281,8 +281,8 @@ class HubCarrier(Carrier):
                         back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
                     continue
                 hub, members = chosen
-                heard_snr = size[:, hub] ** 2 * given.power_w[hub]
-                hears = members | (receivers & (heard_snr >= self._near_snr * noise_w))
+                heard_w = size[:, hub] ** 2 * given.power_w[hub]
+                hears = members | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
                 star = Star(hub, members, hears, draw.uniform() < keys.hub_failure)
                 self._served[hub] += 1
                 yield star, self._sent(star, channel, opens_ns, size[hub], noise_w, draw)

@@ -144,7 +144,8 @@ class Member(Access):
         self.one_slot, self.needs_phases = not one_by_one, one_by_one
         self.lays_out_frames = one_by_one
         given = radio.truncate_snr_db
-        self._near_snr = 10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0)
+        # above 0, of links that are not there, also where no link is to be left out
+        self._near_snr = max(10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0), np.finfo(np.float64).tiny)
         self._everyone: Turns | None = None
 
     def schedule(self, round: int, links: "Links") -> "Turns":

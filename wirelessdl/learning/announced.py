@@ -74,6 +74,7 @@ def announced_rms(held: Tensor) -> Tensor:
     """Root mean square of each row, rounded up to a part of an octave, `[n]`; 0 for a row of zeros."""
     rms = torch.linalg.vector_norm(held.to(torch.float64), dim=1) / held.shape[1] ** 0.5
     up = torch.exp2(torch.ceil(torch.log2(rms) * _PARTS_OF_OCTAVE - 1e-9) / _PARTS_OF_OCTAVE)
+    up = torch.where(up < rms, up * 2.0 ** (1.0 / _PARTS_OF_OCTAVE), up)  # rms that rounding found on the grid
     return torch.where(rms > 0, up, 0.0)
 
 
