@@ -148,6 +148,7 @@ class HubCarrier(Carrier):
 
     def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
         self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
+        self.rounds = given.rounds
         frame = given.frame
         self._slots = min(keys.subslots, frame.symbols)
         symbols = -(-frame.symbols // self._slots)
@@ -267,7 +268,7 @@ class HubCarrier(Carrier):
         given, keys = self._given, self._keys
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         turn = 0
-        for _ in range(1 + given.passes + (given.closing if round == given.rounds else 0)):
+        for _ in range(1 + given.passes + (given.closing if round == self.rounds else 0)):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:

@@ -35,6 +35,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.audit.collusion import Leftover, listed
 from wirelessdl.audit.hearing import OffsetHearing
 from wirelessdl.learning.airing import Airing
+from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import PairInput, RoundInput
@@ -82,7 +83,7 @@ class Wiretap(Airing):
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
         self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
         self.sent = self.arrived = self.held = torch.empty(0)
-        self.passed: list[Tensor] = []  # what was sent in each further step
+        self.passed: list[Tensor] = []  # what was sent in each further step, or held before each announced payload
         self._forced: _Forced | None = None
         engine.airing = self
 
@@ -103,7 +104,13 @@ class Wiretap(Airing):
 
         power = super().payload(given, draws, forced_model, sent, out)
         self._forced = None
+        if given.announced:
+            self.sent, self.passed = sent.clone(), []
         return power
+
+    def announce(self, step: AnnouncedStep, held: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        self.passed.append(held.clone())
+        return super().announce(step, held, noise)
 
     def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
         super().own_noise(draws, round, nodes, out)

@@ -98,10 +98,14 @@ class Airing:
             receivers = np.unique(step.rx).tolist()
             noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
             draws.fill_normal(noise, round, number, receivers)
-            power, variance = send_announced(step, held, noise)
+            power, variance = self.announce(step, held, noise)
             radiated += power
             added += variance
         return radiated, added
+
+    def announce(self, step: AnnouncedStep, held: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """One payload by the announced size of what senders hold, see `send_announced`."""
+        return send_announced(step, held, noise)
 
     def held_steps(
         self,
