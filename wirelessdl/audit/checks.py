@@ -276,7 +276,7 @@ def _recomputed(draws: NodeDraws, given: RoundInput, sent: Tensor) -> list[Tenso
 
 
 def _announced_again(draws: NodeDraws, given: RoundInput, tap: Wiretap) -> list[Tensor]:
-    """What is held before every announced payload, and at last s, `[K, m]` in float64: w, then each from the one before.
+    """What is held before every announced payload, and at last s, `[K, m]` in float64: w, then one from another.
 
     From what was really held before, since the size that is announced is rounded: a last bit may decide it.
     """
