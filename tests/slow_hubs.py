@@ -1,8 +1,8 @@
 """Announced payloads symbol by symbol, in complex numbers and plain loops; no code of the package's own.
 
-    rho_j     rms of what j holds, up to the next 16th of an octave
-    1/eta_i   max over links aimed at i of W rho / (|g| sqrt P), by the estimate that was announced
-    sent      of its amplitude a sender takes W rho / (|g_s| sqrt P) eta_aim, at most all of it: c is what that leaves
+rho_j     rms of what j holds, up to the next 16th of an octave
+1/eta_i   max over links aimed at i of W rho / (|g| sqrt P), by the estimate that was announced
+sent      of its amplitude a sender takes W rho / (|g_s| sqrt P) eta_aim, at most all of it: c is what that leaves
 """
 
 import math
