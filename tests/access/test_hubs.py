@@ -268,7 +268,7 @@ def test_no_hub_takes_a_link_that_is_not_there_whatever_the_threshold(thermal_w)
 
 
 def test_receiver_noise_of_collection_and_broadcast_is_that_of_the_formula():
-    """52,000 coordinates, 2,000 draws of 26: a variance has a standard error of sqrt(2 / 52,000) = .6%; 4 are allowed."""
+    """2,000 draws of 26 coordinates: a variance has a standard error of sqrt(2 / 52,000) = .6%, 4 are allowed."""
     rng, count = np.random.default_rng(9), 2000 * SIZE
     thermal_w, power_w = 2e-3, rng.uniform(0.05, 0.5, 5)
     made = Made(symmetric(rng, 5), thermal_w=thermal_w, power_w=power_w, subslots=4)

@@ -89,11 +89,28 @@ CASES = {
     "barrier": {"time": {"policy": {"kind": "deadline", "cap_s": 0.006}}, "faults": {"rejoin": "keep"}},
     "tdma": {"radio": {"access": "tdma"}, "time": {"policy": {"kind": "barrier"}}},
     "digital": DIGITAL,
+    "hubs": {
+        "radio": {
+            "alignment": "hubs",
+            "truncate_snr_db": 12,
+            "hub_order": "there-and-back",
+            "hub_rotation": True,
+            "hub_failure": 0.2,
+            "subslots": 3,
+            "mixing_passes": 1,
+            "cfo_hz": [3.0, -2.0, 1.0, 0.0, 5.0],
+            "phase_error_rad": 0.05,
+        },
+        "power": {"schedule": "static", "alpha_min": 1e-9},
+        "privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "budget_total": 0.05},
+        "learning": {"closing_passes": 2},
+        "faults": {"jammer": {"kind": "noise", "power_dbm": -107.0, "period_s": 0.5}},
+    },
     "half": {"radio": {"duplex": "half"}, "network": {"topology": {"kind": "range", "range_m": 200}}},
 }
 
 
-@pytest.mark.parametrize("case", mostly_slow(CASES, "paper", "digital"))
+@pytest.mark.parametrize("case", mostly_slow(CASES, "paper", "digital", "hubs"))
 def test_stopped_anywhere_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
     write(tmp_path, **{**CASES[case], "scenario": {"rounds": 60}, "trace": {"checkpoint_every": 10**6}})
     monkeypatch.chdir(tmp_path)
