@@ -1,4 +1,4 @@
-"""Runs with hubs: verify works out again who could share noise with whom, and complains where a table says otherwise."""
+"""Runs with hubs: verify works out again who could share noise, and complains where a table says otherwise."""
 
 import shutil
 
