@@ -10,6 +10,10 @@ import pytest
 from conftest import mostly_slow, tiny
 from exact_transcripts import Transcript
 
+from wirelessdl.learning.airing import Airing
+from wirelessdl.run.build import build
+from wirelessdl.run.wiring import make_engine, run_rounds
+
 NODES, ROUNDS = 6, 5
 LATE = {
     "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.01, 0.01, 0.025, 0.01]},
@@ -143,3 +147,155 @@ def test_mistakes_are_seen(mistake):
     found = [Transcript(scenario, node, mistake) for node in range(NODES)]
     over = [worst(transcript, 1) / transcript.charged() for transcript in found if transcript.charged()]
     assert max(over) > (1.1 if mistake == "fresh noise after a failure" else 10.0)
+
+
+# --- one holding per node
+
+
+class Held:
+    """A run, round by round: what was decided, what nodes held before and after, and what they put on air."""
+
+    def __init__(self, scenario, monkeypatch):
+        self.world = build(scenario, device="cpu")
+        self.engine, learning = make_engine(self.world), self.world.learning
+        self.rounds, self.decisions, self.payloads, self.w = [], [], [], []
+        announced, payload, inner = Airing.announce, Airing.payload, learning.round
+
+        def announce(airing, step, held, noise):
+            self.payloads[-1].append((step, held.clone()))
+            return announced(airing, step, held, noise)
+
+        def sent(airing, given, draws, model, out, into):
+            found = payload(airing, given, draws, model, out, into)
+            self.w.append(out.clone())
+            return found
+
+        def watched(given):
+            before = (learning.held.clone(), learning.x, learning._step.clone())
+            self.payloads.append([])
+            result = inner(given)
+            self.rounds.append((given, before, (learning.held.clone(), learning.x, learning._step.clone()), result))
+            return result
+
+        monkeypatch.setattr(Airing, "announce", announce)
+        monkeypatch.setattr(Airing, "payload", sent)
+        learning.round = watched
+        self.pending = []
+        self.engine.trace.connect("learning.update", self._decided)
+        run_rounds(self.world, self.engine)
+
+    def _decided(self, event):
+        self.decisions.append(event.decision)
+        self.pending.append(self.engine.stages.pending.gamma)
+
+
+HELD = {
+    "out of reach": radio(truncate_snr_db=24),
+    "out of reach, failing hubs, passes": radio(truncate_snr_db=22, hub_failure=0.4, mixing_passes=2),
+    "late and out of reach, crashes, listening": {
+        **radio(truncate_snr_db=22, hub_order="there-and-back"),
+        "time": LATE,
+        "faults": {"rejoin": "listen", "crashes": CRASH},
+    },
+    "budgets that end": {"privacy": {"budget_total": 1.2}},
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_every_node_has_one_holding(case, monkeypatch):
+    seen = Held(hubs(**HELD[case]), monkeypatch)
+    away = np.zeros(NODES, dtype=int)
+    for number, (given, before, after, _) in enumerate(seen.rounds):
+        one, payloads = seen.decisions[number], seen.payloads[number]
+        keeps = one.absent
+        away += keeps
+        for old, new in zip(before, after):  # s, x and what is pending, bit for bit
+            np.testing.assert_array_equal(new[keeps], old[keeps])
+        if number and keeps.any():
+            withdrawn = given.update.withdraw
+            np.testing.assert_array_equal(
+                seen.pending[number][keeps & ~withdrawn], seen.pending[number - 1][keeps & ~withdrawn]
+            )
+        assert not one.release.own_mu[~one.on_air].any()
+        assert (given.update.step[~one.on_air] == 0).all()
+        took = np.zeros(NODES, dtype=bool)
+        for step, held in payloads:
+            assert one.on_air[step.tx].all()  # nobody sends that is not charged
+            assert not keeps[step.rx].any()
+            assert (step.own[step.rx][~one.on_air[step.rx]] == 0).all()  # a listener's model is in no sum
+            fresh = one.on_air & ~took
+            np.testing.assert_array_equal(held[fresh], seen.w[number][fresh])  # w, until something was received
+            if step.ratio.any():
+                took[step.rx] = True
+        alone = one.on_air & ~took
+        np.testing.assert_array_equal(after[0][alone], seen.w[number][alone])  # s = w, never x
+        if payloads:
+            assert (after[0][one.on_air] != before[1][one.on_air]).any(axis=1).all()
+    assert away.any() or case == "budgets that end"
+
+
+def test_a_gradient_that_waited_out_of_reach_is_charged_with_its_own_learning_rate(monkeypatch):
+    seen = Held(hubs(**radio(truncate_snr_db=26)), monkeypatch)
+    waited = 0
+    for number in range(2, ROUNDS):
+        back = seen.decisions[number].on_air & seen.decisions[number - 1].air.uncovered
+        stepped = [given.update.step > 0 for given, *_ in seen.rounds[:number]]
+        for node in np.flatnonzero(back).tolist():
+            last = max((n for n in range(number) if stepped[n][node]), default=None)
+            if last is None:
+                continue
+            waited += 1
+            release = seen.decisions[number].release
+            assert release.gamma[node] == seen.decisions[last].learning_rate
+            assert seen.decisions[number].sigma[node] == release.gamma[node]  # rho is 1
+            assert release.own_mu[node] > 0
+    assert waited
+
+
+def test_no_link_is_left_out_below_any_threshold_and_nothing_is_broken(monkeypatch):
+    seen = Held(hubs(**radio(truncate_snr_db=float("-inf"))), monkeypatch)
+    for _, _, (held, *_), result in seen.rounds:
+        assert held.isfinite().all()
+        assert (result.radiated_w.numpy() > 0).all()
+    assert all(one.on_air.all() for one in seen.decisions)
+
+
+@pytest.mark.parametrize("interference", ["none", "physical"])
+def test_hubs_do_not_use_blocked_links(interference, monkeypatch):
+    """Also where blocked links are still heard: a node that is blocked from all others is out of reach."""
+    ends = [(5, k) for k in range(5)] + [(k, 5) for k in range(5)]
+    events = [{"rx": rx, "tx": tx, "from_s": 0.0} for rx, tx in ends]
+    faults = {"blockage": {"kind": "schedule", "events": events}}
+    seen = Held(hubs(**radio(interference=interference), faults=faults), monkeypatch)
+    for one in seen.decisions:
+        assert not one.on_air[5]
+        assert one.air.uncovered[5]
+        assert one.on_air[:5].any()
+
+
+def test_no_payload_is_beyond_the_draws_that_a_round_has(monkeypatch):
+    """Receiver noise of one more would be the noise that nodes send in the next round."""
+    table = {
+        **radio(truncate_snr_db=15, hub_order="there-and-back", mixing_passes=1),
+        "learning": {"closing_passes": 2},
+    }
+    seen = Held(hubs(**table), monkeypatch)
+    most = max(len(payloads) for payloads in seen.payloads)
+    assert 0 < most <= seen.world.learning.settings.passes
+    draws = seen.world.learning.draws
+    with pytest.raises(AssertionError):
+        draws.fill_normal(seen.w[0].clone(), 1, seen.world.learning.settings.passes)
+
+
+def test_batteries_pay_for_the_turns_of_hubs_at_nominal_power(monkeypatch):
+    """Hubs pay more, and nothing that is paid depends on models."""
+    energy = {"battery_j": 5.0, "receive_w": 0.0, "compute_w": 0.0, "efficiency": 1.0}
+    seen = Held(hubs(energy=energy), monkeypatch)
+    left = np.array([one.participation.battery_j for one in seen.decisions])
+    for number, one in enumerate(seen.decisions[:-1]):
+        airtime = one.carried.airtime
+        budget_w = seen.world.power_w
+        paid = one.on_air * budget_w * (airtime.payload_ns + airtime.pilot_ns) / 1e9
+        assert (left[number] - left[number + 1])[one.on_air] == pytest.approx(paid[one.on_air], rel=0.05)
+        hub = one.carried.nodes["hub_turns"] > 0
+        assert paid[hub].min() > paid[one.on_air & ~hub].max(initial=0.0)

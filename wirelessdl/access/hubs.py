@@ -295,12 +295,12 @@ class HubCarrier(Carrier):
         """|h[rx, tx]| by the pilots with which a turn opens, `[K, K]`; the first turn opens with those of the frame."""
         heard = channel.heard
         if first:
-            return heard.matrix(channel.heard_gain_est)
+            return _in_graph(channel, channel.heard_gain_est)
         h, symbols = self._h(channel, [opens_ns])[0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
-        return heard.matrix(np.abs(h))
+        return _in_graph(channel, np.abs(h))
 
     def _snr(self, size: FloatArray, noise_w: FloatArray) -> FloatArray:
         """The weaker direction of each link, `[K, K]` linear. size: [K, K] |h|."""
@@ -388,7 +388,7 @@ class HubCarrier(Carrier):
         """Turns and what they leave of disagreement, for mean gains."""
         nodes = channel.heard.nodes
         everyone = np.ones(nodes, dtype=bool)
-        snr = self._snr(channel.heard.matrix(channel.mean), np.full(nodes, self._given.thermal_w))
+        snr = self._snr(_in_graph(channel, channel.mean), np.full(nodes, self._given.thermal_w))
         walk, known = Walk(self._near_snr, everyone), np.eye(nodes)
         inverse = 0.0  # sum over first collections of 1 / SNR of their weakest member
         while (found := walk.next(snr)) is not None:
@@ -436,6 +436,11 @@ class Errors:
         return np.clip(deviation * counter_rng.normal(self._word ^ (4 + leg), nodes), -1.0, 1.0)
 
 
+def _in_graph(channel: FrameChannel, gain: FloatArray) -> FloatArray:
+    """|h| of links of the graph, `[K, K]`: what is heard besides them, as of blocked links, is not for hubs to use."""
+    return channel.heard.matrix(np.where(channel.is_neighbour, gain, 0.0))
+
+
 def weaker_snr(size: FloatArray, power_w: FloatArray, noise_w: FloatArray) -> FloatArray:
     """SNR of every pair by the weaker of its directions, `[K, K]` linear. size: [rx, tx] |h|; power_w, noise_w: [K]."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -448,7 +453,7 @@ def reached(
 ) -> IntArray:
     """Group of nodes that hubs can join, by the pilots of the frame, `[K]`; -1: out of reach, or not on air."""
     noise_w = np.full(len(on_air), thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
-    near = weaker_snr(channel.heard.matrix(channel.heard_gain_est), power_w, noise_w) >= near_snr
+    near = weaker_snr(_in_graph(channel, channel.heard_gain_est), power_w, noise_w) >= near_snr
     return joined(near & on_air[:, None] & on_air[None, :])
 
 

@@ -16,7 +16,7 @@ from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.contract import guard_of
 from wirelessdl.errors import ContractError, shown
 from wirelessdl.radio.energy import ControlLosses, EnergyModel
-from wirelessdl.radio.frame import Frame
+from wirelessdl.radio.frame import AirTime, Frame
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.sim.policy import Policy
 
@@ -241,11 +241,21 @@ class Medium:
         self.compute_ns *= computes
         if self._drains:
             ready, missed = participation.ready, participation.missed
-            self._battery_j = self._battery_j - self._costs_j(frame, ready, missed, on_air, computes)
+            costs_j = self._costs_j(frame, ready, missed, on_air, computes, transmissions.airtime)
+            self._battery_j = self._battery_j - costs_j
         self.states.opened(computes)
 
     def _costs_j(
-        self, frame: Frame, ready: BoolArray, missed: BoolArray, sends: BoolArray, computes: BoolArray
+        self,
+        frame: Frame,
+        ready: BoolArray,
+        missed: BoolArray,
+        sends: BoolArray,
+        computes: BoolArray,
+        airtime: AirTime | None = None,
     ) -> FloatArray:
+        """Of a round, `[K]`, by the power budget. airtime: of each node, where it is not the frame's."""
         compute_s = computes * self.compute_ns / 1e9
-        return self._energy.nominal_j(frame, sends=sends, hears=ready, missed=missed, compute_s=compute_s)
+        return self._energy.nominal_j(
+            frame, sends=sends, hears=ready, missed=missed, compute_s=compute_s, airtime=airtime
+        )
