@@ -334,8 +334,10 @@ def test_pairs_are_formed_within_components_alone():
     links = Links.from_mask(np.ones((nodes, nodes), dtype=bool), Geometry.at_rest(np.zeros((nodes, 3))))
     roster = roster_of(PairTerms("all", 1.4, 1, "coalition"), on_air, links, component)
     assert roster.partners.tolist() == [0] * 6 + [5] * 6 + [3] * 4
+    component = np.array([-1] * 6 + [6] + [-1] + [8] * 8)
+    on_air = component >= 0
     roster = roster_of(PairTerms(4, 1.4, 0, "coalition"), on_air, links, component)
-    assert roster.partners[6:].tolist() == [1, 1, 0, 0, 1, 1, 0, 0, 0, 0]
+    assert roster.partners.tolist() == [0] * 8 + [1] * 8
     assert (roster.joined < 2 * nodes).all()
     paired = roster.partners > 0
     assert not set(roster.joined[paired].tolist()) & set(roster.joined[~paired].tolist())

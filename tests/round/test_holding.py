@@ -3,6 +3,7 @@
 The joint Gaussian of whole transcripts (`exact_transcripts`): failing hubs, nodes out of reach, crashes, late nodes.
 """
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from conftest import mostly_slow, tiny
 from exact_transcripts import Transcript
 
+from wirelessdl.errors import ContractError
 from wirelessdl.learning.airing import Airing
+from wirelessdl.round.engine import _require_one_release
 from wirelessdl.run.build import build
 from wirelessdl.run.wiring import make_engine, run_rounds
 
@@ -260,17 +263,25 @@ def test_no_link_is_left_out_below_any_threshold_and_nothing_is_broken(monkeypat
     assert all(one.on_air.all() for one in seen.decisions)
 
 
+FADED = {
+    "network": {"topology": {"kind": "erdos-renyi", "p": 0.9}},
+    "faults": {"blockage": {"kind": "snr", "threshold_db": 25.0}},
+}
+
+
+@pytest.mark.parametrize("sections", [{"network": {"topology": "ring"}}, FADED], ids=["ring", "faded links"])
 @pytest.mark.parametrize("interference", ["none", "physical"])
-def test_hubs_do_not_use_blocked_links(interference, monkeypatch):
-    """Also where blocked links are still heard: a node that is blocked from all others is out of reach."""
-    ends = [(5, k) for k in range(5)] + [(k, 5) for k in range(5)]
-    events = [{"rx": rx, "tx": tx, "from_s": 0.0} for rx, tx in ends]
-    faults = {"blockage": {"kind": "schedule", "events": events}}
-    seen = Held(hubs(**radio(interference=interference), faults=faults), monkeypatch)
+def test_hubs_use_links_of_the_graph_alone(interference, sections, monkeypatch):
+    """Not what is heard besides, as of links that a blockage took from the graph."""
+    seen = Held(hubs(**radio(interference=interference, truncate_snr_db=10), **sections), monkeypatch)
+    heard_besides = 0
     for one in seen.decisions:
-        assert not one.on_air[5]
-        assert one.air.uncovered[5]
-        assert one.on_air[:5].any()
+        links = set(zip(one.channel.links.rx.tolist(), one.channel.links.tx.tolist()))
+        heard_besides += len(one.channel.heard) - len(links)
+        for step in one.carried.announced:
+            assert set(zip(step.rx.tolist(), step.tx.tolist())) <= links
+    assert any(one.carried.announced for one in seen.decisions)
+    assert (heard_besides > 0) == (interference == "physical")
 
 
 def test_no_payload_is_beyond_the_draws_that_a_round_has(monkeypatch):
@@ -299,3 +310,16 @@ def test_batteries_pay_for_the_turns_of_hubs_at_nominal_power(monkeypatch):
         assert (left[number] - left[number + 1])[one.on_air] == pytest.approx(paid[one.on_air], rel=0.05)
         hub = one.carried.nodes["hub_turns"] > 0
         assert paid[hub].min() > paid[one.on_air & ~hub].max(initial=0.0)
+
+
+@pytest.mark.parametrize(("tx", "own", "words"), [([5], 0.0, "lets nodes send"), ([0], 0.5, "mixes what is received")])
+def test_an_access_that_sends_or_mixes_uncharged_models_is_refused(tx, own, words, monkeypatch):
+    """Node 5 is not on air: what it holds is its model."""
+    seen = Held(hubs(), monkeypatch)
+    carried, on_air = seen.decisions[0].carried, np.arange(NODES) < 5
+    last, one = carried.announced[-1], np.ones((1, 1))
+    step = replace(last, rx=np.array([5]), tx=np.array(tx), aim=np.array([5]), weight=one[0], ratio=one.astype(complex))
+    step = replace(step, announced=one, own=np.full(NODES, own))
+    with pytest.raises(ContractError, match=words):
+        _require_one_release(replace(carried, announced=(step,)), on_air)
+    _require_one_release(replace(carried, announced=(replace(step, tx=np.array([0]), own=np.zeros(NODES)),)), on_air)
