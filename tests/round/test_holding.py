@@ -3,6 +3,7 @@
 The joint Gaussian of whole transcripts (`exact_transcripts`): failing hubs, nodes out of reach, crashes, late nodes.
 """
 
+import random
 from dataclasses import replace
 from itertools import combinations
 
@@ -117,6 +118,58 @@ def test_all_that_is_sent_and_shown_tells_no_more_than_the_charge(case, node):
     if charged:
         assert transcript.mu(everyone) == pytest.approx(own, rel=1e-6)  # and no more than it must be
         assert worst(transcript, size) >= 0.8 * charged
+
+
+def random_sections(chance):
+    """Crashes at any time, late nodes, thresholds, failures, budgets: some of each."""
+    nodes = chance.choice([4, 5, 6])
+    events = []
+    for node in range(nodes):
+        now_s = 0.0
+        for _ in range(chance.choice([0, 1, 2])):
+            now_s += chance.uniform(5e-4, 0.06)
+            events.append({"node": node, "at_s": round(now_s, 6), "for_s": round(chance.uniform(5e-4, 0.03), 6)})
+            now_s += events[-1]["for_s"] + 1e-4
+    sections = {
+        "scenario": {"seed": chance.randrange(1000)},
+        "network": {"nodes": nodes, "topology": chance.choice(["full", "ring", {"kind": "erdos-renyi", "p": 0.7}])},
+        "radio": {
+            "truncate_snr_db": chance.choice([10, 18, 22, 24, 26]),
+            "hub_failure": chance.choice([0.0, 0.3, 0.6]),
+            "mixing_passes": chance.choice([0, 1]),
+            "hub_order": chance.choice(["there", "there-and-back"]),
+            "hub_rotation": chance.random() < 0.5,
+            "interference": chance.choice(["none", "physical"]),
+        },
+        "privacy": {
+            "coalition": chance.choice([1, 1, 2]),
+            "pairs": chance.choice(["all", "all", "neighbours", {"groups": 2}]),
+        },
+        "learning": {"closing_passes": chance.choice([0, 2])},
+        "faults": {"rejoin": chance.choice(["listen", "keep"])},
+    }
+    if events:
+        sections["faults"]["crashes"] = {"kind": "schedule", "events": events}
+    if chance.random() < 0.5:
+        sections["radio"]["csi"] = {"kind": "pilots", "symbols": chance.choice([1, 4])}
+    if chance.random() < 0.3:
+        sections["privacy"]["budget_total"] = chance.choice([0.8, 1.2, 1.6])
+    if chance.random() < 0.6:
+        late = {"kind": "constant", "seconds": [0.01] * (nodes - 2) + [0.025, 0.01]}
+        policy = chance.choice([{"kind": "deadline", "cap_s": 0.012}, {"kind": "clocked", "period_s": 0.05}])
+        sections["time"] = {"compute": late, "policy": policy}
+    return sections
+
+
+@pytest.mark.parametrize("first", mostly_slow(range(0, 60, 10), 0))
+def test_random_runs_tell_no_more_than_their_charge(first):
+    for seed in range(first, first + 10):
+        chance = random.Random(seed)
+        scenario = hubs(**random_sections(chance))
+        transcript = Transcript(scenario, chance.randrange(scenario.network.nodes), hears_w=True)
+        everyone = [k for k in range(transcript.world.nodes) if k != transcript.node]
+        assert worst(transcript, scenario.privacy.coalition) <= transcript.charged() * (1 + 1e-6)
+        assert transcript.mu(everyone) <= transcript.charged("own") * (1 + 1e-6)
 
 
 def test_cases_have_what_they_are_for():
