@@ -61,7 +61,7 @@ def joined(near: BoolArray) -> IntArray:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    label = connected_components(csr_array(near), directed=False)[1].astype(np.int64)
+    label = connected_components(csr_array(near.astype(np.int8)), directed=False)[1].astype(np.int64)
     return np.where(near.any(axis=1), label, -1)
 
 
@@ -221,7 +221,7 @@ class HubCarrier(Carrier):
                 "collected": np.ma.masked_array(collected.astype(bool), ~given.on_air),
                 "component": np.ma.masked_array(given.component, given.component < 0)
                 if given.component is not None
-                else np.ma.masked_all(nodes, dtype=np.int64),
+                else np.ma.masked_array(np.zeros(nodes, dtype=np.int64), True),
             },
             rounds={
                 "hubs": float(turns),
@@ -356,8 +356,8 @@ class HubCarrier(Carrier):
             reaches=float(star.size),
         )
         if star.failed:  # the hub is gone with all it heard; who sent did so
-            silence = {"ratio": np.zeros_like(collect.ratio), "noise_w": np.zeros(nodes), "own": np.ones(nodes)}
-            collect = replace(collect, **silence)
+            ratio, own = np.zeros_like(collect.ratio), np.ones(nodes)
+            collect = replace(collect, ratio=ratio, noise_w=np.zeros(nodes), own=own)
         between = 0.5 * (fro[back_pilots][:-1] + fro[back_pilots][1:])[:, hears]
         broadcast = AnnouncedStep(
             rx=hears,
@@ -379,10 +379,7 @@ class HubCarrier(Carrier):
         offsets = self._given.offsets
         if offsets is None or offsets.cfo_hz is None:
             return np.ones(len(members), np.complex128)
-        return np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s)
-
-    def _errors(self, round: int, turn: int) -> "Errors":
-        return Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)), len(self._given.power_w))
+        return np.asarray(np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s))
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""

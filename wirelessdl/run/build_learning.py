@@ -86,7 +86,7 @@ def _check_counters(builder: Builder, size: int, *, pairs: bool) -> None:
 
 def _most_passes(scenario: Scenario) -> int:
     passes = scenario.radio.mixing_passes + scenario.learning.closing_passes
-    if scenario.radio.access.name == "oac" and scenario.radio.alignment != "all":
+    if scenario.radio.access.name == "oac" and getattr(scenario.radio, "alignment", "all") != "all":
         return 4 * scenario.network.nodes * (1 + passes)  # payloads: two a turn, every node hub twice at most
     return passes
 

@@ -112,7 +112,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     ]
     radio = builder.scenario.radio
     offset_hz = subband_offset_hz(radio.bandwidth_hz, radio.subbands) if radio.subbands > 1 else None
-    phases = radio.access.name == "oac" and radio.alignment != "all"
+    phases = radio.access.name == "oac" and getattr(radio, "alignment", "all") != "all"
     channel = Chain(models, streams, offset_hz=offset_hz, phases=phases)
     fading = FadingSamples(models, condition, streams)
     power_dbm = builder.check(
