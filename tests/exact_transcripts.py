@@ -8,7 +8,9 @@ coordinates are a symbol, one complex number: phases turn one into the other.
     heard = J xi + shift,   xi standard normal;   a coalition knows some of xi
     mu = least ||xi|| over what it does not know with J xi = shift: infinite where no noise makes up for the shift
 
-Receiver noise is zero: the adversary may know all of it.
+Receiver noise is zero: the adversary may know all of it. Of announced payloads (hubs, in one sub-slot: weights are then
+the same for all symbols) the adversary has what every sender holds, one by one, and not only their sum; with
+`hears_w` every w besides, collected or not.
 """
 
 from dataclasses import replace
@@ -25,9 +27,9 @@ from wirelessdl.run.wiring import make_engine, run_rounds
 class Transcript:
     """A run whose gradients are linear, and in which one sample of `node` is replaced."""
 
-    def __init__(self, scenario, node, mistake=None):
+    def __init__(self, scenario, node, mistake=None, *, hears_w=False):
         self.world = build(scenario, device="cpu")
-        self.node, self.mistake = node, mistake
+        self.node, self.mistake, self.hears_w = node, mistake, hears_w
         self.learning = self.world.learning
         self.learning.radius = 1e3  # no projection: it is not linear, and moves nothing apart
         self.learning._mixed.zero_()
@@ -39,6 +41,7 @@ class Transcript:
         airing = self.learning.airing
         airing.air.superpose = self._superposed(airing.air.superpose, True)
         airing.held_air.superpose = self._superposed(airing.held_air.superpose, False)
+        self._announce, airing.announce = airing.announce, self._announced
         self._round, self.learning.round = self.learning.round, self._watched
         self.engine = make_engine(self.world)
         self.engine.trace.connect("learning.update", lambda event: self.decisions.append(event.decision))
@@ -94,6 +97,24 @@ class Transcript:
                 out.sub_(own[:, None] * (sent - x))
 
         return listened
+
+    def _announced(self, step, held, noise):
+        x, given, sends = self._models, self.given[-1], torch.as_tensor(self._sends)
+        if self.hears_w and step is given.announced[0]:
+            self.heard.append(held[sends].clone())
+        collects, failed = step.needed is not None, not step.ratio.any()
+        hub = int(step.rx[0])
+        if self.mistake == "hub adds x" and collects:
+            held[hub] = x[hub]
+        self.heard.append(held[torch.as_tensor(step.senders)].clone())
+        found = self._announce(step, held, noise)
+        if self.mistake == "uncovered node sends x" and collects:
+            held[hub] += 0.1 * x[torch.as_tensor(given.update.keep)].sum(dim=0)
+        if self.mistake == "fresh noise after a failure" and failed:
+            for node in step.senders.tolist():
+                held[node] = x[node]
+                held[node, self._place(("own", (given.round, len(self.heard)), node))] += given.pairs.own[node]
+        return found
 
     def _watched(self, given):
         pairs = given.pairs

@@ -44,7 +44,7 @@ def received(steps, sent, rng=None):
             before = held.clone()
         shape = (len(np.unique(step.rx)), sent.shape[1])
         noise = torch.zeros(shape, dtype=torch.float64) if rng is None else torch.from_numpy(rng.standard_normal(shape))
-        power, _ = send_announced(step, before, held, noise)
+        power, _ = send_announced(step, held, noise, before)
         radiated = torch.maximum(radiated, power)
     return held, radiated
 

@@ -8,6 +8,7 @@ import torch
 from conftest import tiny
 
 from wirelessdl.audit.collusion import listed
+from wirelessdl.learning import announced
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.sampling import Sampler
@@ -116,6 +117,37 @@ def models_in_passes(patch: pytest.MonkeyPatch) -> None:
         return real(self, segments, round, purpose, draws, kept["x"] if send is None else sent, out, air, send)
 
     patch.setattr(Airing, "_receive", receive)
+
+
+def hub_adds_its_model(patch: pytest.MonkeyPatch) -> None:
+    """A hub adds its own model without noise to what it collects."""
+    kept, real = _keeping_models(patch), Airing.announce
+
+    def announce(self, step, held, noise):
+        if step.needed is not None:
+            held[int(step.rx[0])] = kept["x"][int(step.rx[0])]
+        return real(self, step, held, noise)
+
+    patch.setattr(Airing, "announce", announce)
+
+
+def members_send_their_models(patch: pytest.MonkeyPatch) -> None:
+    """Members send models without noise."""
+    kept, real = _keeping_models(patch), Airing.announce
+
+    def announce(self, step, held, noise):
+        if step.needed is not None:
+            held[step.tx] = kept["x"][step.tx]
+        return real(self, step, held, noise)
+
+    patch.setattr(Airing, "announce", announce)
+
+
+def power_follows_models(patch: pytest.MonkeyPatch) -> None:
+    """What is announced is the size of the model, not of what is held: receiver noise then follows it."""
+    kept = _keeping_models(patch)
+    real = announced.announced_rms
+    patch.setattr(announced, "announced_rms", lambda held: real(held) * (1.0 + kept["x"].norm()))
 
 
 def noise_of_two_rounds(patch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,10 @@ def test_a_broken_engine_is_caught(broken, monkeypatch, tmp_path, wirelessdl_com
         pytest.param({"learning": {"model": {"model": "mlp", "hidden": [4]}}}, marks=pytest.mark.slow),
         {"privacy": {"epsilon_max": 8.0, "protocol": "paper", "clipping": "batch"}, "power": {"balance": False}},
         {"radio": {"access": "tdma"}},
+        {"radio": {"alignment": "hubs", "thermal_noise": True, "hub_failure": 0.2}},
         {"faults": {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.01}]}}},
     ],
-    ids=["without-replacement", "fraction", "shuffled", "mlp", "paper", "tdma", "crash"],
+    ids=["without-replacement", "fraction", "shuffled", "mlp", "paper", "tdma", "hubs", "crash"],
 )
 def test_sound_engines_of_other_kinds_pass(sections):
     report = audit_scenario(attacked(**sections), AuditOptions(trials=60, rounds=4, samples=16))

@@ -9,12 +9,15 @@ import torch
 from broken_engines import (
     attacked,
     halve_noise,
+    hub_adds_its_model,
+    members_send_their_models,
     models_in_passes,
     no_pair_noise,
     noise_after_the_quantiser,
     noise_of_two_rounds,
     own_term_without_noise,
     pair_noise_of_one_round,
+    power_follows_models,
     self_interference_of_models,
     stop_clipping,
 )
@@ -33,6 +36,10 @@ CLOSING = {"learning": {"closing_passes": 2}}
 DIGITAL = {"radio": {"access": "digital", "quantizer_bits": 4}}
 LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellation_db": 10.0}
 CRASH = {"crashes": {"kind": "schedule", "events": [{"node": 0, "at_s": 0.001, "for_s": 0.003}]}}
+
+HUBS = {"radio": {"alignment": "hubs", "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 4}}}
+ROTATING = {"radio": {**HUBS["radio"], "hub_rotation": True}}
+HUBS_FAIL = {"radio": {**HUBS["radio"], "hub_failure": 0.4, "mixing_passes": 2, "truncate_snr_db": 18}}
 
 SHIFT, TWINS = "shift of x over its charge", "difference of twins that send the same w"
 NODES, ROUNDS = "covariance of noise over nodes, error", "covariance of noise over rounds, error"
@@ -58,6 +65,9 @@ ALSO_BROKEN = {
         {"radio": LOUD},
         {TWINS, RECEPTION},
     ),
+    "a hub adds its model": (hub_adds_its_model, HUBS, {TWINS, RECEPTION}),
+    "members of a hub send their models": (members_send_their_models, ROTATING, {TWINS, RECEPTION}),
+    "the size of models is announced": (power_follows_models, HUBS, {TWINS}),
     "half of the noise": (halve_noise, {}, {NODES, COORDINATE}),
     "no clipping": (stop_clipping, {}, {SHIFT}),
 }
@@ -68,6 +78,8 @@ SOUND = {
     "pairs": PAIRS,
     "pairs of neighbours": RING,
     "digital": DIGITAL,
+    "hubs": HUBS,
+    "hubs that fail, pairs, closing": {**HUBS_FAIL, **PAIRS, **CLOSING},
     "self-interference": {"radio": LOUD},
     "batches": {"learning": {"sampling": "without-replacement", "batch_size": 20}},
     "a crash": {"faults": CRASH},
@@ -131,7 +143,7 @@ def test_no_check_refutes_the_sound_engine(case):
     checks = checks_of(wide(**SOUND[case]))
     assert not refuted(checks)
     assert checks[SHIFT].measured > 0.01  # the canary did count
-    assert (CLOSED in checks) == (case == "pairs")
+    assert (CLOSED in checks) == (case in ("pairs", "hubs that fail, pairs, closing"))
 
 
 def test_the_command_prints_a_line_for_each_check(monkeypatch, tmp_path, wirelessdl_command):

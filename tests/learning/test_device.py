@@ -62,6 +62,17 @@ CASES = {
     "digital": {**OWN, "radio": {"access": "digital"}},
     "tdma": {**OWN, "radio": {"access": "tdma"}},
     "phases": {"radio": {"phase_error_rad": 0.1}},
+    "hubs": {
+        **OWN,
+        "network": {"topology": "full"},
+        "radio": {"alignment": "hubs", "thermal_noise": True, "csi": {"kind": "pilots", "symbols": 4}},
+    },
+    "hubs, pairs": {
+        **OWN,
+        "network": {"topology": "full"},
+        "radio": {"alignment": "hubs", "mixing_passes": 1, "hub_failure": 0.2, "phase_error_rad": 0.1},
+        "privacy": PAIRS,
+    },
 }
 
 

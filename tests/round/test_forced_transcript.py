@@ -19,6 +19,13 @@ from wirelessdl.scenario.loader import parse_scenario
 NODE = 1
 LOUD = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e9, "cancellation_db": 10.0}
 PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "epsilon_max": 1.0}
+HUBS = {
+    "power_dbm": 23,
+    "thermal_noise": True,
+    "alignment": "hubs",
+    "truncate_snr_db": 15,
+    "csi": {"kind": "pilots", "symbols": 4},
+}
 CASES = {
     "residual self-interference": {"radio": LOUD},
     "physical interference, phase errors, three slots, pilots": {
@@ -84,6 +91,39 @@ CASES = {
         "power": {"objective": "own-noise", "alpha_min": 1e-6},
         "privacy": {**PAIRS, "budget_total": 1.5},
     },
+    "hubs that fail, passes, pilots, phase errors": {
+        "radio": {**HUBS, "hub_failure": 0.3, "mixing_passes": 1, "subslots": 3, "phase_error_rad": 0.2},
+        "power": {"objective": "own-noise"},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "learning": {"closing_passes": 2},
+    },
+    "hubs, pairs, out of reach in rounds 2 and 4": {
+        "scenario": {"seed": 7},
+        "radio": {**HUBS, "truncate_snr_db": 24},
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "network": {"placement": {"kind": "disc", "radius_m": 120}},
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+    },
+    "hubs, pairs, crashes, listening again, late nodes": {
+        "radio": {**HUBS, "hub_failure": 0.2, "hub_order": "there-and-back", "hub_rotation": True},
+        "power": {"objective": "own-noise", "alpha_min": 1e-6},
+        "privacy": PAIRS,
+        "channel": {"models": [{"model": "log-distance"}, {"model": "rayleigh"}]},
+        "faults": {
+            "rejoin": "listen",
+            "crashes": {"kind": "schedule", "events": [{"node": NODE, "at_s": 0.075, "for_s": 0.001}]},
+        },
+        "time": {
+            "compute": {"kind": "constant", "seconds": [0.01, 0.01, 0.025, 0.01]},
+            "policy": {"kind": "deadline", "cap_s": 0.012},
+        },
+    },
+    "hubs, a budget that ends": {
+        "radio": HUBS,
+        "power": {"objective": "own-noise"},
+        "privacy": {"epsilon_max": 1.0, "budget_total": 1.5},
+    },
     "whole gradients": {"radio": LOUD, "privacy": {"clipping": "batch", "epsilon_max": 4.0, "clip_norm": 0.1}},
 }
 
@@ -99,11 +139,12 @@ class Watched:
             store.train_x, store.train_y = store.train_x.clone(), store.train_y.clone()
             store.train_x[replaced] = 255 - store.train_x[replaced]
             store.train_y[replaced] = (store.train_y[replaced] + 5) % 10
-        self.sent, self.rounds = [], []
+        self.sent, self.rounds, self.heard = [], [], []
         for draws in self.learning._draws:
             draws.fill_normal = self._filled(draws.fill_normal)
         airing = self.learning.airing
         airing.shared_noise = self._paired(airing.shared_noise)
+        airing.announce = self._announced(airing.announce)
         self._round, self.learning.round = self.learning.round, self._watched
         engine = make_engine(self.world)
         run_rounds(self.world, engine)
@@ -128,6 +169,15 @@ class Watched:
                 self.sent.append(self.x[NODE] + out[NODE])
 
         return forced
+
+    def _announced(self, announce):
+        def heard(step, held, noise):
+            before = held[torch.as_tensor(step.senders)].clone()
+            power, variance = announce(step, held, noise)
+            self.heard.append((before, power))
+            return power, variance
+
+        return heard
 
     def _watched(self, given):
         self.scale, self.paired = float(given.noise_scale[NODE]), given.pairs is not None
@@ -157,6 +207,8 @@ def test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(case):
     hardened = scenario.privacy.protocol == "hardened"
     charge = float(one.world.exposure.sensitivity[NODE])
     assert len(one.sent) >= 3
+    for here, there in zip(one.heard, other.heard, strict=True):  # announced payloads, and their power
+        torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
     moved, held = [], 0.0
     for (sends, given, mixed, x, shown), (also, _, mixed2, x2, shown2) in zip(one.rounds, other.rounds, strict=True):
         assert sends == also
@@ -189,3 +241,26 @@ def test_a_leak_past_the_noise_would_be_seen(monkeypatch):
     monkeypatch.setattr(engine.LearningEngine, "_on_air", watched)
     with pytest.raises(AssertionError):
         test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge("residual self-interference")
+
+
+def test_a_hub_that_adds_its_model_without_noise_would_be_seen(monkeypatch):
+    from wirelessdl.learning.airing import Airing
+    from wirelessdl.learning.engine import LearningEngine
+
+    seen, real_round, real = {}, LearningEngine._on_air, Airing.announce
+
+    def watched(self, given, model):
+        seen["x"] = unnoised_models(self, given)
+        return real_round(self, given, model)
+
+    def announce(self, step, held, noise):
+        if step.needed is not None:
+            held[int(step.rx[0])] = seen["x"][int(step.rx[0])]
+        return real(self, step, held, noise)
+
+    monkeypatch.setattr(LearningEngine, "_on_air", watched)
+    monkeypatch.setattr(Airing, "announce", announce)
+    with pytest.raises(AssertionError):
+        test_what_is_shown_and_sent_next_depends_on_no_more_than_its_charge(
+            "hubs, pairs, crashes, listening again, late nodes"
+        )

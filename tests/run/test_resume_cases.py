@@ -112,6 +112,24 @@ TROUBLED = {
     "barrier": {"time": {"policy": {"kind": "deadline", "cap_s": 0.006}}, "faults": {"rejoin": "keep"}},
     "tdma": {"radio": {"access": "tdma"}, "time": {"policy": {"kind": "barrier"}}},
     "digital": DIGITAL,
+    "hubs": {
+        "radio": {
+            "alignment": "hubs",
+            "truncate_snr_db": 12,
+            "hub_order": "there-and-back",
+            "hub_rotation": True,
+            "hub_failure": 0.2,
+            "subslots": 3,
+            "mixing_passes": 1,
+            "cfo_hz": [3.0, -2.0, 1.0, 0.0, 5.0],
+            "phase_error_rad": 0.05,
+            "timing_error_s": 1e-8,
+        },
+        "power": {"schedule": "static", "alpha_min": 1e-9},
+        "privacy": {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.4, "budget_total": 0.05},
+        "learning": {"closing_passes": 2},
+        "faults": {"jammer": {"kind": "noise", "power_dbm": -107.0, "period_s": 0.5}},
+    },
     "subbands": {
         "channel": {"models": [{"model": "log-distance"}, TAPS]},
         "radio": {"subbands": 5, "bandwidth_hz": 4e6, "timing_offset_s": [0.0, 3e-8, -2e-8, 1e-8, 0.0]},
@@ -137,7 +155,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", mostly_slow(CASES, "groups, chosen ratio"))
+@pytest.mark.parametrize("case", mostly_slow(CASES, "groups, chosen ratio", "hubs"))
 def test_stopped_anywhere_goes_on_to_the_same_tables(case, tmp_path, monkeypatch):
     base, changes, rounds = CASES[case]
     if case == "passes of a large network":  # what serves from 65 nodes on, in a small one

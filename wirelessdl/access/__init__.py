@@ -179,7 +179,12 @@ class MeanErrors:
 
 
 class Carrier:
-    """An access at work in a run: it carries; what else it does not say is as on an air that adds up models."""
+    """An access at work in a run: it carries; what else it does not say is as on an air that adds up models.
+
+    rounds: the last, which closing passes follow where frames are its own matter.
+    """
+
+    rounds = 1
 
     def expect(self, channel: "FrameChannel", plan: "PowerPlan", schedule: "Turns") -> None:
         """The first frame of a run, of all nodes, whether or not it is replayed."""

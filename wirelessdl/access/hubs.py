@@ -154,6 +154,7 @@ class HubCarrier(Carrier):
 
     def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
         self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
+        self.rounds = given.rounds
         frame = given.frame
         self._slots = min(keys.subslots, frame.symbols)
         self._symbols = -(-frame.symbols // self._slots)
@@ -289,7 +290,7 @@ class HubCarrier(Carrier):
         given, keys = self._given, self._keys
         noise_w = np.full(len(on_air), given.thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
         turn = 0
-        for _ in range(1 + given.passes + (given.closing if round == given.rounds else 0)):
+        for _ in range(1 + given.passes + (given.closing if round == self.rounds else 0)):
             walk = Walk(self._near_snr, on_air, self._served if keys.hub_rotation else None)
             back: list[int] | None = None  # hubs that are still to be visited again
             while back is None or back:
@@ -303,8 +304,8 @@ class HubCarrier(Carrier):
                         back = walk.hubs[-2::-1] if keys.hub_order == "there-and-back" else []
                     continue
                 hub, members = chosen
-                heard_snr = size[:, hub] ** 2 * given.power_w[hub]
-                hears = members | (receivers & (heard_snr >= self._near_snr * noise_w))
+                heard_w = size[:, hub] ** 2 * given.power_w[hub]
+                hears = members | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
                 star = Star(hub, members, hears, draw.uniform() < keys.hub_failure)
                 self._served[hub] += 1
                 yield star, self._sent(star, channel, opens_ns, size[hub], noise_w, draw)
@@ -316,12 +317,12 @@ class HubCarrier(Carrier):
         """|h[rx, tx]| by the pilots with which a turn opens, `[K, K]`; the first turn opens with those of the frame."""
         heard = channel.heard
         if first:
-            return heard.matrix(channel.heard_gain_est)
+            return _in_graph(channel, channel.heard_gain_est)
         h, symbols = self._h(channel, [opens_ns])[0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
-        return heard.matrix(np.abs(h))
+        return _in_graph(channel, np.abs(h))
 
     def _snr(self, size: FloatArray, noise_w: FloatArray) -> FloatArray:
         """The weaker direction of each link, `[K, K]` linear. size: [K, K] |h|."""
@@ -412,7 +413,7 @@ class HubCarrier(Carrier):
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
-        stars, first, known = self._by_mean(channel.heard.matrix(channel.mean))
+        stars, first, known = self._by_mean(_in_graph(channel, channel.mean))
         given, nodes, hubs = self._given, len(known), [star.hub for star in stars[:first]]
         known = np.linalg.matrix_power(known, 1 + given.passes)
         apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
@@ -427,7 +428,7 @@ class HubCarrier(Carrier):
             f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
             f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
             + (f"; {left} nodes out of reach" if left else ""),
-            float(np.sqrt(self.errors(channel.heard.matrix(channel.mean)).receiver / nodes)),
+            float(np.sqrt(self.errors(_in_graph(channel, channel.mean)).receiver / nodes)),
             title="hubs",
             stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),
             weights=known,
@@ -494,6 +495,11 @@ class Errors:
         return np.clip(deviation * counter_rng.normal(self._word ^ (4 + leg), nodes), -0.5, 0.5)
 
 
+def _in_graph(channel: FrameChannel, gain: FloatArray) -> FloatArray:
+    """|h| of links of the graph, `[K, K]`: what is heard besides them, as of blocked links, is not for hubs to use."""
+    return channel.heard.matrix(np.where(channel.is_neighbour, gain, 0.0))
+
+
 def weaker_snr(size: FloatArray, power_w: FloatArray, noise_w: FloatArray) -> FloatArray:
     """SNR of every pair by the weaker of its directions, `[K, K]` linear. size: [rx, tx] |h|; power_w, noise_w: [K]."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -506,7 +512,7 @@ def reached(
 ) -> IntArray:
     """Group of nodes that hubs can join, by the pilots of the frame, `[K]`; -1: out of reach, or not on air."""
     noise_w = np.full(len(on_air), thermal_w) + (0.0 if channel.jammer_w is None else channel.jammer_w)
-    near = weaker_snr(channel.heard.matrix(channel.heard_gain_est), power_w, noise_w) >= near_snr
+    near = weaker_snr(_in_graph(channel, channel.heard_gain_est), power_w, noise_w) >= near_snr
     return joined(near & on_air[:, None] & on_air[None, :])
 
 

@@ -157,7 +157,8 @@ class Member(Access):
         self.hears_itself = radio.duplex == "full" and not one_by_one
         self.one_slot, self.lays_out_frames = not one_by_one, one_by_one
         given = radio.truncate_snr_db
-        self._near_snr = 10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0)
+        # above 0, of links that are not there, also where no link is to be left out
+        self._near_snr = max(10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0), np.finfo(np.float64).tiny)
         self._everyone: Turns | None = None
 
     def schedule(self, round: int, links: "Links") -> "Turns":

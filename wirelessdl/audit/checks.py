@@ -8,7 +8,8 @@ covariance           of w - x over nodes, and of rounds with later rounds, and i
 
                          z_t = L_t^-1 (w_t - x_t),   mean over rounds and coordinates of z_t z_(t+lag)^T = I or 0
 
-reception            s and all that passes send, recomputed in float64 from the payload and the receivers' noise.
+reception            s and all that passes send, recomputed in float64 from the payload and the receivers' noise;
+                     of announced payloads, each from what was held before it.
 closed form          Sigma of groups whose noise is drawn in closed form, beside that of their pairs.
 
 Deviations of covariances are allowed up to bounds that hold for every number of draws n (Chernoff), u = ln(1 / share of
@@ -30,7 +31,8 @@ from torch import Tensor
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.audit.collusion import closed_form_error, noise_covariance
 from wirelessdl.audit.recording import Recording
-from wirelessdl.audit.wiretap import unnoised_models, wiretap
+from wirelessdl.audit.wiretap import Wiretap, unnoised_models, wiretap
+from wirelessdl.learning.announced import send_announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import RoundInput, StepInput
@@ -221,7 +223,8 @@ def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: 
     longest = max((len(given.steps) for given in inputs), default=0)
     for given in inputs:
         engine.round(given)
-        *passed, held = _recomputed(engine.draws, given, tap.sent)
+        again = _announced_again(engine.draws, given, tap) if given.announced else None
+        *passed, held = again or _recomputed(engine.draws, given, tap.sent)
         away = torch.from_numpy(given.update.keep)
         pairs = [(f"pass {number}", *both) for number, both in enumerate(zip(tap.passed, passed), start=1)]
         for what, found, expected in (*pairs, ("s", engine.held[~away], held[~away])):
@@ -267,6 +270,22 @@ def _recomputed(draws: NodeDraws, given: RoundInput, sent: Tensor) -> list[Tenso
         found.append(y)
         y, before = weighed(one, received(one.segments, y, number - 1), y, before), y
     return [*found, y]
+
+
+def _announced_again(draws: NodeDraws, given: RoundInput, tap: Wiretap) -> list[Tensor]:
+    """What is held before every announced payload, and at last s, `[K, m]` in float64: w, then one from another.
+
+    From what was really held before, since the size that is announced is rounded: a last bit may decide it.
+    """
+    found = [tap.sent.double()]
+    for number, (step, before) in enumerate(zip(given.announced, tap.passed)):
+        receivers = np.unique(step.rx).tolist()
+        noise = before.new_empty(len(receivers), before.shape[1])
+        draws.fill_normal(noise, given.round, number, receivers)
+        held = before.double()
+        send_announced(step, held, noise.double())
+        found.append(held)
+    return found
 
 
 def _closed_form(inputs: tuple[RoundInput, ...]) -> Iterator[Check]:

@@ -104,7 +104,8 @@ def record(world: World, rounds: int) -> Recording:
         decisions.append(record.decision)
 
     made = make_engine(world)
-    made.stages.observer.rounds = rounds  # closing passes, if any, follow the last round that is attacked
+    # closing passes, if any, follow the last round that is attacked
+    made.stages.observer.rounds = made.stages.carrier.rounds = rounds
     engine = _Recorder(made.stages, replace(made.terms, rounds=rounds), made.trace, Hooks(on_record=keep))
     engine.inputs = []
     world.simulation.run(rounds, engine, engine.node_state)

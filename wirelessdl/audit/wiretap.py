@@ -34,6 +34,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.audit.collusion import Leftover, listed
 from wirelessdl.audit.hearing import OffsetHearing, dense_row
 from wirelessdl.learning.airing import Airing
+from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import PairInput, RoundInput
@@ -81,7 +82,7 @@ class Wiretap(Airing):
         self.air = _Heard(air.device, air.dtype, self._hear_payload)
         self.held_air = _Heard(air.device, air.dtype, lambda sent, *_: self.passed.append(sent.clone()))
         self.sent = self.arrived = self.held = torch.empty(0)
-        self.passed: list[Tensor] = []  # what was sent in each further step
+        self.passed: list[Tensor] = []  # what was sent in each further step, or held before each announced payload
         self._forced: _Forced | None = None
         engine.airing = self
 
@@ -102,7 +103,15 @@ class Wiretap(Airing):
 
         power = super().payload(given, draws, forced_model, sent, out)
         self._forced = None
+        if given.announced:
+            self.sent, self.passed = sent.clone(), []
         return power
+
+    def announce(
+        self, step: AnnouncedStep, held: Tensor, noise: Tensor, sent: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self.passed.append((held if sent is None else sent).clone())
+        return super().announce(step, held, noise, sent)
 
     def own_noise(self, draws: NodeDraws, round: int, nodes: range, out: Tensor) -> None:
         super().own_noise(draws, round, nodes, out)

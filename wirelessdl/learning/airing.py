@@ -103,10 +103,16 @@ class Airing:
             receivers = np.unique(step.rx).tolist()
             noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
             draws.fill_normal(noise, round, number, receivers)
-            power, variance = send_announced(step, before if step.together else held, held, noise)
+            power, variance = self.announce(step, held, noise, *([before] if step.together else []))
             radiated += power
             added += variance
         return radiated, added
+
+    def announce(
+        self, step: AnnouncedStep, held: Tensor, noise: Tensor, sent: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """One payload by the announced size of what senders hold, see `send_announced`."""
+        return send_announced(step, held, noise, sent)
 
     def held_steps(
         self,

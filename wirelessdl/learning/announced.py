@@ -80,15 +80,19 @@ def announced_rms(held: Tensor) -> Tensor:
     """Root mean square of each row, rounded up to a part of an octave, `[n]`; 0 for a row of zeros."""
     rms = torch.linalg.vector_norm(held.to(torch.float64), dim=1) / held.shape[1] ** 0.5
     up = torch.exp2(torch.ceil(torch.log2(rms) * _PARTS_OF_OCTAVE - 1e-9) / _PARTS_OF_OCTAVE)
+    up = torch.where(up < rms, up * 2.0 ** (1.0 / _PARTS_OF_OCTAVE), up)  # rms that rounding found on the grid
     return torch.where(rms > 0, up, 0.0)
 
 
-def send_announced(step: AnnouncedStep, sent: Tensor, held: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """What receivers make of `sent`, `[K, m]`, in place of what they held, `[K, m]`, which may be the same tensor.
+def send_announced(
+    step: AnnouncedStep, held: Tensor, noise: Tensor, sent: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """What receivers make of `sent`, `[K, m]`, in place of what they held, `[K, m]`; None: what is held is sent.
 
     noise: [receivers, m] standard normal numbers. Returns W radiated per node on average over the payload, `[K]`, and
     the variance per coordinate that receivers add to the sum of all nodes.
     """
+    sent = held if sent is None else sent
     rows, row, columns, column = step._places
     device, size, wide = held.device, held.shape[1], torch.float64
 

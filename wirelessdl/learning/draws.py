@@ -86,6 +86,7 @@ class NodeDraws:
     def _first(self, out: Tensor, round: int, purpose: str | int, nodes: Sequence[int] | None, words: int) -> Tensor:
         """The first counter of every row, `[rows]`; words: counters of a row."""
         index = _PURPOSES.index(purpose) if isinstance(purpose, str) else len(_PURPOSES) + purpose
+        assert index < self._purposes  # else receiver noise would be the noise that the next round sends
         if nodes is None:
             nodes = range(len(out))
         if isinstance(nodes, range):

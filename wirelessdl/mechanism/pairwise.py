@@ -294,8 +294,9 @@ def roster_of(terms: PairTerms, on_air: BoolArray, links: "Links", component: In
     groups = 1 if terms.pairs == "all" else terms.pairs
     group = np.arange(nodes) % groups
     if component is not None:
-        group = np.where(on_air, component, 0) * groups + group
-        groups *= int(np.max(component, initial=0)) + 1
+        # from 0 without gaps: numbers from `nodes` on are those of nodes without partners
+        group = np.unique(np.where(on_air, component, 0) * groups + group, return_inverse=True)[1]
+        groups = nodes
     size = np.bincount(group[on_air], minlength=groups)
     paired = on_air & (size[group] - 1 > terms.coalition)
     partners = np.where(paired, size[group] - 1, 0)
@@ -364,18 +365,29 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
     A group whose other nodes on air may all collude forms no pairs, nor does one whose pairs would leave a model less
     than alpha_min of the power: both are computed again here, the latter from alpha and learning rates of what was
     sent. With pairs of neighbours p is not traced: it must be a whole number, at most that of the others on air, which
-    needs r.
+    needs r. Under an access that joins only some nodes, pairs are within a component.
     """
     count = run.scenario["network"]["nodes"]
-    nodes = run.frame("nodes", ["round", "transmitted", "own_share", "coalition_share", "alpha", "sent_learning_rate"])
+    columns = ["round", "transmitted", "own_share", "coalition_share", "alpha", "sent_learning_rate", "component"]
+    nodes = run.frame("nodes", columns)
     own, hidden = (nodes[name].to_numpy().reshape(-1, count) for name in ("own_share", "coalition_share"))
     if not ((own > 0) & (own <= hidden) & (hidden <= 1.0)).all():
         yield "nodes: own_share and coalition_share are out of order; must be 0 < own_share <= coalition_share <= 1"
         return
     on_air = nodes["transmitted"].to_numpy().astype(bool).reshape(-1, count)
     pairs, partners = run.scenario["privacy"]["pairs"], None
+    component = nodes["component"].to_numpy(dtype=np.float64, na_value=np.nan).reshape(-1, count)
+    in_components = run.scenario["radio"].get("alignment") == "hubs"
+    if in_components and not np.isfinite(component[on_air]).all():
+        yield "nodes: component is null where a node was on air; it names the nodes that hubs could join"
+        return
+    group = np.tile(np.arange(count) % (1 if isinstance(pairs, str) else int(pairs["groups"])), (len(own), 1))
+    if in_components:  # numbers of nodes that are not on air mean nothing
+        group = group + count * np.where(on_air, component, 0).astype(np.int64)
+    group = np.unique(group + np.arange(len(own))[:, None] * (group.max(initial=0) + 1), return_inverse=True)[1]
+    group = group.reshape(own.shape)
     if pairs != "neighbours":
-        partners = _partners(on_air, 1 if pairs == "all" else int(pairs["groups"]), coalition)
+        partners = _partners(on_air, group, coalition)
     square = _square(run, own, partners)
     if square is None:  # until a run is done, the ratio that it chose stands nowhere else
         return
@@ -386,7 +398,6 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
             yield "nodes: own_share names more partners than there are on air"
             return
     else:
-        groups = 1 if pairs == "all" else int(pairs["groups"])
         rate = _learning_rates(run, nodes["round"].to_numpy(), nodes["sent_learning_rate"].to_numpy()).reshape(
             -1, count
         )
@@ -398,7 +409,7 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
             rate,
             partners,
             square,
-            groups,
+            group,
         )
         partners = np.where((own == 1.0) & short, 0, partners)
     if not np.allclose(own, 1.0 / (1.0 + partners * square), rtol=_AGREE):
@@ -408,11 +419,9 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
         yield "nodes: coalition_share does not follow from own_share and privacy.coalition"
 
 
-def _partners(on_air: BoolArray, groups: int, coalition: int) -> IntArray:
+def _partners(on_air: BoolArray, group: IntArray, coalition: int) -> IntArray:
     """Others on air of the same group, `[rounds, K]`; 0 if silent, or if all may be in the coalition."""
-    number = np.arange(on_air.shape[1]) % max(groups, 1)
-    size = np.stack([on_air[:, number == group].sum(axis=1) for group in np.unique(number)], axis=1)
-    others = size[:, number] - 1
+    others = np.bincount(group[on_air], minlength=int(group.max(initial=-1)) + 1)[group] - 1
     return np.where(on_air & (others > coalition), others, 0)
 
 
@@ -431,23 +440,23 @@ def _without_room(
     rate: FloatArray,
     partners: IntArray,
     square: float,
-    groups: int,
+    group: IntArray,
 ) -> BoolArray:
     """Nodes of groups whose pairs would leave one of them less than alpha_min, had they been formed, `[rounds, K]`.
 
-    alpha: of noise of their own alone. The group's a is the largest that one of them needs.
+    alpha: of noise of their own alone. The group's a is the largest that one of them needs. group: numbers that no two
+    rounds have in common.
     """
     own = 1.0 / (1.0 + partners * square)
     honest = np.maximum(partners - coalition, 0)
     promised = own * (1.0 + honest * square / (1.0 + square)) if promised_coalition else own
     hidden = np.where(partners > 0, (1.0 - alpha) / alpha * rate**2 * own / promised, 0.0)
-    number, short = np.arange(alpha.shape[1]) % max(groups, 1), np.zeros(alpha.shape, dtype=bool)
-    for group in np.unique(number):
-        members = number == group
-        left = 1.0 / (1.0 + hidden[:, members].max(axis=1, keepdims=True) / (own * rate**2)[:, members])
-        low = (partners[:, members] > 0) & (left < _least_alpha(run) * (1.0 + _ROUNDED))
-        short[:, members] = low.any(axis=1, keepdims=True) & (partners[:, members] > 0)
-    return short
+    paired, most = partners > 0, np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(most, group, hidden)
+    left = 1.0 / (1.0 + most[group] / (own * rate**2))
+    short = np.zeros(len(most), dtype=bool)
+    short[group[paired & (left < _least_alpha(run) * (1.0 + _ROUNDED))]] = True
+    return np.asarray(short[group] & paired)
 
 
 def _least_alpha(run: "Run") -> float:

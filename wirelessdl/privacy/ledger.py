@@ -177,6 +177,7 @@ class SenderTotals:
         rate = float(self._q[node])
         key = _digest(rate, cells)
         if key not in self._exact:
+            cells = dict(sorted(cells.items()))  # the order of sums decides the last bit, and a resumed run has its own
             nu = GRID.nu(np.array(list(cells)))
             counts = {(rate, float(value)): count for value, count in zip(nu, cells.values())}
             gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))

@@ -375,6 +375,8 @@ def _require_one_release(carried: Carried, on_air: BoolArray) -> None:
     steps = carried.steps
     if any(not on_air[one.tx].all() for one in carried.announced):
         raise ContractError("radio.access lets nodes send that are not charged for it in this round")
+    if any((one.own[one.rx] * ~on_air[one.rx]).any() for one in carried.announced):
+        raise ContractError("radio.access mixes what is received with models that are not charged for in this round")
     if [step.source for step in steps] != ["w", *["held"] * (len(steps) - 1)]:
         raise ContractError("radio.access sends w other than once, in the first step: send what is held after that")
     for step in steps[1:]:
