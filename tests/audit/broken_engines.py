@@ -123,10 +123,10 @@ def hub_adds_its_model(patch: pytest.MonkeyPatch) -> None:
     """A hub adds its own model without noise to what it collects."""
     kept, real = _keeping_models(patch), Airing.announce
 
-    def announce(self, step, held, noise):
+    def announce(self, step, held, noise, *sent):
         if step.needed is not None:
             held[int(step.rx[0])] = kept["x"][int(step.rx[0])]
-        return real(self, step, held, noise)
+        return real(self, step, held, noise, *sent)
 
     patch.setattr(Airing, "announce", announce)
 
@@ -135,10 +135,10 @@ def members_send_their_models(patch: pytest.MonkeyPatch) -> None:
     """Members send models without noise."""
     kept, real = _keeping_models(patch), Airing.announce
 
-    def announce(self, step, held, noise):
+    def announce(self, step, held, noise, *sent):
         if step.needed is not None:
             held[step.tx] = kept["x"][step.tx]
-        return real(self, step, held, noise)
+        return real(self, step, held, noise, *sent)
 
     patch.setattr(Airing, "announce", announce)
 
