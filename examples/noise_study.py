@@ -3,8 +3,8 @@
     python examples/noise_study.py FOLDER [seeds]
 
 Runs `urban_er_k20_ideal` over epsilon_total for noise of each node's own, coalitions of one and of five, without
-privacy, and learning alone (the better of two learning rates), and writes FOLDER/noise_study.csv and FOLDER/noise_study.png. With
-three seeds it takes about ten minutes on two cores.
+privacy, and learning alone (the better of two learning rates), and writes FOLDER/noise_study.csv and
+FOLDER/noise_study.png. With three seeds it takes about ten minutes on two cores.
 """
 
 import csv

@@ -213,3 +213,19 @@ def test_no_dataclass_repeats_the_fields_of_another():
 def test_shared_fields_are_found():
     text = "@dataclass\nclass A:\n    x: int\n    y: int\n@dataclass(frozen=True)\nclass B:\n    x: int\n    y: str\n"
     assert shared_fields([text]) == {("A", "B"): {("x", "int")}}
+
+
+# `Member` and `Keys` are what every member of a family has; the API's `Run` and `Study` extend those of trace, and are
+# what users call them; a hub with its members is a star, and so is a topology
+SHARED_NAMES = {"Keys", "Member", "Run", "Study", "Star"}
+
+
+def test_two_classes_never_share_a_name():
+    homes: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    # a section of a scenario has a second definition for the type checker, in the same file
+    shared = {name: places for name, places in homes.items() if len(set(places)) > 1}
+    assert not {name: places for name, places in shared.items() if name not in SHARED_NAMES}

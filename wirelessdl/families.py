@@ -36,7 +36,7 @@ KEYS: dict[Family, str] = {"access": "radio.access", "mechanism": "privacy.noise
 
 
 def member(family: Family, name: str) -> ModuleType | None:
-    """The module of a built-in member; None for a class of the user's, `file.py:Class`."""
+    """The module of a built-in member; None for your class, `file.py:Class`."""
     if ":" in name:
         return None
     if name not in MEMBERS[family]:

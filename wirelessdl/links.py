@@ -109,7 +109,7 @@ class Links:
         moved.__dict__.update({name: self.__dict__[name] for name in _TIMELESS if name in self.__dict__})
         return moved
 
-    def settled(self) -> "Links":
+    def precomputed(self) -> "Links":
         """The same links, with all that does not depend on places worked out: `at` then takes it along."""
         for name in _TIMELESS:
             getattr(self, name)

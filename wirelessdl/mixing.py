@@ -48,7 +48,7 @@ def is_sparse(nodes: int, links: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """Weights of one slot. link: [links] A[rx, tx]; own: [K] A[i, i]; scale: [K] air_i / (c_i d_i)."""
+    """Weights of one resource block. link: [links] A[rx, tx]; own: [K] A[i, i]; scale: [K] air_i / (c_i d_i)."""
 
     links: Links
     link: FloatArray

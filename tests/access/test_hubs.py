@@ -44,7 +44,7 @@ class Made:
     def __init__(self, h, *, thermal_w=0.0, power_w=None, subslots=3, pilots=None, moving=None, near_snr=NEAR, **keys):
         self.nodes, self.h, self.thermal_w = len(h), h, thermal_w
         self.power_w = np.full(self.nodes, 0.2) if power_w is None else np.asarray(power_w)
-        frame = Frame.of(parameters=SIZE, nodes=self.nodes, pilots=4, bandwidth_hz=1e6, guard_s=1e-6)
+        frame = Frame.from_settings(parameters=SIZE, nodes=self.nodes, pilots=4, bandwidth_hz=1e6, guard_s=1e-6)
         moving = moving or (lambda _: 1.0)
         self.links = Links.from_mask(np.abs(h) > 0, Geometry.at_rest(np.zeros((self.nodes, 3))))
         gain = self.links.vector(np.abs(h))

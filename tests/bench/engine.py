@@ -20,7 +20,7 @@ from wirelessdl.learning.batch import Batch, sample_shape
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.engine import LearningEngine
-from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients import GradientJob, choose
 from wirelessdl.learning.models import MODELS
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import Iid
@@ -230,7 +230,7 @@ def gradient(model: str, nodes: int, batch: int, clipping: Clipping) -> Callable
     """Clipped gradients of K models on batches that lie ready."""
     data = pictures(1, (28, 28))
     built = learner(model, data)
-    job = Job(built, clipping, 1.0, torch.device("cpu"), torch.float32)
+    job = GradientJob(built, clipping, 1.0, torch.device("cpu"), torch.float32)
     strategy = choose("auto", job, nodes=nodes, batch=batch, input_shape=(1, 28, 28), threads=torch.get_num_threads())
     x, out = 0.01 * torch.randn(nodes, built.size), torch.empty(nodes, built.size)
     features = torch.randn(nodes, batch, data.features + 1)

@@ -9,7 +9,7 @@ from torch import nn
 
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.clipping import clip_rows_, norm_bound
-from wirelessdl.learning.gradients import Job, choose, threads
+from wirelessdl.learning.gradients import GradientJob, choose, threads
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
 from wirelessdl.learning.models.convex import Logistic, Ridge
 from wirelessdl.learning.models.module import ModuleLearner, seeded
@@ -96,7 +96,7 @@ def single_sums(
 ):
     """What each sample alone adds to the sum of a batch, `[offsets, samples]`: all others have a weight of zero."""
     generator = torch.Generator().manual_seed(2)
-    job = Job(learner, clipping, clip_norm, CPU, torch.float32, isinstance(learner, Ridge))
+    job = GradientJob(learner, clipping, clip_norm, CPU, torch.float32, isinstance(learner, Ridge))
     chosen = choose(strategy, job, nodes=1, batch=SAMPLES, input_shape=SHAPE, threads=1)
     x = torch.as_tensor(learner.initial(np.random.default_rng(1))).float().unsqueeze(0)
     x += (0.0 if isinstance(learner, ModuleLearner) else 0.1) * torch.randn(x.shape, generator=generator)
@@ -149,7 +149,7 @@ def test_no_batch_exceeds_the_clip_norm(strategy):
 def test_one_replaced_sample_moves_a_sum_by_no_more_than_its_sensitivity(name):
     """Sums of 8 at offsets where rounding is most of what positions leave of a gradient; nothing replaces a sample."""
     learner, generator = MODULES[name](), torch.Generator().manual_seed(3)
-    job = Job(learner, "per-sample", 1.0, CPU, torch.float32)
+    job = GradientJob(learner, "per-sample", 1.0, CPU, torch.float32)
     chosen = choose("threads", job, nodes=1, batch=8, input_shape=SHAPE, threads=1)
     x = torch.as_tensor(learner.initial(None)).float().unsqueeze(0)
 
@@ -174,7 +174,7 @@ def test_errors_whose_squares_vanish_do_not_hide_huge_features():
     x[0, 784], x[0, 2 * 784 + 1] = 55.0, -0.5  # biases of classes 0 and 1
     features = torch.ones(1, 1, 785)
     features[0, 0, 3] = 1e17
-    job = Job(learner, "per-sample", 1e-9, CPU, torch.float32)
+    job = GradientJob(learner, "per-sample", 1e-9, CPU, torch.float32)
     out = torch.full_like(x, torch.nan)
     chosen = choose("closed-form", job, nodes=1, batch=1, input_shape=SHAPE, threads=1)
     chosen.gradient(0, x, Batch(features, torch.zeros(1, 1, dtype=torch.int64)), out)

@@ -20,7 +20,7 @@ from wirelessdl.learning.models.module import ModuleLearner
 from wirelessdl.learning.models.nets import Cnn
 from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.learning.runtime import Workers
-from wirelessdl.learning.superposition import Air, consensus_distance, one_slot, project_
+from wirelessdl.learning.superposition import Superposer, consensus_distance, one_slot, project_
 from wirelessdl.links import Geometry, Links
 from wirelessdl.mixing import mix, uniform_air
 from wirelessdl.run.build import build
@@ -42,7 +42,7 @@ def test_sparse_mixing_equals_dense_and_is_taken_where_few_hear_each_other():
     sent, start = torch.randn(nodes, 40, dtype=torch.float64), torch.randn(nodes, 40, dtype=torch.float64)
     found = [start.clone(), start.clone()]
     for out, weights in zip(found, (mixing.compact, mixing.dense)):
-        Air(CPU, torch.float64).superpose(one_slot(40, weights, np.zeros(nodes)), sent, out)
+        Superposer(CPU, torch.float64).superpose(one_slot(40, weights, np.zeros(nodes)), sent, out)
     torch.testing.assert_close(*found)
     full = Links.from_mask(np.ones((nodes, nodes), dtype=bool), links.geometry)
     crowded = mix(full, np.ones(len(full)), np.ones(nodes), air=uniform_air(full))

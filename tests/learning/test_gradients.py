@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from wirelessdl.learning.batch import Batch
-from wirelessdl.learning.gradients import Job, choose, threads
+from wirelessdl.learning.gradients import GradientJob, choose, threads
 from wirelessdl.learning.gradients.strategy import Loop
 from wirelessdl.learning.gradients.threads import supported
 from wirelessdl.learning.models.closed_form import Mlp, Softmax
@@ -108,7 +108,7 @@ def biting(learner, x, batch):
     norms, out = [], torch.empty_like(x)
     for b in range(batch.labels.shape[1]):
         single = Batch(batch.features[:, b : b + 1], batch.labels[:, b : b + 1])
-        Loop(Job(learner, "batch", 1e9, CPU, torch.float64)).gradient(0, x, single, out)
+        Loop(GradientJob(learner, "batch", 1e9, CPU, torch.float64)).gradient(0, x, single, out)
         norms.append(out.norm(dim=1).clone())
     return float(torch.stack(norms).median())
 
@@ -122,7 +122,7 @@ def test_strategies_equal_the_loop(name, strategy, clipping, padded):
     learner = LEARNERS[name]()
     x, batch = problem(learner, padded=padded)
     clip_norm = biting(learner, x, batch) / (1 if clipping == "per-sample" else 10)
-    job = Job(learner, clipping, clip_norm, CPU, torch.float64)
+    job = GradientJob(learner, clipping, clip_norm, CPU, torch.float64)
     chosen = choose(strategy, job, nodes=3, batch=5, input_shape=SHAPE, threads=2)
     assert chosen.name == strategy
     found, expected = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
@@ -144,7 +144,9 @@ def test_clipped_sums_do_not_depend_on_which_gradients_are_kept(monkeypatch, byt
     learner = LEARNERS["everything"]()
     x, batch = problem(learner)
     x[1, 0] = torch.inf  # node 1 has nothing but gradients that count as zero
-    job = Job(learner, "per-sample", biting(learner, x[:1], Batch(batch.features[:1], batch.labels[:1])), CPU, x.dtype)
+    job = GradientJob(
+        learner, "per-sample", biting(learner, x[:1], Batch(batch.features[:1], batch.labels[:1])), CPU, x.dtype
+    )
     chosen = choose("threads", job, nodes=3, batch=5, input_shape=SHAPE, threads=1)
     kept, again = torch.full_like(x, torch.nan), torch.full_like(x, torch.nan)
     chosen.gradient(0, x, batch, kept)
@@ -170,7 +172,7 @@ def test_gradients_that_are_not_finite_count_as_zero(name, strategy, clipping, s
     pixels[0, 3] = share * torch.finfo(torch.float32).max
     weight = torch.full((3, 5), 0.25)
     weight[1:, 4], weight[0, 2], pixels[0, 2] = 0.0, 0.0, 0.0
-    job = Job(learner, clipping, 0.5, CPU, torch.float32)
+    job = GradientJob(learner, clipping, 0.5, CPU, torch.float32)
     scores = Loop(job).scores(0, x[:1], features[0, 3:4]).flatten()
     batch.labels[0, 3] = scores.argmin()  # where the model is sure, and wrong
     chosen = choose(strategy, job, nodes=3, batch=5, input_shape=SHAPE, threads=1)
@@ -243,7 +245,7 @@ def test_gradients_are_right_where_book_keeping_does_not_hold(build):
     learner = module(build)
     assert not supported(learner.module, SHAPE)
     x, batch = problem(learner)
-    job = Job(learner, "per-sample", biting(learner, x, batch), CPU, torch.float64)
+    job = GradientJob(learner, "per-sample", biting(learner, x, batch), CPU, torch.float64)
     found, expected = torch.empty_like(x), torch.empty_like(x)
     choose("threads", job, nodes=3, batch=5, input_shape=SHAPE, threads=1).gradient(0, x, batch, found)
     Loop(job).gradient(0, x, batch, expected)
@@ -262,7 +264,7 @@ def test_gradients_are_right_where_book_keeping_does_not_hold(build):
     ],
 )
 def test_auto_is_a_rule_of_model_and_nodes(name, nodes, expected):
-    job = Job(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
+    job = GradientJob(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
     assert choose("auto", job, nodes=nodes, batch=5, input_shape=SHAPE, threads=1).name == expected
 
 
@@ -281,7 +283,7 @@ class Counting(nn.Module):
 
 def test_what_torch_cannot_vectorise_is_said_and_auto_goes_round_it():
     learner = module(Counting)
-    job = Job(learner, "batch", 1.0, CPU, torch.float64)
+    job = GradientJob(learner, "batch", 1.0, CPU, torch.float64)
     with pytest.raises(ValueError, match=r'strategy is "vmap"; torch cannot vectorise Counting \(.*\): use threads'):
         choose("vmap", job, nodes=9, batch=5, input_shape=SHAPE, threads=1)
     assert choose("auto", job, nodes=9, batch=5, input_shape=SHAPE, threads=1).name == "threads"
@@ -295,7 +297,7 @@ def test_what_torch_cannot_vectorise_is_said_and_auto_goes_round_it():
     ],
 )
 def test_strategies_that_do_not_fit_are_refused(name, strategy, words):
-    job = Job(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
+    job = GradientJob(LEARNERS[name](), "batch", 1.0, CPU, torch.float64)
     with pytest.raises(ValueError, match=words):
         choose(strategy, job, nodes=9, batch=5, input_shape=SHAPE, threads=1)
 

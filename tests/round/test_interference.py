@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import tiny
 
-from wirelessdl.learning.superposition import Air, one_slot
+from wirelessdl.learning.superposition import Superposer, one_slot
 from wirelessdl.run.build import build
 from wirelessdl.run.session import simulate
 from wirelessdl.units import thermal_noise_w, w_to_dbm
@@ -82,7 +82,7 @@ def test_a_turned_symbol_keeps_its_power():
             only[i, j] = gain[i, j]
             (segment,) = one_slot(10, only * np.cos(phase), np.zeros(4))
             out = torch.zeros_like(sent)
-            air = Air(torch.device("cpu"), torch.float64)
+            air = Superposer(torch.device("cpu"), torch.float64)
             air.superpose((replace(segment, crosstalk=only * np.sin(phase)),), sent, out)
             received = gain[i, j] ** 2 * float((sent[j] ** 2).sum())
             assert float((out[i] ** 2).sum()) == pytest.approx(received, rel=1e-12)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import wirelessdl
 from wirelessdl.audit.wiretap import Wiretap
 from wirelessdl.leakage import link_mu
-from wirelessdl.learning.superposition import Air, Shifted, SymbolOffsets, one_slot
+from wirelessdl.learning.superposition import Shifted, Superposer, SymbolOffsets, one_slot
 from wirelessdl.links import Geometry, Links
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.offsets import Offsets, masking_share
@@ -301,7 +301,7 @@ def test_the_air_equals_loops_over_symbols_with_half_a_symbol_at_the_end(sparse)
     offsets = SymbolOffsets(ramp, symbols, shifted)
     noise = rng.normal(size=(nodes, width))
     out = torch.from_numpy(noise.copy())
-    Air(torch.device("cpu"), torch.float64).superpose(
+    Superposer(torch.device("cpu"), torch.float64).superpose(
         (replace(segment, crosstalk=matrix(amount[0].imag), offsets=offsets),), torch.from_numpy(sent), out
     )
     for i in range(nodes):
@@ -325,11 +325,11 @@ def test_links_are_charged_at_least_what_a_receiver_can_get_out_of_overlapping_s
     """The worst change of a model, found exactly by singular values, through carriers and clocks of all kinds."""
     rng, count, nodes = np.random.default_rng(1), 24, 4
     links_of = np.ones((nodes, nodes), dtype=bool)
-    frame = Frame.of(parameters=2 * count, nodes=nodes, pilots=1, bandwidth_hz=1e6, guard_s=0.0)
+    frame = Frame.from_settings(parameters=2 * count, nodes=nodes, pilots=1, bandwidth_hz=1e6, guard_s=0.0)
     gaps = []
     for trial in range(60):
         flight_hz = np.zeros(1) if trial >= 40 else None
-        offsets = Offsets.of(
+        offsets = Offsets.from_nodes(
             rng.uniform(-2e4, 2e4, nodes), rng.uniform(0, 4.5e-7, nodes), 1e6, frame, flight_hz=flight_hz
         )
         links = Links.from_mask(links_of, Geometry.at_rest(rng.uniform(0, 12.0 * trial, (nodes, 3))))

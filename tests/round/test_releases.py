@@ -9,7 +9,7 @@ import pytest
 from wirelessdl.links import Geometry, Links
 from wirelessdl.power import plan_power
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
-from wirelessdl.round.releases import PendingGradients, Releases, ReleaseTerms
+from wirelessdl.round.releases import PendingGradients, Releases, ReleaseSettings
 
 K, RHO, GAMMA, THETA, RADIUS, THERMAL_W = 3, 1.7, 0.3, 2.6, 1.4, 0.25
 SENSITIVITY = np.array([0.5, 0.8, 1.3])
@@ -26,7 +26,7 @@ def releases(protocol="hardened", credited_thermal_w=0.0, orthogonal=False, full
     pending = PendingGradients(K)
     pending.restore({"gamma": PENDING, "multiplier": MULTIPLIER})
     return Releases(
-        ReleaseTerms(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius, **more), pending
+        ReleaseSettings(protocol, RHO, SENSITIVITY, credited_thermal_w, orthogonal, full_power_radius, **more), pending
     )
 
 

@@ -28,7 +28,7 @@ SMALL = {"dataset": {"kind": "synthetic", "features": 30, "samples": 200, "class
 @pytest.mark.parametrize(("parameters", "slots", "subbands"), [(7850, 1, 16), (7850, 3, 7), (101, 2, 5), (93, 4, 8)])
 def test_blocks_share_all_coordinates_evenly(parameters, slots, subbands):
     given = {"parameters": parameters, "nodes": 4, "pilots": 3, "bandwidth_hz": 1e6, "guard_s": 1e-5, "slots": slots}
-    one, many = Frame.of(**given), Frame.of(**given, subbands=subbands)
+    one, many = Frame.from_settings(**given), Frame.from_settings(**given, subbands=subbands)
     parts = many.coordinates(parameters)
     assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
     assert parts[-1].stop == parameters

@@ -191,7 +191,7 @@ def test_receivers_balance_by_what_they_estimate(tmp_path):
 
 
 def test_simulated_time_is_computing_plus_air_or_the_longer_of_both(tmp_path):
-    frame = Frame.of(parameters=7850, nodes=4, pilots=1, bandwidth_hz=1e6, guard_s=1e-5)
+    frame = Frame.from_settings(parameters=7850, nodes=4, pilots=1, bandwidth_hz=1e6, guard_s=1e-5)
     assert (frame.pilot_ns, frame.payload_ns, frame.guard_ns) == (4_000, 3_925_000, 10_000)
     air = frame.airtime_ns / 1e9
     hardened = wirelessdl.simulate(tiny(time={"compute": {"kind": "constant", "seconds": 0.5}}), out=tmp_path)

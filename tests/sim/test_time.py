@@ -162,7 +162,7 @@ def test_frames_hold_pilots_feedback_and_z():
 
 
 def test_a_frame_of_several_slots_and_turns_adds_up():
-    frame = Frame.of(
+    frame = Frame.from_settings(
         parameters=100, nodes=4, pilots=1, bandwidth_hz=1e6, guard_s=1e-6, slots=3, turns=2, senders=2, feedback_s=1e-5
     )
     assert frame.symbols == 17

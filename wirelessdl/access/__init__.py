@@ -125,12 +125,12 @@ class Step:
 class Carried:
     """What becomes of a frame: its steps, of which the first sends w.
 
-    uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of
-    each node, likewise. coded: symbols of a code, sent at the power budget and decoded without receiver noise. nodes,
-    links, rounds: values of the columns that this access adds, `[K]`, [links] of the graph, and numbers. announced:
-    payloads by the announced size of what is held (`learning/announced.py`), in sequence, in place of steps; a holding
-    is w at first. Then the one step has the weights that they make together, for tables. states: what single nodes do
-    in the frame, for the events: time in ns, node, state, detail.
+    uneven_ns: payloads of all turns in sequence, where turns differ; airtime: of each node, likewise. coded: symbols of
+    a code, sent at the power budget and decoded without receiver noise. nodes, links, rounds: values of the columns
+    that this access adds, `[K]`, [links] of the graph, and numbers. announced: payloads by the announced size of what
+    is held (`learning/announced.py`), in sequence, in place of steps; what a node holds is w at first. Then the one
+    step has the weights that they make together, for tables. states: what single nodes do in the frame, for the events:
+    time in ns, node, state, detail.
     """
 
     steps: tuple[Step, ...]
@@ -179,7 +179,7 @@ class MeanErrors:
 
 
 class Carrier:
-    """An access at work in a run: it carries; what else it does not say is as on an air that adds up models.
+    """An access at work in a run: `carry` makes the steps of every frame. The other methods have defaults.
 
     rounds: the last, which closing passes follow where frames are its own matter.
     """
@@ -272,7 +272,7 @@ class Access:
 
 
 class UserAccess(Access):
-    """A class of the user's, held to its contract. What it needs:
+    """Your class, held to its contract. What it needs:
 
         def mix(self, links, gain, amplitude, on_air):
             return weight, own, noise

@@ -4,9 +4,8 @@
 
     a_i     d_i / (d_i + 1) as printed, or chosen by receiver balancing such that A is doubly stochastic
     full duplex   everyone at once: one turn, and a node hears what is left of its own emission
-    half duplex   nodes fall into two classes, anew in every frame; one sends while the other listens, then the other
-    way
-                  round. Links within a class carry nothing in that frame
+    half duplex   nodes fall into two classes, anew in every frame; each sends while the other listens. Links within a
+                  class carry nothing in that frame
 
 `radio.alignment` says at whose antenna phases are aligned; a sender has only one phase:
 

@@ -1,4 +1,12 @@
-"""Step 4 of a round: mixing weights, as receivers believe them to be and as the channel makes them."""
+"""Mixing weights of a frame, as receivers believe them to be (`known`) and as the channel makes them (`actual`).
+
+    known    from estimated gains, on the graph's links: what a receiver normalises by
+    actual   from true gains and phases, on all that is heard: A of s = A w
+
+A `Weigher` is the carrier (`wirelessdl.access.Carrier`) of an access that sends models as numbers, not in messages:
+`AllAtOnce` (oac), `OneByOne` (tdma), `UserWeigher` (your class). There is one `SlotWeights` for each resource block, a
+subband of a slot.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,9 +52,9 @@ class SymbolWeights:
 
 @dataclass(frozen=True, eq=False)
 class SlotWeights:
-    """One slot: `known` to receivers, on the graph's links; `actual`, on all that is heard; phase errors' crosstalk.
+    """One resource block: `known`, on the graph's links; `actual`, on all that is heard; crosstalk of phase errors.
 
-    symbols: None without offsets. With them `actual` is what is left of a coordinate on average over the slot.
+    symbols: None without offsets. With them `actual` is what is left of a coordinate on average over the block.
     """
 
     known: Mixing
@@ -57,7 +65,7 @@ class SlotWeights:
 
 @dataclass(frozen=True, eq=False)
 class FrameWeights:
-    """The slots of a frame, and their means."""
+    """The resource blocks of a payload or of a pass, and the means of their weights."""
 
     slots: tuple[SlotWeights, ...]
 
@@ -268,7 +276,7 @@ def delivered_weights(channel: FrameChannel, arrived: BoolArray, listening: Bool
     known = metropolis_delivered(channel.links, arrived, listening)
     if channel.heard is channel.links:
         return FrameWeights((SlotWeights(known, known, None),))
-    link = np.zeros(len(channel.heard))  # strangers are noise to a decoder
+    link = np.zeros(len(channel.heard))  # non-neighbours are noise to a decoder
     link[channel.is_neighbour] = known.link
     return FrameWeights((SlotWeights(known, Mixing(channel.heard, link, known.own, known.scale), None),))
 

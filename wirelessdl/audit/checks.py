@@ -36,7 +36,7 @@ from wirelessdl.learning.announced import send_announced
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import RoundInput, StepInput
-from wirelessdl.learning.superposition import Air, Segment
+from wirelessdl.learning.superposition import Segment, Superposer
 from wirelessdl.streams import Streams
 
 FALSE_ALARM = 1e-6  # of each covariance check of a sound engine with ideal noise
@@ -242,7 +242,7 @@ def _reception(engine: LearningEngine, inputs: tuple[RoundInput, ...], streams: 
 
 def _recomputed(draws: NodeDraws, given: RoundInput, sent: Tensor) -> list[Tensor]:
     """What every pass sends, and at last s, `[K, m]` in float64. sent: what the payload carried."""
-    air = Air(sent.device, torch.float64)
+    air = Superposer(sent.device, torch.float64)
 
     def received(segments: tuple[Segment, ...], w: Tensor, purpose: str | int) -> Tensor:
         noise = torch.empty_like(sent)

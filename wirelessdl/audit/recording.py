@@ -106,7 +106,7 @@ def record(world: World, rounds: int) -> Recording:
     made = make_engine(world)
     # closing passes, if any, follow the last round that is attacked
     made.stages.observer.rounds = made.stages.carrier.rounds = rounds
-    engine = _Recorder(made.stages, replace(made.terms, rounds=rounds), made.trace, Hooks(on_record=keep))
+    engine = _Recorder(made.stages, replace(made.settings, rounds=rounds), made.trace, Hooks(on_record=keep))
     engine.inputs = []
     world.simulation.run(rounds, engine, engine.node_state)
     return Recording(tuple(engine.inputs), tuple(decisions), made.stages.ledger)

@@ -38,14 +38,14 @@ from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import PairInput, RoundInput
-from wirelessdl.learning.superposition import Air, Segment, quadrature
+from wirelessdl.learning.superposition import Segment, Superposer, quadrature
 from wirelessdl.streams import Streams
 
 Knowledge: TypeAlias = Literal["rate", "rest", "batch"]
 CANARY = 0  # position of the canary among its node's samples
 
 
-class _Heard(Air):
+class _Heard(Superposer):
     """The air; it calls `tell` with every superposition: what was sent, receiver noise, what is held."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, tell: Callable[[Tensor, Tensor, Tensor], None]):

@@ -1,4 +1,4 @@
-"""The air between nodes: |h| per link, vectorised.
+"""Channel models: |h| per link, vectorised.
 
 Models chain with `>>`: `LogDistance(3.5e9) >> Shadowing() >> Rayleigh()`.
 """

@@ -38,7 +38,7 @@ from wirelessdl.learning.clipping import wide
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.records import MessageInput, PairInput, RoundInput, StepInput
 from wirelessdl.learning.runtime import Workers
-from wirelessdl.learning.superposition import Air, Segment, receiver_deviation
+from wirelessdl.learning.superposition import Segment, Superposer, receiver_deviation
 
 _PAIR_NUMBERS = 2**22  # that pairs share, drawn at a time
 _NOISE_PIECE = 2**16  # numbers that a thread draws before it looks for more
@@ -47,13 +47,13 @@ _MAX_DENSE = 2**20  # numbers of a map of groups onto nodes, up to which it is a
 
 
 class Airing:
-    """Noise and superposition of K models of `size` numbers. draws: one for each worker, all alike."""
+    """Noise and superposition of K models of `size` numbers. draws, in its methods: one per worker, all alike."""
 
     def __init__(self, nodes: int, size: int, device: torch.device, dtype: torch.dtype, workers: Workers):
         self.nodes, self.size, self.device, self.dtype, self.workers = nodes, size, device, dtype, workers
         self.rows = max(1, (_NOISE_PIECE if device.type == "cpu" else _ON_ACCELERATORS) // size)
         self._numbers = np.float64 if dtype == torch.float64 else np.float32
-        self.air, self.held_air = Air(device, dtype), Air(device, dtype)
+        self.air, self.held_air = Superposer(device, dtype), Superposer(device, dtype)
 
     def payload(
         self, given: RoundInput, draws: Sequence[NodeDraws], model: Callable[[slice], Tensor], sent: Tensor, out: Tensor
@@ -165,7 +165,7 @@ class Airing:
         draws: Sequence[NodeDraws],
         sent: Tensor,
         out: Tensor,
-        air: Air,
+        air: Superposer,
         send: Callable[[int, range], None] | None,
     ) -> Tensor | None:
         """Receiver noise, and then A of what was sent, into `out`; send: what each piece of nodes does first."""

@@ -4,7 +4,7 @@
     same samples, same scores     it draws no random numbers and remembers nothing from one call to the next
     buffers stay as they are      a node's only memory is its weight vector
     a sample's score is its own   where others of the batch enter it, clipping every sample alone bounds nothing
-    gradients are autograd's      where layers are differentiated by book-keeping (`gradients/threads.py`)
+    gradients are autograd's      where layers are differentiated by book-keeping (`learning/gradients/threads.py`)
     so is its gradient            also where the score is not, but what flows back is, or a class differentiates itself;
                                   under batch clipping the same of whole nodes
 
@@ -41,7 +41,7 @@ _SAMPLES_PER_NODE = 3  # samples of a node in a trial of gradients
 _TOLERANCE = 1e-5  # of scores and gradients, relative; the same shapes give the same sums
 
 
-class Trials:
+class LearnerTrials:
     """Samples and weights to try a learner with. Raises ContractError where the user's code does not run."""
 
     def __init__(self, learner: Any, data: Dataset, batch: int, device: torch.device, dtype: torch.dtype):

@@ -23,11 +23,11 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
-from wirelessdl.learning.behaviour import UNCLIPPED, Trials, refuse_autocast, refuse_mixing
+from wirelessdl.learning.behaviour import UNCLIPPED, LearnerTrials, refuse_autocast, refuse_mixing
 from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
-from wirelessdl.learning.gradients import Job, choose
+from wirelessdl.learning.gradients import GradientJob, choose
 from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unwritten
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
@@ -65,7 +65,7 @@ class LearningEngine:
             learner.prepare(self.device, self.dtype)
         trials = None
         if not is_built_in(learner):
-            trials = Trials(learner, data, self.sampler.width, self.device, self.dtype)
+            trials = LearnerTrials(learner, data, self.sampler.width, self.device, self.dtype)
             trials.try_scores()
         refuse_mixing(learner, settings.clipping, settings.sampling == "poisson")
         if isinstance(learner, ModuleLearner):
@@ -73,7 +73,7 @@ class LearningEngine:
                 learner.keep_statistics()
             learner.prepare(self.device, self.dtype)
         regression = data.task == "regression"
-        job = Job(
+        job = GradientJob(
             learner, settings.clipping, settings.clip_norm, self.device, self.dtype, regression, max(1, data.classes)
         )
         shape: dict[str, Any] = {"nodes": self.nodes, "batch": self.sampler.width, "input_shape": sample_shape(data)}

@@ -17,7 +17,7 @@ from wirelessdl.learning.superposition import Quantizer, Segment
 
 @dataclass(frozen=True, eq=False)
 class ModelUpdate:
-    """What becomes of every node's model in a round, `[K]` each; made by the one who keeps what is pending.
+    """What becomes of every node's model in a round, `[K]` each; made by `round.releases.PendingGradients`.
 
     withdraw: the last step is taken back, since it will never be sent. keep: the node takes no part, so what it holds
     stays. step: gamma * multiplier of the gradient it takes; 0 for none.
@@ -145,7 +145,7 @@ class Settings:
     batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
     strategy: StrategyName = "auto"
     augment: Literal["none", "flip-crop"] = "none"
-    update: Any = None  # a class of the user's in place of plain SGD, see `learning/updates`
+    update: Any = None  # name and object of an update other than plain SGD, see `learning/updates`
     regret: bool = False
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all

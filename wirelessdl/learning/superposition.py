@@ -92,8 +92,8 @@ def one_slot(parameters: int, weights: FloatArray | csr_array, thermal_scale: Fl
     return (Segment(slice(0, parameters), weights, None, thermal_scale, np.zeros_like(thermal_scale)),)
 
 
-class Air:
-    """Superposes; keeps a static channel's weights on the device."""
+class Superposer:
+    """Computes s = A w segment by segment; weights that did not change stay on the device."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype):
         self._device, self._dtype = device, dtype

@@ -5,10 +5,12 @@ sent in a frame, once it is known who is on air: `protect` returns the plan with
 whom which share of the noise variance hides each sender. It is pure: the budget gate calls it until nobody else falls
 silent, and its answer depends on gains, learning rates and who is on air, on nothing that depends on data.
 
-To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`) and `COALITION`, whether
-epsilon is promised against a coalition by default; its docstring is its proof: what is sent, what the adversary sees
-and knows, the statement, its conditions. A line in `families.MEMBERS`, a test, a section of docs/noise.md. A class of
-the user's, `privacy.noise = "mine.py:Mine"`, is drawn and charged as it says, and its totals are "not proven".
+To add one: a module here with `Member`, `Keys`, `refuse` (see `wirelessdl/families.py`); `COALITION`, whether epsilon
+is promised against a coalition by default; and `recount(run, coalition, promised_coalition)`, a line for each share of
+noise in a run's tables that is not what the mechanism gives (`wirelessdl verify`). Its docstring is its proof: what is
+sent, what the adversary sees and knows, the statement, its conditions. A line in `families.MEMBERS`, a test, a section
+of docs/noise.md. Your class, `privacy.noise = "mine.py:Mine"`, is drawn and charged as it says; its totals are "not
+proven".
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,8 +82,8 @@ class Mechanism:
         """The same where what is sent joins only nodes of one group. component: [K] group of each node on air."""
         return self.protect(plan, on_air, links, sigma)
 
-    def room(self, plan: "PowerPlan", links: "Links") -> str:
-        """When it will have to do otherwise, in words, or nothing; raises InfeasiblePowerError if it always has to."""
+    def feasibility(self, plan: "PowerPlan", links: "Links") -> str:
+        """When it cannot keep to the plan, in words; empty: never. Raises InfeasiblePowerError where it never can."""
         return ""
 
     def least_own(self, nodes: int) -> float:

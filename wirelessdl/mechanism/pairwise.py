@@ -240,7 +240,7 @@ class Member(Mechanism):
     ) -> PairProtection:
         return with_pairs(plan, roster_of(self.terms, on_air, links, component), sigma)
 
-    def room(self, plan: "PowerPlan", links: "Links") -> str:
+    def feasibility(self, plan: "PowerPlan", links: "Links") -> str:
         terms = self.terms
         require_room(plan, roster_of(terms, np.ones(links.nodes, dtype=bool), links))
         most = links.nodes if isinstance(terms.pairs, str) else -(-links.nodes // terms.pairs)

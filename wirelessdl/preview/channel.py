@@ -16,7 +16,7 @@ from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
 from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
 from wirelessdl.preview.plan import preview_carry
-from wirelessdl.radio.frame import STILL, subband_offset_hz
+from wirelessdl.radio.frame import STATIC_SHARE, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
 from wirelessdl.radio.participation import Participation, Transmissions
 from wirelessdl.round.observe import Observer
@@ -254,7 +254,7 @@ def _theory(
 def _step_s(world: World, found: ChannelPreview) -> float:
     """A tenth of the coherence time; a frame where nothing is known of that."""
     if world.coherence_s is not None:
-        return STILL * world.coherence_s
+        return STATIC_SHARE * world.coherence_s
     return float(np.diff(found.time_s).min()) if len(found.time_s) > 1 else 1e-3
 
 

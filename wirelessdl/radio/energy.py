@@ -44,7 +44,9 @@ class ControlTimes:
     z_listen_s: FloatArray
 
     @staticmethod
-    def of(links: Links, number_s: float, *, feedback: bool, exchange: bool, subbands: int = 1) -> "ControlTimes":
+    def from_links(
+        links: Links, number_s: float, *, feedback: bool, exchange: bool, subbands: int = 1
+    ) -> "ControlTimes":
         """For the graph at time zero, as the frame's own durations. number_s: of one number."""
         one = np.full(links.nodes, number_s)
         heard = np.bincount(links.rx, minlength=links.nodes) * one  # a number of every neighbour

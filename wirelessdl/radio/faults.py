@@ -4,7 +4,7 @@
     noise_w(geometry, time_s) -> jamming power at each receiver in W, `[K]`
 
 A blockage that says `still_heard = True` only takes the link out of the graph: where interference is physical, the
-receiver still hears the sender as a stranger. A jammer's noise hides nobody: its power is the adversary's choice, so
+receiver still hears the sender as interference. A jammer's noise hides nobody: its power is the adversary's choice, so
 privacy never counts on it.
 """
 

@@ -59,7 +59,7 @@ class Frame:
     subbands: int = 1
 
     @staticmethod
-    def of(
+    def from_settings(
         *,
         parameters: int,
         nodes: int,
@@ -189,7 +189,7 @@ class Frame:
 GeometryAt = Callable[[float], Geometry]
 
 COHERENCE = 0.423  # of the largest Doppler shift's period
-STILL = 0.1  # of a coherence time over which a gain may be taken for constant
+STATIC_SHARE = 0.1  # of a coherence time over which a gain may be taken for constant
 FLAT = 0.1  # subband times delay spread up to which a gain is taken for the whole subband: |R| is 0.95 at its edges
 MOST_SLOTS = 64
 _INSTANTS = 100
@@ -203,9 +203,9 @@ def coherence_s(models: Iterable[Any], geometry: GeometryAt, frequency_hz: float
 
 def payload_slots(payload_s: float, coherence: float | None) -> int:
     """Slots in which the channel holds still."""
-    if coherence is None or payload_s <= STILL * coherence:
+    if coherence is None or payload_s <= STATIC_SHARE * coherence:
         return 1
-    slots = math.ceil(payload_s / (STILL * coherence))
+    slots = math.ceil(payload_s / (STATIC_SHARE * coherence))
     if slots > MOST_SLOTS:
         raise ValueError(
             f"bandwidth_hz is too small; a payload of {payload_s:.3g} s lasts {payload_s / coherence:.3g} times the "

@@ -1,6 +1,6 @@
 """The channel of one frame: gains, estimates and phase errors of everything that a receiver hears; its SINR.
 
-    SINR[i, j] = |h_ij|^2 P_j / (thermal + jammer_i + own residual_i + sum of strangers |h_ik|^2 P_k)
+    SINR[i, j] = |h_ij|^2 P_j / (thermal + jammer_i + own residual_i + sum of non-neighbours |h_ik|^2 P_k)
 
 Neighbours do not interfere with each other: their sum is what the receiver wants. SNR counts thermal noise alone.
 """
@@ -96,7 +96,7 @@ class FrameChannel:
         """The channel of every step after the payload, as if it were a payload's."""
         return tuple(replace(self, slots=slots, further=()) for slots in self.further)
 
-    def strangers(self, gain: FloatArray) -> tuple[Links, FloatArray] | None:
+    def all_heard(self, gain: FloatArray) -> tuple[Links, FloatArray] | None:
         """Everything that is heard, with its gains, where that is more than the graph's links."""
         return None if self.neighbour is None else (self.heard, gain)
 
@@ -105,7 +105,7 @@ class FrameChannel:
         return self.only(senders[self.heard.tx] & receivers[self.heard.rx])
 
     def unblocked(self, *, still_heard: bool) -> "FrameChannel":
-        """Without blocked links. still_heard: under physical interference they are heard on as strangers."""
+        """Without blocked links. still_heard: under physical interference they are heard on as interference."""
         if self.blocked is None or not self.blocked.any():
             return self
         if not still_heard or self.neighbour is None:
@@ -152,7 +152,7 @@ def sinr(
     """
     received_w = gain**2 * power_w[heard.tx]
     strange_w = np.where(neighbour, 0.0, received_w)
-    # a stranger does not disturb itself
+    # a non-neighbour does not disturb itself
     turns = int(turn.max(initial=0)) + 1
     place = heard.rx * turns + turn[heard.tx]
     together_w = np.bincount(place, weights=strange_w, minlength=heard.nodes * turns)

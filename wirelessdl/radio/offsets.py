@@ -36,7 +36,7 @@ from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
 from wirelessdl.radio.participation import Turns
 from wirelessdl.units import SPEED_OF_LIGHT_MPS, to_s
 
-_STILL = 0.1  # of the bandwidth, up to which a phase holds over a symbol: it turns by 0.6 rad, and 0.14 dB are lost
+_MAX_CFO_SHARE = 0.1  # of the bandwidth: over a symbol a phase turns by 0.6 rad at most, and 0.14 dB are lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Offsets:
     error_s: float = 0.0
 
     @staticmethod
-    def of(
+    def from_nodes(
         cfo_hz: FloatArray,
         timing_s: FloatArray,
         bandwidth_hz: float,
@@ -71,7 +71,12 @@ class Offsets:
         symbol_hz, each = bandwidth_hz / frame.subbands, " / subbands" if frame.subbands > 1 else ""
         period = "subbands / bandwidth_hz" if each else "1 / bandwidth_hz"
         for key, values, most, words in (
-            ("cfo_hz", cfo_hz, _STILL * symbol_hz, f"a tenth of bandwidth_hz{each}, so that phases hold over a symbol"),
+            (
+                "cfo_hz",
+                cfo_hz,
+                _MAX_CFO_SHARE * symbol_hz,
+                f"a tenth of bandwidth_hz{each}, so that phases hold over a symbol",
+            ),
             ("timing_offset_s", timing_s, 1.0 / symbol_hz, f"a symbol, {period}"),
         ):
             high, low = int(np.argmax(values)), int(np.argmin(values))

@@ -2,7 +2,7 @@
 
 `open_frame` is steps 1 to 5, `close_frame` steps 6 to 8:
 1. where nodes are and who hears whom          5. the ledger writes what this frame will leak
-2. |h| of every link, and its estimate         6. the channel superposes what is sent
+2. |h| of every link, and its estimate         6. the access carries what is sent
 3. who is on air                               7. one batched gradient, step, projection
 4. the power plan, and the mixing it makes     8. z is mixed, traces are written
 
@@ -70,11 +70,11 @@ class Stages:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundTerms:
-    """What a run holds every round to.
+class RoundSettings:
+    """Numbers and rules that are the same in every round.
 
     thermal_w: receiver noise in W; self_interference: share of its own emission that a node hears; blocked_heard:
-    whether blocked links are still heard as strangers; z_over_air: whether z goes through the channel's own mixing.
+    whether blocked links are still heard as interference; z_over_air: whether z goes through the channel's own mixing.
     offsets: of carriers and timing, None without any.
     """
 
@@ -101,7 +101,7 @@ class Hooks:
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class KeptState:
     """A state to go on from: what `Engine.state` and `Engine.checksums` gave after a round."""
 
     round: int
@@ -112,23 +112,23 @@ class Replay:
 class Engine:
     """A run in the making: called by the event simulation at both ends of every frame."""
 
-    def __init__(self, stages: Stages, terms: RoundTerms, trace: TraceEvents, hooks: Hooks | None = None):
-        self.stages, self.terms, self.trace, self._hooks = stages, terms, trace, hooks or Hooks()
-        self._rate: Callable[[int], float] = guarded("learning.learning_rate", terms.schedule, "rate")
+    def __init__(self, stages: Stages, settings: RoundSettings, trace: TraceEvents, hooks: Hooks | None = None):
+        self.stages, self.settings, self.trace, self._hooks = stages, settings, trace, hooks or Hooks()
+        self._rate: Callable[[int], float] = guarded("learning.learning_rate", settings.schedule, "rate")
         self.violations = 0
         self.time_ns = 0
         self._now_ns = 0
         self._decision: FrameDecision | None = None
         size = stages.learning.learner.size
-        given = (terms.frame, size, terms.thermal_w, terms.self_interference, terms.offsets)
+        given = (settings.frame, size, settings.thermal_w, settings.self_interference, settings.offsets)
         self._segments = Segments(*given, coded=stages.access.coded)
         self._gap: tuple[Mixing, float] | None = None
-        self._replay: Replay | None = None
+        self._replay: KeptState | None = None
         self._partition = crc32(np.concatenate(stages.learning.client_indices).tobytes())
         self._compute = self._crashes = 0
         stages.planner.on_note = lambda words: self.net_state("plan", words)
 
-    def replay(self, kept: Replay) -> None:
+    def replay(self, kept: KeptState) -> None:
         """Let time pass up to a kept state, then go on from it."""
         self._replay, self.trace.muted = kept, True
         self.stages.gate.silent_from = kept.arrays["silent_from"].copy()  # who was on air in the rounds behind it
@@ -149,9 +149,9 @@ class Engine:
             if first.notes:
                 self.net_state("plan", "; ".join(first.notes))
             stages.carrier.expect(stages.access.audible(channel, turns), first, turns)
-        channel = stages.access.audible(channel.unblocked(still_heard=self.terms.blocked_heard), turns)
+        channel = stages.access.audible(channel.unblocked(still_heard=self.settings.blocked_heard), turns)
         if self._replay is not None:
-            on_air, uncovered = stages.gate.wanting(round, participation), np.zeros_like(participation.ready)
+            on_air, uncovered = stages.gate.eligible(round, participation), np.zeros_like(participation.ready)
             component = stages.gate.reached(channel.among(on_air, participation.ready), on_air)
             if component is not None:
                 on_air, uncovered = on_air & (component >= 0), on_air & (component < 0)
@@ -159,8 +159,8 @@ class Engine:
             heard, receivers = channel.among(on_air, participation.ready), participation.ready & ~on_air & ~uncovered
             lasting = stages.carrier.lasting(round, now_ns, heard, on_air, receivers, turns)
             return Transmissions(on_air, computes, turns.count, *(lasting or ()))
-        if self.terms.offsets is not None:
-            channel = self.terms.offsets.aligned(channel, turns)
+        if self.settings.offsets is not None:
+            channel = self.settings.offsets.aligned(channel, turns)
         self._decision = self._decide(round, channel, participation, turns)
         fire_frame(self.trace, now_ns, self._decision)
         if round == 1:
@@ -171,7 +171,7 @@ class Engine:
 
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
-        stages, terms = self.stages, self.terms
+        stages, settings = self.stages, self.settings
         gamma = self._rate(round)
         stages.pending.withdraw(participation.lost)  # a gradient that a crash took will never be sent
         sigma = stages.releases.sigma(gamma)
@@ -196,7 +196,7 @@ class Engine:
         )
         _require_one_release(carried, air.on_air)
         weights = carried.weights
-        z_lost = air.on_air & terms.control.z(round) & (terms.frame.exchange_ns > 0)
+        z_lost = air.on_air & settings.control.z(round) & (settings.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
         multiplier = np.clip(exchanged, 0.0, plan.theta)
@@ -205,7 +205,7 @@ class Engine:
         return FrameDecision(
             round=round,
             opened_ns=self._now_ns,
-            frame=terms.frame.in_round(round, terms.rounds).taking(turns.count, carried.uneven_ns),
+            frame=settings.frame.in_round(round, settings.rounds).taking(turns.count, carried.uneven_ns),
             turn=turns.turn,
             participation=participation,
             air=air,
@@ -238,11 +238,11 @@ class Engine:
         self._hooks.on_record(record)
 
     def _evaluated(self, round: int) -> bool:
-        return round % self.terms.eval_every == 0 or round == self.terms.rounds
+        return round % self.settings.eval_every == 0 or round == self.settings.rounds
 
     def _charged(self, release: FrameRelease) -> Charged:
         """What the ledger, which has recorded this release, holds by now."""
-        ledger, delta = self.stages.ledger, self.terms.delta
+        ledger, delta = self.stages.ledger, self.settings.delta
         link, own = slot_epsilon(release.link_mu, delta), slot_epsilon(release.own_mu, delta)
         coalition = None if release.coalition_mu is None else slot_epsilon(release.coalition_mu, delta)
         own_total = self._total(release.round, ledger.own)
@@ -257,7 +257,7 @@ class Engine:
     def _total(self, round: int, view: SenderTotals) -> ProvenTotal:
         if not self._evaluated(round):
             return ProvenTotal(view.bound(), float("nan"))
-        return ProvenTotal(view.bound(), float(view.total().max()) if round == self.terms.rounds else view.worst())
+        return ProvenTotal(view.bound(), float(view.total().max()) if round == self.settings.rounds else view.worst())
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
@@ -274,7 +274,7 @@ class Engine:
                 multiplier=decision.multiplier,
             ),
             evaluate=self._evaluated(decision.round),
-            whole=decision.round == self.terms.rounds,
+            whole=decision.round == self.settings.rounds,
             pairs=decision.air.protection.noise(noise_scale),
             messages=self.stages.carrier.messages(decision.on_air),
             announced=decision.carried.announced,
@@ -289,7 +289,7 @@ class Engine:
 
     def _exchanged(self, weights: FrameWeights, participation: Participation) -> Mixing:
         """The mixing that z goes through: as receivers know it, or as the channel makes it. A listener keeps its z."""
-        mixing, listening = weights.actual if self.terms.z_over_air else weights.known, participation.listening
+        mixing, listening = weights.actual if self.settings.z_over_air else weights.known, participation.listening
         if not listening.any():
             return mixing
         link = np.where(listening[mixing.links.rx], 0.0, mixing.link)
@@ -297,7 +297,7 @@ class Engine:
 
     def _spectral_gap(self, round: int, mixing: Mixing) -> float:
         """NaN where it would cost more than it tells: large networks, between evaluations."""
-        if mixing.links.nodes > _GAP_EVERY_ROUND and round % self.terms.eval_every:
+        if mixing.links.nodes > _GAP_EVERY_ROUND and round % self.settings.eval_every:
             return float("nan")
         if self._gap is None or self._gap[0] is not mixing:
             self._gap = (mixing, spectral_gap(mixing))
@@ -305,7 +305,7 @@ class Engine:
 
     def _count_violations(self, round: int, epsilon: FloatArray, what: str) -> int:
         """Links above epsilon_max; where links are not accounted for, senders above it in the promised view."""
-        over = int(np.sum(epsilon > self.terms.epsilon_max * (1.0 + TOLERANCE)))
+        over = int(np.sum(epsilon > self.settings.epsilon_max * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
             worst = float(epsilon.max())
@@ -348,7 +348,7 @@ class Engine:
             **self.stages.observer.checksums(),
         }
 
-    def _put_in_place(self, replay: Replay) -> None:
+    def _put_in_place(self, replay: KeptState) -> None:
         """End of the replay: what was drawn must be what was drawn before; then the kept state goes on."""
         for name, checksum in self.checksums().items():
             if replay.checksums.get(name) != checksum:

@@ -53,7 +53,7 @@ class RadioSettings:
     thermal_w: float
     noise_w: float
     phase_error_rad: float
-    physical: bool  # whether strangers are heard too
+    physical: bool  # whether non-neighbours are heard too
     reach_m: float | None = None  # how far away they are heard; None: everywhere
     offsets: Offsets | None = None  # of carriers and timing, and flight time
 
@@ -75,13 +75,13 @@ class Observer:
         """snr_db: mean SNR of candidate links; joint_window: frames over which links must connect everyone."""
         self.rounds = rounds
         self._parts, self._radio, self._frame, self._streams, self._snr_db = parts, radio, frame, streams, snr_db
-        links = parts.links.settled()
+        links = parts.links.precomputed()
         self._nodes = links.nodes
         self._follows = capability(parts.topology, "follows_motion")
         self._everyone = links
         self._near: tuple[Links, Links, BoolArray] | None = None  # the graph's links, all that is heard, which is which
         if radio.physical and radio.reach_m is None:
-            self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).settled()
+            self._everyone = Links.from_mask(np.ones((links.nodes, links.nodes), bool), links.geometry).precomputed()
         self._last_geometry = links.geometry
         self._links = links
         self._apart: Links | None = None  # links whose ends were last found apart
@@ -149,7 +149,7 @@ class Observer:
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
-    def again(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, FloatArray | None]:
+    def gains_at(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, FloatArray | None]:
         """|h| of `heard`, of the frame that is open, at later instants of it, and its phase: `[instants, heard]` each.
 
         The graph is that of its opening.
@@ -257,7 +257,7 @@ class Observer:
     def _phase_rad(
         self, links: Links, neighbour: BoolArray | None, error_rad: FloatArray | None, key: tuple[int, ...]
     ) -> FloatArray | None:
-        """Phase of each link in a block, `[links]`; None where all are aligned. Nobody aligns a stranger."""
+        """Phase of each link in a block, `[links]`; None where all are aligned. Nobody aligns to a non-neighbour."""
         if neighbour is None or (error_rad is None and neighbour.all()):
             return error_rad
         word = counter_rng.key(self._streams.draws("radio.stranger_phase", *key))

@@ -161,21 +161,21 @@ class Planner:
             elif schedule.reference == "first" and channel.subbands > 1:  # it must hold in every subband
                 samples = np.stack([block.gain_est for block in channel.slots[: channel.subbands]])
             problem = self._settings.problem(
-                channel.links, channel.of_links(every), samples=samples, heard=channel.strangers(every)
+                channel.links, channel.of_links(every), samples=samples, heard=channel.all_heard(every)
             )
             self._first = self._solve(problem, self._settings.fixed_theta)
             if self._choice is not None:
                 self.joint = self._choice.choose(self.mechanism, self._first, channel.links, channel.mean_gain)
                 self.mechanism = self.mechanism.chosen(self.joint.best.ratio)
                 self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
-            self._first = self._with_room(self._first, channel.links)
+            self._first = self._with_feasibility(self._first, channel.links)
             self._first = self._with_limit(self._first, channel)
         return self._first
 
-    def _with_room(self, plan: PowerPlan, links: Links) -> PowerPlan:
-        """The plan, noting when the mechanism has no room; raises where it has none though everyone is on air."""
+    def _with_feasibility(self, plan: PowerPlan, links: Links) -> PowerPlan:
+        """The plan, with the note of the mechanism on when it is not feasible; raises where it never is."""
         try:
-            note = self.mechanism.room(plan, links)
+            note = self.mechanism.feasibility(plan, links)
         except InfeasiblePowerError as error:
             raise InfeasiblePowerError(f"{self._origin}: {error}") from error
         return replace(plan, notes=(*plan.notes, note)) if note else plan
@@ -228,7 +228,7 @@ class Planner:
             channel.gain_est,
             # every block of a payload has gains of its own, and the plan must hold in all of them
             samples=np.stack([slot.gain_est for slot in channel.slots]) if len(channel.slots) > 1 else None,
-            heard=channel.strangers(channel.heard_gain_est),
+            heard=channel.all_heard(channel.heard_gain_est),
             power_w=None if uneven is None else budgets_w * uneven,
         )
         try:
@@ -340,7 +340,7 @@ class BudgetGate:
     def limited(self) -> bool:
         return bool(np.isfinite(self.budget))
 
-    def wanting(self, round: int, participation: Participation) -> BoolArray:
+    def eligible(self, round: int, participation: Participation) -> BoolArray:
         """Nodes that would send and still have a budget, `[K]`."""
         return participation.willing & (self.silent_from > round) & (not self._silent)
 
@@ -350,9 +350,9 @@ class BudgetGate:
 
     def admit(self, round: int, channel: FrameChannel, participation: Participation, sigma: FloatArray) -> OnAir:
         """Who sends in this frame. sigma: [K] deviation of eta."""
-        wanting = self.wanting(round, participation)
-        on_air = wanting
-        over_budget = np.zeros_like(wanting)
+        eligible = self.eligible(round, participation)
+        on_air = eligible
+        over_budget = np.zeros_like(eligible)
         while True:
             heard = channel.among(on_air, participation.ready)
             component = self.reached(heard, on_air)
@@ -371,4 +371,4 @@ class BudgetGate:
         if protection.note:
             self._planner.on_note(protection.note)
         self.silent_from = np.where(over_budget, round, self.silent_from)
-        return OnAir(on_air, over_budget, heard, protection, wanting & ~on_air & ~over_budget, component)
+        return OnAir(on_air, over_budget, heard, protection, eligible & ~on_air & ~over_budget, component)

@@ -118,7 +118,7 @@ class FrameDecision:
 
 @dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """A frame, when its payload ended, what learning made of it, and who took a gradient step, `[K]`."""
+    """A decided frame, the time at which its payload ended, the result of learning, and who took a step, `[K]`."""
 
     decision: FrameDecision
     time_ns: int

@@ -3,16 +3,23 @@
 One round of K nodes under the default settings: hardened protocol, own noise, everyone on air, one payload slot, no
 phase errors. Node by node, link by link:
 
-    1. j adds noise aligned with the gradient that its model carries      w_j = x_j + sqrt(beta_j / alpha_j) eta_j
-    2. the ledger is charged: by how much noise hides that gradient       mu_j = sens_j gamma mult / deviation of noise
-    3. i hears all neighbours at once                                     y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j +
-    noise 4. i scales it by the mean amplitude that it estimated, and adds its own model with the noise that it sent
+    1. j adds noise aligned with the gradient that its model carries    w_j = x_j + sqrt(beta_j / alpha_j) eta_j
+    2. the ledger is charged: by how much noise hides that gradient     mu_j = sens_j gamma mult / deviation of noise
+    3. i hears all neighbours at once                                   y_i = sum_j |h_ij| sqrt(alpha_j P_j) w_j + noise
+    4. i divides by the sum of amplitudes that it estimated, and adds its own model with the noise that it sent
        s_i = a_i y_i / sum_j |h_ij| sqrt(alpha_j P_j) + (1 - a_i) w_i
-    5. i takes one clipped gradient at s_i, steps, and projects           x_i <- Proj(s_i - gamma mult_i g_i(s_i))
+    5. i takes one clipped gradient at s_i, steps, and projects         x_i <- Proj(s_i - gamma mult_i g_i(s_i))
+
+    x_j      model of node j, m numbers; s_j: what it held after the last payload; eta_j ~ N(0, sigma_j^2 I)
+    alpha_j  share of its power budget P_j for the model; beta_j = 1 - alpha_j for noise
+    gamma    learning rate; mult_i: multiplier of the gradient of node i (theta bounds it)
+    sigma_j  rho times the learning rate of the gradient that x_j carries
+    sens_j   how far replacing one sample moves a clipped gradient
+    mu_j     1 / noise multiplier of the release: what accountants compose to epsilon
 
 Receiver balancing chooses a_i such that the mixing matrix is doubly stochastic, whatever the gains; then mult_i is K.
 The engine does the same on arrays of all nodes and links, with everything that a run can have besides: other access,
-other mechanisms, faults, offsets, strangers, several slots. `tests/round/test_reference.py` holds both equal.
+other mechanisms, faults, offsets, interference, several slots. `tests/round/test_reference.py` holds both equal.
 """
 
 import math

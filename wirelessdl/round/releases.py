@@ -27,14 +27,15 @@ from wirelessdl.radio.offsets import masking_share
 
 
 @dataclass(frozen=True)
-class ReleaseTerms:
-    """What releases are computed under.
+class ReleaseSettings:
+    """What decides how much a release leaks, the same in every round.
 
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
-    budget, None where they are not. promised: to whom. counts_links: whether what one receiver hears is accounted for.
-    radius: projection radius per coordinate. coded: models go in messages, which tell all of a release or nothing,
-    whatever the gain. least_step: gamma * multiplier that a gradient is charged with at least.
+    budget, None where they are not. promised: the view in which epsilon is promised. counts_links: whether what one
+    receiver hears is accounted for. radius: projection radius per coordinate. coded: models go in messages, which tell
+    all of a release or nothing, whatever the gain. least_step: gamma * multiplier that a gradient is charged with at
+    least.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -95,25 +96,25 @@ class PendingGradients:
 class Releases:
     """Turns a decided frame into what leaves the antennas."""
 
-    def __init__(self, terms: ReleaseTerms, pending: PendingGradients):
-        self._terms, self._pending = terms, pending
+    def __init__(self, settings: ReleaseSettings, pending: PendingGradients):
+        self._settings, self._pending = settings, pending
 
     def sigma(self, gamma: float) -> FloatArray:
         """Deviation of eta, `[K]`: aligned with the pending gradient (hardened), or as printed, rho gamma_t."""
-        rho, pending = self._terms.rho, self._pending.gamma
-        if not self._terms.hardened:
+        rho, pending = self._settings.rho, self._pending.gamma
+        if not self._settings.hardened:
             return np.full(len(pending), rho * gamma)
         return rho * np.where(pending > 0, pending, gamma)
 
     def promised_mu(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
         """What each transmission would leak to those against whom it is promised, by the pending gradient, `[K]`."""
-        share = plan.coalition_share if self._terms.promised == "coalition" else plan.own_share
+        share = plan.coalition_share if self._settings.promised == "coalition" else plan.own_share
         noise_w = plan.beta * plan.power_w * sigma**2 * (1.0 if share is None else share)
         return own_mu(plan.alpha * plan.power_w, noise_w, self._shift)
 
     def budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
         """Power that amplitudes are measured against, `[K]`: the plan's, or scaled up to use all of it."""
-        radius = self._terms.full_power_radius
+        radius = self._settings.full_power_radius
         if radius is None:
             return plan.power_w
         peak = np.max(plan.alpha * radius**2 + plan.beta * sigma**2)
@@ -123,11 +124,11 @@ class Releases:
         """Mean square of a coordinate at which what a node holds and sends on takes all its power, none for noise.
 
         What nodes hold after averaging is at most the ball's radius plus the noise that was sent, on average: public
-        numbers. Strangers, receiver noise and a polynomial's overshoot come on top: who holds more scales it down.
+        numbers. Interference, receiver noise and a polynomial's overshoot come on top: who holds more scales it down.
         """
         noise = np.max(np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0), initial=0.0)
-        peak = float(self._terms.radius**2 + noise)
-        return max(1.0, peak) if self._terms.full_power_radius is None else peak
+        peak = float(self._settings.radius**2 + noise)
+        return max(1.0, peak) if self._settings.full_power_radius is None else peak
 
     def release(
         self,
@@ -145,18 +146,18 @@ class Releases:
         the worst block bounds all: sum of |shift_b|^2 / sigma_b^2 <= |shift|^2 / min sigma_b^2.
         A jammer's noise hides nothing: it is never counted.
         """
-        terms = self._terms
+        settings = self._settings
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
         shift = self._shift
         hidden = {
             name: np.where(on_air, own_mu(model_w, noise_w * (1.0 if share is None else share), shift), 0.0)
             for name, share in (("own", plan.own_share), ("coalition", plan.coalition_share))
         }
-        printed = terms.sensitivity * gamma * plan.theta
+        printed = settings.sensitivity * gamma * plan.theta
         on_links = np.full((1, len(channel.heard)), np.nan)
-        if terms.counts_links:
+        if settings.counts_links:
             gains = np.stack([slot.gain for slot in channel.slots])
-            on_links = self._on_links(channel, gains, model_w, noise_w, shift if terms.hardened else printed)
+            on_links = self._on_links(channel, gains, model_w, noise_w, shift if settings.hardened else printed)
         return FrameRelease(
             round=round,
             on_air=on_air,
@@ -168,7 +169,7 @@ class Releases:
             link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
             block_mu=on_links,
-            counts_links=terms.counts_links,
+            counts_links=settings.counts_links,
         )
 
     @property
@@ -176,16 +177,18 @@ class Releases:
         """How far one replaced sample moves what each node sends, `[K]`."""
         step = np.abs(self._pending.gamma * self._pending.multiplier)
         # the share of rounding in the sensitivity is that of the least step
-        return np.asarray(self._terms.sensitivity * np.where(step > 0, np.maximum(step, self._terms.least_step), 0.0))
+        return np.asarray(
+            self._settings.sensitivity * np.where(step > 0, np.maximum(step, self._settings.least_step), 0.0)
+        )
 
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray
     ) -> FloatArray:
         """mu of every link in every block, `[blocks, links]`. gain: likewise."""
-        thermal_w = self._terms.credited_thermal_w
-        if self._terms.coded:  # a message that the first attempt did not bring may come with the next
+        thermal_w = self._settings.credited_thermal_w
+        if self._settings.coded:  # a message that the first attempt did not bring may come with the next
             gain = np.ones_like(gain)
-        if self._terms.orthogonal:  # nobody else sends when a sender is heard
+        if self._settings.orthogonal:  # nobody else sends when a sender is heard
             tx = channel.heard.tx
             return own_mu(gain**2 * model_w[tx], gain**2 * noise_w[tx] + thermal_w, shift[tx])
         late = [slot.late for slot in channel.slots if slot.late is not None]

@@ -1,4 +1,8 @@
-"""Step 6 of a round, as the learning engine is told of it: what every resource block makes of its coordinates."""
+"""Step 6 of a round: the steps of a frame as inputs of the learning engine.
+
+A payload is divided into resource blocks, each with some coordinates of the models. A `Segment` is one block: its
+coordinates, its weights A, and by which factors receiver noise and self-interference come in.
+"""
 
 import numpy as np
 
@@ -13,7 +17,7 @@ from wirelessdl.round.records import FrameDecision
 
 
 class Segments:
-    """Segments of the steps of frames.
+    """Makes the segments of every frame.
 
     size: coordinates of a model. thermal_w: receiver noise in W; self_interference: share of its own emission that a
     node hears; offsets: of carriers and timing, None without any. coded: models go in messages, which arrive whole and
@@ -40,7 +44,7 @@ class Segments:
         first_held = steps[min(1, len(steps) - 1)]
         return tuple(
             StepInput(
-                self._of(decision, step),
+                self._segments_of(decision, step),
                 step.heard,
                 step.kept,
                 step.before,
@@ -50,7 +54,7 @@ class Segments:
             for step in steps
         )
 
-    def _of(self, decision: FrameDecision, step: Step) -> tuple[Segment, ...]:
+    def _segments_of(self, decision: FrameDecision, step: Step) -> tuple[Segment, ...]:
         jammer_w = decision.channel.jammer_w
         own = np.asarray(decision.on_air * np.sqrt(self._self_interference * step.power_w), np.float64)
         noise = 0.0 if self._coded else np.sqrt(self._thermal_w if jammer_w is None else self._thermal_w + jammer_w)

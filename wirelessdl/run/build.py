@@ -245,7 +245,7 @@ def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, a
 
     def found() -> Offsets | None:
         cfo_hz, timing_s = drawn("cfo_hz", 1e12), drawn("timing_offset_s", 1e3)
-        return Offsets.of(cfo_hz, timing_s, radio.bandwidth_hz, frame, flight_hz=flight_hz, error_s=error_s)
+        return Offsets.from_nodes(cfo_hz, timing_s, radio.bandwidth_hz, frame, flight_hz=flight_hz, error_s=error_s)
 
     offsets: Offsets | None = builder.check("radio", found)
     return offsets

@@ -216,7 +216,7 @@ def _engine(
     least_step: float,
 ) -> LearningEngine:
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
-    update = builder.part("learning.update", learning.update)
+    update = builder.part("learning.update", learning.update, learning=learning)
     settings = Settings(
         batch_size=learning.batch_size,
         clipping=privacy.clipping,

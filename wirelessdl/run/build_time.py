@@ -108,7 +108,7 @@ def _frame(
         raise builder.fail(f"radio.{error}") from error
     number_s = _number_s(radio)
     turns, senders = access.planned_turns(links)
-    frame = Frame.of(
+    frame = Frame.from_settings(
         parameters=parameters,
         nodes=nodes,
         pilots=pilots,
@@ -147,7 +147,7 @@ def _number_s(radio: RadioSection) -> float:
 
 def _control_times(builder: Builder, links: Links) -> ControlTimes:
     scenario = builder.scenario
-    return ControlTimes.of(
+    return ControlTimes.from_links(
         links,
         _number_s(scenario.radio),
         feedback=scenario.power.schedule == "adaptive" and not scenario.silent,

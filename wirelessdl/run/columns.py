@@ -37,7 +37,7 @@ class LinkSample:
         self._word = counter_rng.key(streams.draws("trace.links"))
         self._last: tuple[Links, BoolArray] | None = None
 
-    def of(self, links: Links) -> BoolArray | slice:
+    def mask(self, links: Links) -> BoolArray | slice:
         """Which links are traced, `[links]`; all of them as a slice."""
         if self.rate >= 1.0:
             return slice(None)
@@ -149,7 +149,7 @@ def link_columns(
     if not decisions:
         return {name: [] for name in TABLES["links"].names}
 
-    traced = [sample.of(decision.channel.heard) for decision in decisions]
+    traced = [sample.mask(decision.channel.heard) for decision in decisions]
 
     def flat(get: Callable[[FrameDecision], Any]) -> Any:
         return np.concatenate([get(decision)[keep] for decision, keep in zip(decisions, traced)])
@@ -182,7 +182,7 @@ def _nodes_of_access(decisions: Sequence[FrameDecision], name: str, kind: str) -
 
 
 def _links_of_access(decisions: Sequence[FrameDecision], traced: Sequence[Any], name: str, kind: str) -> Any:
-    """A column of links that an access adds; null on those of strangers, and under others."""
+    """A column of links that an access adds; null on links of non-neighbours, and under other accesses."""
     found = []
     for decision, keep in zip(decisions, traced):
         neighbour = decision.channel.is_neighbour
@@ -209,7 +209,7 @@ def block_columns(records: Sequence[RoundRecord], delta: float, sample: LinkSamp
     parts: dict[str, list[Any]] = {name: [] for name in names}
     for decision in (record.decision for record in records):
         channel, mu = decision.channel, decision.release.block_mu
-        keep = sample.of(channel.heard)
+        keep = sample.mask(channel.heard)
         tx, rx = channel.heard.tx[keep], channel.heard.rx[keep]
         unknown = np.full(len(tx), np.nan)
         weights_of = decision.weights.slots

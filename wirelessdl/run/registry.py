@@ -60,7 +60,7 @@ PARTS: dict[str, PartKind] = {
     "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds",)),
-    "learning.update": PartKind(classes("update"), "base(received, state, round)"),
+    "learning.update": PartKind(classes("update"), "base(received, state, round)", ("learning",)),
     "time.compute": PartKind(
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
     ),

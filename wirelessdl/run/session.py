@@ -15,7 +15,7 @@ from wirelessdl.errors import ContractError, RunInterrupted, TraceError, Wireles
 from wirelessdl.learning.evaluation import layout_of
 from wirelessdl.learning.runtime import own_settings, threads
 from wirelessdl.privacy.terms import Proven
-from wirelessdl.round.engine import Hooks, Replay
+from wirelessdl.round.engine import Hooks, KeptState
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.build import World, build, values_given
 from wirelessdl.run.recorder import client_columns, progress
@@ -233,7 +233,7 @@ class _Session:
         self._opened = False
         try:
             if kept is not None:
-                self.engine.replay(Replay(kept.round, kept.arrays, kept.facts["checksums"]))
+                self.engine.replay(KeptState(kept.round, kept.arrays, kept.facts["checksums"]))
             with suppress(StoppingRuleMet):
                 self._simulation.run(self.scenario.scenario.rounds, self.engine, self.engine.node_state)
             self._finish("done")

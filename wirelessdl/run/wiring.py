@@ -15,11 +15,11 @@ from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.power.problem import PowerSettings
 from wirelessdl.privacy.ledger import Ledger
 from wirelessdl.radio.frame_channel import FrameChannel
-from wirelessdl.round.engine import Engine, Hooks, RoundTerms, Stages
+from wirelessdl.round.engine import Engine, Hooks, RoundSettings, Stages
 from wirelessdl.round.multiplier import fixed_multiplier, make_multiplier, rule_for
 from wirelessdl.round.observe import ObservedParts, Observer, RadioSettings
 from wirelessdl.round.planning import Arriving, BudgetGate, JointChoice, Planner, PlanSchedule
-from wirelessdl.round.releases import PendingGradients, Releases, ReleaseTerms
+from wirelessdl.round.releases import PendingGradients, Releases, ReleaseSettings
 from wirelessdl.run.build import World
 from wirelessdl.run.columns import LinkSample
 from wirelessdl.run.recorder import Recorder
@@ -70,11 +70,11 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
 
     def later(channel: FrameChannel, times_ns: Sequence[int]) -> Sequence[FloatArray]:
         assert observer is not None
-        return tuple(observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])[0])
+        return tuple(observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])[0])
 
     def h_at(channel: FrameChannel, times_ns: Sequence[int]) -> NDArray[np.complex128]:
         assert observer is not None
-        gain, phase_rad = observer.again(channel.heard, [to_s(time_ns) for time_ns in times_ns])
+        gain, phase_rad = observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])
         assert phase_rad is not None
         return np.asarray(gain * np.exp(1j * phase_rad))
 
@@ -212,7 +212,7 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         pending=pending,
         learning=world.learning,
     )
-    terms = RoundTerms(
+    settings = RoundSettings(
         rounds=scenario.scenario.rounds,
         eval_every=scenario.learning.eval_every,
         schedule=world.schedule,
@@ -226,7 +226,7 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         control=world.simulation.control,
         offsets=world.offsets,
     )
-    return Engine(stages, terms, trace, hooks)
+    return Engine(stages, settings, trace, hooks)
 
 
 def run_rounds(world: World, engine: Engine) -> None:
@@ -252,7 +252,7 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
     """What a frame will leak, and the power that amplitudes are measured against."""
     scenario = world.scenario
     radio, privacy, learning = scenario.radio, scenario.privacy, scenario.learning
-    terms = ReleaseTerms(
+    settings = ReleaseSettings(
         protocol=privacy.protocol,
         rho=0.0 if scenario.silent else privacy.rho,
         sensitivity=world.exposure.sensitivity,
@@ -265,4 +265,4 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
         coded=world.access.coded,
         least_step=world.learning.settings.least_step,
     )
-    return Releases(terms, pending)
+    return Releases(settings, pending)

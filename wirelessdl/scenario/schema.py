@@ -204,7 +204,7 @@ else:
     RadioSection = with_keys(RadioKeys, "RadioSection", "access")
 
 
-class LearningSection(Section):
+class LearningKeys(Section):
     """Data, model and training."""
 
     dataset: Part = Field(Part(kind="fashion-mnist-subset"), description="Data set.")  # type: ignore[call-arg]
@@ -265,6 +265,15 @@ class LearningSection(Section):
         description="Test samples that an evaluation takes, drawn once; 0: all. The last round is evaluated on all of "
         "them.",
     )
+
+
+if TYPE_CHECKING:
+
+    class LearningSection(LearningKeys):
+        """With the keys of every update, which that update alone reads."""
+
+else:
+    LearningSection = with_keys(LearningKeys, "LearningSection", "update")
 
 
 class TimeSection(Section):

@@ -116,7 +116,7 @@ class Frames(Protocol):
 
 
 class Medium:
-    """One frame after another."""
+    """The SimPy process that opens and closes frames, one after another; policies are given it as `gate`."""
 
     def __init__(
         self,
@@ -161,6 +161,7 @@ class Medium:
         return self._whole
 
     def process(self, rounds: int, frames: Frames) -> Generator[simpy.Event, object, None]:
+        """In every round: wait as the policy says, open a frame, let its turns pass, close it, exchange z."""
         env = self.env
         for round in range(1, rounds + 1):
             self.round = round

@@ -25,12 +25,12 @@ from wirelessdl.contract import RAISED, capability, formatted
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.batch import Batch
 from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, Vectorised
-from wirelessdl.learning.gradients.strategy import Job, Loop, Strategy
+from wirelessdl.learning.gradients.strategy import GradientJob, Loop, Strategy
 from wirelessdl.learning.gradients.threads import Threads
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.module import ModuleLearner
 
-__all__ = ["Job", "Strategy", "StrategyName", "choose"]
+__all__ = ["GradientJob", "Strategy", "StrategyName", "choose"]
 
 StrategyName: TypeAlias = Literal["auto", "closed-form", "threads", "vmap", "loop"]
 _MIN_NODES = 4  # nodes below which vectorising over them does not pay
@@ -38,7 +38,7 @@ _ALLOWANCE, _OF_CUDA = 2**28, 2**30  # bytes to work in; fixed, since chunks cha
 
 
 def choose(
-    name: StrategyName, job: Job, *, nodes: int, batch: int, input_shape: tuple[int, ...], threads: int
+    name: StrategyName, job: GradientJob, *, nodes: int, batch: int, input_shape: tuple[int, ...], threads: int
 ) -> Strategy:
     """The strategy of a run. Raises ValueError where the configured one does not fit the model."""
     learner = job.learner
@@ -83,7 +83,7 @@ def choose(
     return vectorised
 
 
-def _rule(job: Job, nodes: int) -> StrategyName:
+def _rule(job: GradientJob, nodes: int) -> StrategyName:
     if capability(job.learner, "gradient") is not None:
         return "closed-form"
     if job.device.type != "cpu":
@@ -91,7 +91,7 @@ def _rule(job: Job, nodes: int) -> StrategyName:
     return "threads" if job.learner.convolutional or nodes < _MIN_NODES else "vmap"
 
 
-def _try(strategy: Vectorised, job: Job, input_shape: tuple[int, ...]) -> None:
+def _try(strategy: Vectorised, job: GradientJob, input_shape: tuple[int, ...]) -> None:
     """One gradient of zeros, so that an error of torch's is raised before the run."""
     x = torch.zeros(2, job.learner.size, dtype=job.dtype, device=job.device)
     shape = (math.prod(input_shape) + 1,) if job.learner.bias_column else input_shape

@@ -39,7 +39,7 @@ from wirelessdl.learning.clipping import (
     sum_samples,
     wide,
 )
-from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.gradients.strategy import GradientJob, sample_losses
 from wirelessdl.learning.models import is_built_in, layers
 from wirelessdl.learning.models.module import ModuleLearner
 
@@ -58,7 +58,7 @@ class ClosedForm:
     name = "closed-form"
     accepts_weights = True
 
-    def __init__(self, job: Job, sample_bytes: int, batch: int, nodes: int, workers: int, allowance: int):
+    def __init__(self, job: GradientJob, sample_bytes: int, batch: int, nodes: int, workers: int, allowance: int):
         """allowance: bytes to work in on an accelerator; a processor's cache holds less."""
         self._job = job
         if job.device.type == "cpu":
@@ -85,7 +85,7 @@ class Vectorised:
     accepts_weights = True
     workers = 1
 
-    def __init__(self, job: Job, sample_numbers: int, batch: int, allowance: int):
+    def __init__(self, job: GradientJob, sample_numbers: int, batch: int, allowance: int):
         """sample_numbers: what one sample leaves in the layers; allowance: bytes to work in."""
         self._job = job
         learner, width = job.learner, job.dtype.itemsize
@@ -151,7 +151,7 @@ class UserGradients:
     name = "closed-form"
     workers = 1  # a user's class need not stand two calls at a time
 
-    def __init__(self, job: Job, batch: int, chunk: int, allowance: int):
+    def __init__(self, job: GradientJob, batch: int, chunk: int, allowance: int):
         """chunk: nodes per call under batch clipping; allowance: bytes for samples' gradients."""
         self._job, self._label = job, f"learning.model: {type(job.learner).__name__}.gradient"
         per_sample = job.clipping == "per-sample"
@@ -198,7 +198,7 @@ class UserGradients:
 def _clip_samples(
     differentiate: Callable[[slice], tuple[Sequence[Tensor], Tensor, Tensor]],
     at_once: int,
-    job: Job,
+    job: GradientJob,
     batch: Batch,
     out: Tensor,
 ) -> tuple[Tensor, Tensor]:

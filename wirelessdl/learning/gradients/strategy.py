@@ -17,7 +17,7 @@ from wirelessdl.learning.models import layers
 
 
 @dataclass(frozen=True)
-class Job:
+class GradientJob:
     """What is to be differentiated, and how it is clipped."""
 
     learner: Any
@@ -61,7 +61,7 @@ class Loop:
     chunk = workers = 1
     accepts_weights = True
 
-    def __init__(self, job: Job):
+    def __init__(self, job: GradientJob):
         self._job = job
 
     def gradient(self, worker: int, x: Tensor, batch: Batch, out: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002

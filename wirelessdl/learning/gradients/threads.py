@@ -42,7 +42,7 @@ from wirelessdl.learning.clipping import (
     wide,
 )
 from wirelessdl.learning.gradients.batched import Vectorised
-from wirelessdl.learning.gradients.strategy import Job, sample_losses
+from wirelessdl.learning.gradients.strategy import GradientJob, sample_losses
 from wirelessdl.learning.models import layers
 from wirelessdl.learning.models.module import scores_in_chunks, statistics
 
@@ -55,7 +55,7 @@ class Threads:
     accepts_weights = True
     chunk = 1
 
-    def __init__(self, job: Job, workers: int, fallback: Vectorised):
+    def __init__(self, job: GradientJob, workers: int, fallback: Vectorised):
         learner = job.learner
         self._job, self.workers = job, workers
         self._modules = learner.copies(workers, job.device, job.dtype)

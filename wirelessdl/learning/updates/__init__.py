@@ -12,7 +12,7 @@ s + b (s - s_before), Nesterov's point, weight decay, averages of received model
 gradients: that needs another charge.
 
 To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/families.py`), a line in
-`families.MEMBERS`, a test, a section of docs/learning.md. A user's class, `learning.update = "mine.py:Mine"`:
+`families.MEMBERS`, a test, a section of docs/learning.md. Your class, `learning.update = "mine.py:Mine"`:
 
     class Mine:
         def initial(self, received):                    # optional: state before the first round, tensors [K, ...]
