@@ -126,7 +126,7 @@ def fake(monkeypatch, files):  # noqa: ARG001
     monkeypatch.setattr(build_learning, "_learner", really(build_learning._learner))
     monkeypatch.setattr(ModuleLearner, "prepare", lambda *_: None)  # it swaps parameters, which every call replaces
     monkeypatch.setattr(
-        engine_module, "Trials", lambda *_: Mock()
+        engine_module, "LearnerTrials", lambda *_: Mock()
     )  # before a run: they compare numbers, which are not there
     monkeypatch.setattr(mixing, "is_sparse", lambda *_: False)  # fake tensors know no sparse ones
     monkeypatch.setattr(runtime, "free_bytes", lambda: 2**60)  # nothing is allocated

@@ -161,7 +161,7 @@ def scenario_of(folder: Path):
 
 def previewed(scenario, folder: Path) -> None:  # noqa: ARG001
     world = build(scenario, device="cpu")
-    assert preview_plan(world).violation_rate is not None
+    assert preview_plan(world).verdict
     found = preview_channel(world)
     link_facts(world, found)
     assert preview_fading(world, found) is not None
