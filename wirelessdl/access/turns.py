@@ -168,7 +168,7 @@ class TurnCarrier(Carrier):
                 draw = self._errors(round, number, 1 + turn)
                 starts = [opens_ns + slot * sub_ns for slot in range(self._slots)]
                 middle_ns = len(aligned) * frame.own_pilot_ns + frame.guard_ns + self._sub_ns // 2
-                step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, not turn)
+                step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, pending)
                 yield lasts_ns, step, weights if pending else None
                 clock_ns += lasts_ns + frame.pilot_ns + 2 * frame.guard_ns
                 lead_ns, pending = 0, False
