@@ -45,7 +45,8 @@ class Made:
         self.nodes, self.h, self.thermal_w = len(h), h, thermal_w
         self.power_w = np.full(self.nodes, 0.2) if power_w is None else np.asarray(power_w)
         frame = Frame.from_settings(parameters=SIZE, nodes=self.nodes, pilots=4, bandwidth_hz=1e6, guard_s=1e-6)
-        moving = moving or (lambda _: 1.0)
+        self.moving = moving or (lambda _: 1.0)
+        self.asked_ns = []
         self.links = Links.from_mask(np.abs(h) > 0, Geometry.at_rest(np.zeros((self.nodes, 3))))
         gain = self.links.vector(np.abs(h))
         self.channel = FrameChannel(self.links, self.links, None, gain, (SlotChannel(gain, gain),))
@@ -59,11 +60,15 @@ class Made:
             mixing="plain",
             offsets=None,
             pilots=pilots,
-            h_at=lambda channel, times: np.stack([h[channel.heard.rx, channel.heard.tx] * moving(t) for t in times]),
+            h_at=self.h_at,
             **{name: keys.pop(name) for name in ("rounds", "passes", "closing", "phase_error_rad") if name in keys},
         )
         wanted = {"subslots": subslots, "hub_order": "there", "hub_rotation": False, "hub_failure": 0.0, **keys}
         self.carrier = HubCarrier(SimpleNamespace(**wanted), self.given, near_snr, Streams(3))
+
+    def h_at(self, channel, times_ns):
+        self.asked_ns.extend(times_ns)
+        return np.stack([self.h[channel.heard.rx, channel.heard.tx] * self.moving(when) for when in times_ns])
 
     def carry(self, round=1, on_air=None, receivers=None):
         nobody = np.zeros(self.nodes, dtype=bool)
@@ -310,6 +315,13 @@ def test_emission_is_at_most_the_power_of_each_node_in_every_payload():
         _, powers = sent(made.carry().announced, held, seed)
         most = max(most, (powers / power_w).max())
     assert 0.9 < most <= 1.0 + 1e-12
+
+
+def test_models_are_asked_for_gains_in_the_order_of_time():
+    made = Made(symmetric(np.random.default_rng(12), 6), hub_order="there-and-back", passes=1, hub_failure=0.3)
+    made.carry()
+    assert len(made.asked_ns) > 20
+    assert made.asked_ns == sorted(made.asked_ns)
 
 
 def test_preview_names_the_hubs_of_mean_gains():

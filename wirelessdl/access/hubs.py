@@ -332,6 +332,12 @@ class HubCarrier(Carrier):
         assert self._given.h_at is not None
         return self._given.h_at(channel, times_ns)
 
+    def _h_of_turn(self, channel: FrameChannel, opens_ns: int) -> NDArray[np.complex128]:
+        """h at `_instants_ns` of a turn, `[instants, heard]`; models are asked in the order of time."""
+        times_ns = opens_ns + np.array(self._instants_ns)
+        order = np.argsort(times_ns, kind="stable")
+        return self._h(channel, times_ns[order].tolist())[np.argsort(order)]
+
     def _sent(
         self,
         star: Star,
@@ -345,8 +351,7 @@ class HubCarrier(Carrier):
         given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
         members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
         heard = channel.heard
-        times = [opens_ns + one for one in self._instants_ns]
-        h = self._h(channel, times)
+        h = self._h_of_turn(channel, opens_ns)
         back = np.flatnonzero(heard.tx == hub)  # what everybody hears of the hub, [K] with zeros elsewhere
         to, fro = np.zeros((len(h), nodes), np.complex128), np.zeros((len(h), nodes), np.complex128)
         to[:, heard.tx[heard.rx == hub]] = h[:, heard.rx == hub]
