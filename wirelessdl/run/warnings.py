@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
+from wirelessdl.access.oac import Keys
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
 from wirelessdl.radio.frame import FLAT
@@ -47,9 +49,10 @@ def receiver_noise_warnings(scenario: Scenario, privacy: float, receiver: float)
         return
     radio = scenario.radio
     remedies = ["raise radio.power_dbm"]
-    if radio.access.name == "tdma":
+    one_by_one = radio.access.name == "oac" and cast(Keys, radio).alignment != "all"
+    if radio.access.name == "tdma" or one_by_one:
         remedies.append("raise radio.truncate_snr_db")
-    if not radio.use_full_power:
+    if not (radio.use_full_power or one_by_one):
         remedies.append("set radio.use_full_power = true")
     yield (
         f"receiver noise, not privacy noise, drives the models: its variance in their mean is {receiver / privacy:.3g} "
@@ -146,6 +149,12 @@ def _air(world: World) -> Iterator[str]:
             'radio.alignment "all" takes phases as aligned at every receiver at once, which no sender can do: '
             "docs/air.md; radio.flight_time = true shows what it costs"
         )
+    for named in world.channel.models if world.access.lays_out_frames else ():
+        if not capability(named.model, "reciprocal"):
+            yield (
+                f"channel model {named.name} is not reciprocal, and senders align by what they hear of their receiver: "
+                "what arrives has another phase or size than meant; use one that is"
+            )
     for key, least_hz in _LEAST_HZ.items():
         section, _, name = key.partition(".")
         value_hz = getattr(getattr(world.scenario, section), name)
