@@ -11,7 +11,8 @@ import wirelessdl
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.cli.run import summary_rows
 from wirelessdl.gaussian import analytic_epsilon, classic_factor
-from wirelessdl.run.warnings import receiver_noise_warnings
+from wirelessdl.run.build import build
+from wirelessdl.run.warnings import receiver_noise_warnings, scenario_warnings
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.units import prefixed
 
@@ -156,3 +157,20 @@ def test_remedies_for_receiver_noise_are_keys_that_alignment_takes(alignment, re
     table = tiny_table(radio={"alignment": alignment}, power={"objective": "own-noise"})
     (line,) = receiver_noise_warnings(parse_scenario(table), 1.0, 2.0)
     assert re.findall(r"radio\.(\w+)", line) == ["power_dbm", remedy]
+
+
+@pytest.mark.parametrize(
+    ("radio", "words"),
+    [({}, []), ({"subslots": 1}, ["of the coherence time"]), ({"cfo_hz": [0.0, 900.0]}, ["carriers turn by"])],
+)
+def test_what_changes_within_a_part_of_a_payload_is_worth_a_line(radio, words):
+    table = tiny_table(
+        network={"nodes": 2},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke", "speed_mps": 5.0}]},
+        radio={"alignment": "hubs", "bandwidth_hz": 1e6, **radio},
+        power={"objective": "own-noise"},
+    )
+    given = build(parse_scenario(table), device="cpu")
+    found = [line for line in scenario_warnings(given) if "within" in line]
+    assert len(found) == len(words)
+    assert all(part in line for part, line in zip(words, found))

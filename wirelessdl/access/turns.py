@@ -229,8 +229,8 @@ class TurnCarrier(Carrier):
             estimate = estimate + level * np.array(rows)
         phase = draw.phase(given.phase_error_rad, tx, 0)
         if given.offsets is not None and given.offsets.cfo_hz is not None:
-            cfo_hz = given.offsets.cfo_hz
-            phase = phase * np.exp(2j * np.pi * (cfo_hz[tx] - cfo_hz[to]) * middle_ns / 1e9)
+            apart_hz = given.offsets.cfo_hz[tx] - given.offsets.cfo_hz[to]
+            phase = phase * np.exp(2j * np.pi * apart_hz * middle_ns / 1e9) * np.sinc(apart_hz * self._sub_ns / 1e9)
         late = draw.late(given.timing_error_s * given.bandwidth_hz, tx)
         kept = 1.0 if late is None else 1.0 - np.abs(late)  # as pilots see it
         return AnnouncedStep(
