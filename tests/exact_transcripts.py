@@ -98,7 +98,7 @@ class Transcript:
 
         return listened
 
-    def _announced(self, step, held, noise):
+    def _announced(self, step, held, noise, sent=None):
         x, given, sends = self._models, self.given[-1], torch.as_tensor(self._sends)
         if self.hears_w and step is given.announced[0]:
             self.heard.append(held[sends].clone())
@@ -106,8 +106,8 @@ class Transcript:
         hub = int(step.rx[0])
         if self.mistake == "hub adds x" and collects:
             held[hub] = x[hub]
-        self.heard.append(held[torch.as_tensor(step.senders)].clone())
-        found = self._announce(step, held, noise)
+        self.heard.append((held if sent is None else sent)[torch.as_tensor(step.senders)].clone())
+        found = self._announce(step, held, noise, sent)
         if self.mistake == "uncovered node sends x" and collects:
             held[hub] += 0.1 * x[torch.as_tensor(given.update.keep)].sum(dim=0)
         if self.mistake == "fresh noise after a failure" and failed:

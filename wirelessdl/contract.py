@@ -103,6 +103,7 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
         ("warning", METHOD, None, "warning(links): a text where links leave its validity range, else None"),
         ("ends_s", NUMBER, math.inf, "time after which it has no gains, s: the end of a recording"),
         ("coherence_s", NUMBER, None, "time over which its fading is constant, s; None: derived from Doppler"),
+        ("reciprocal", FLAG, True, "both directions of a link have the same gain"),
         ("doppler_speed_mps", NUMBER, None, "speed of both ends in its Doppler, m/s; None: the nodes' own"),
         (
             "response",

@@ -14,6 +14,7 @@ from wirelessdl.links import Geometry, Links
 from wirelessdl.mechanism.pairwise import PairTerms, roster_of
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel
+from wirelessdl.radio.offsets import Offsets
 from wirelessdl.radio.participation import Turns
 from wirelessdl.streams import Streams
 
@@ -41,11 +42,24 @@ def walked(snr, senders=None, served=None):
 class Made:
     """A network with these complex h[rx, tx], still or turning; hubs carry one frame of it."""
 
-    def __init__(self, h, *, thermal_w=0.0, power_w=None, subslots=3, pilots=None, moving=None, near_snr=NEAR, **keys):
+    def __init__(
+        self,
+        h,
+        *,
+        thermal_w=0.0,
+        power_w=None,
+        subslots=3,
+        pilots=None,
+        moving=None,
+        near_snr=NEAR,
+        cfo_hz=None,
+        **keys,
+    ):
         self.nodes, self.h, self.thermal_w = len(h), h, thermal_w
         self.power_w = np.full(self.nodes, 0.2) if power_w is None else np.asarray(power_w)
         frame = Frame.from_settings(parameters=SIZE, nodes=self.nodes, pilots=4, bandwidth_hz=1e6, guard_s=1e-6)
-        moving = moving or (lambda _: 1.0)
+        self.moving = moving or (lambda _: 1.0)
+        self.asked_ns = []
         self.links = Links.from_mask(np.abs(h) > 0, Geometry.at_rest(np.zeros((self.nodes, 3))))
         gain = self.links.vector(np.abs(h))
         self.channel = FrameChannel(self.links, self.links, None, gain, (SlotChannel(gain, gain),))
@@ -57,13 +71,17 @@ class Made:
             thermal_w=thermal_w,
             balance_from="block",
             mixing="plain",
-            offsets=None,
+            offsets=cfo_hz and Offsets.from_nodes(np.array(cfo_hz), np.zeros(self.nodes), 1e6, frame),
             pilots=pilots,
-            h_at=lambda channel, times: np.stack([h[channel.heard.rx, channel.heard.tx] * moving(t) for t in times]),
+            h_at=self.h_at,
             **{name: keys.pop(name) for name in ("rounds", "passes", "closing", "phase_error_rad") if name in keys},
         )
         wanted = {"subslots": subslots, "hub_order": "there", "hub_rotation": False, "hub_failure": 0.0, **keys}
         self.carrier = HubCarrier(SimpleNamespace(**wanted), self.given, near_snr, Streams(3))
+
+    def h_at(self, channel, times_ns):
+        self.asked_ns.extend(times_ns)
+        return np.stack([self.h[channel.heard.rx, channel.heard.tx] * self.moving(when) for when in times_ns])
 
     def carry(self, round=1, on_air=None, receivers=None):
         nobody = np.zeros(self.nodes, dtype=bool)
@@ -310,6 +328,33 @@ def test_emission_is_at_most_the_power_of_each_node_in_every_payload():
         _, powers = sent(made.carry().announced, held, seed)
         most = max(most, (powers / power_w).max())
     assert 0.9 < most <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("most_hz", [100.0, 9000.0])
+def test_carriers_turn_from_a_pilot_to_its_payload_and_within_a_broadcast(most_hz):
+    """Pilots of 4 us, guards of 1, sub-slots of 5, and a parabola through the four pilots of a broadcast."""
+    cfo_hz = (most_hz * np.array([0.3, -1.0, 1.0, 0.1])).tolist()
+    collect, broadcast = Made(symmetric(np.random.default_rng(3), 4), cfo_hz=cfo_hz).carry().announced
+    hub = int(collect.rx[0])
+    for number, node in enumerate(collect.tx.tolist()):
+        apart_hz = cfo_hz[node] - cfo_hz[hub]
+        kept = np.sinc(apart_hz * 5e-6)
+        expected = kept * np.exp(2j * np.pi * apart_hz * (2 + 1 + 2.5) * 1e-6)
+        np.testing.assert_allclose(collect.ratio[:, number], expected, atol=1e-12)
+    for number, node in enumerate(broadcast.rx.tolist()):
+        apart_hz = cfo_hz[node] - cfo_hz[hub]
+        pilots_us, middles_us = 9.0 * np.arange(4), 9.0 * np.arange(3) + 4.5
+        seen, true = (np.exp(-2j * np.pi * apart_hz * when_us * 1e-6) for when_us in (pilots_us, middles_us))
+        real, imaginary = (np.polyval(np.polyfit(pilots_us, part, 2), middles_us) for part in (seen.real, seen.imag))
+        expected = np.sinc(apart_hz * 5e-6) * true / (real + 1j * imaginary)
+        np.testing.assert_allclose(broadcast.ratio[:, number], expected, atol=1e-9)
+
+
+def test_models_are_asked_for_gains_in_the_order_of_time():
+    made = Made(symmetric(np.random.default_rng(12), 6), hub_order="there-and-back", passes=1, hub_failure=0.3)
+    made.carry()
+    assert len(made.asked_ns) > 20
+    assert made.asked_ns == sorted(made.asked_ns)
 
 
 def test_preview_names_the_hubs_of_mean_gains():

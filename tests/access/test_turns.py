@@ -66,6 +66,27 @@ def test_weights_are_those_of_metropolis():
     np.testing.assert_allclose(held.numpy(), weights @ sent.numpy(), atol=1e-12)
 
 
+def test_all_turns_send_what_was_held_before_also_where_the_first_turn_has_nobody_to_align_to():
+    """Two nodes in range of each other, whose turns are the third and the fourth."""
+    world, decision = decided(
+        "network.nodes=5",
+        "network.topology=full",
+        "network.placement={kind='disc',radius_m=200}",
+        "radio.thermal_noise=true",
+        "radio.power_dbm=0",
+        "radio.truncate_snr_db=15",
+        seed=7,
+    )
+    steps, color = decision.carried.announced, coloring(decision.channel.links)
+    assert [color[step.aim[0]] for step in steps] == [2, 3]
+    sent = torch.from_numpy(np.random.default_rng(1).standard_normal((world.nodes, 501)))
+    held, _ = received(steps, sent)
+    one, other = (int(step.aim[0]) for step in steps)
+    expected = sent.clone()
+    expected[[one, other]] = 0.5 * (sent[one] + sent[other])
+    np.testing.assert_allclose(held.numpy(), expected.numpy(), atol=1e-12)
+
+
 def test_there_are_as_many_turns_as_under_tdma():
     world, decision = decided()
     assert len(decision.carried.announced) == coloring(world.links).max() + 1

@@ -11,6 +11,8 @@ import wirelessdl
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.cli.run import summary_rows
 from wirelessdl.gaussian import analytic_epsilon, classic_factor
+from wirelessdl.run.build import build
+from wirelessdl.run.warnings import receiver_noise_warnings, scenario_warnings
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.units import prefixed
 
@@ -130,3 +132,45 @@ def test_what_epsilon_does_not_cover_stands_below_it(folder):
     assert any(words in condition for condition in run.summary["epsilon_own_conditions"])
     endless = {**run.summary, "epsilon_total": "inf"}
     assert words not in [text for _, text in summary_rows(endless)]  # nothing is promised
+
+
+def test_a_run_whose_nodes_never_reach_each_other_says_so_and_has_a_report(tmp_path):
+    """No round leaves any disagreement that could be averaged."""
+    table = tiny_table(
+        scenario={"rounds": 2},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "reciprocal": False}]},
+        radio={"alignment": "hubs", "thermal_noise": True, "truncate_snr_db": 150},
+        power={"objective": "own-noise"},
+        privacy={"epsilon_max": 1.0},
+    )
+    (tmp_path / "alone.toml").write_text(tomli_w.dumps(table))
+    done = command_line("run", str(tmp_path / "alone.toml"), "--out", str(tmp_path / "out"))
+    assert done.code == 0
+    assert "no two nodes on air had a link of radio.truncate_snr_db" in " ".join(done.out.split())
+    assert "rayleigh is not reciprocal" in " ".join((done.out + done.err).split())
+    (folder,) = (tmp_path / "out").iterdir()
+    assert command_line("report", str(folder)).code == 0
+
+
+@pytest.mark.parametrize(("alignment", "remedy"), [("all", "use_full_power"), ("hubs", "truncate_snr_db")])
+def test_remedies_for_receiver_noise_are_keys_that_alignment_takes(alignment, remedy):
+    table = tiny_table(radio={"alignment": alignment}, power={"objective": "own-noise"})
+    (line,) = receiver_noise_warnings(parse_scenario(table), 1.0, 2.0)
+    assert re.findall(r"radio\.(\w+)", line) == ["power_dbm", remedy]
+
+
+@pytest.mark.parametrize(
+    ("radio", "words"),
+    [({}, []), ({"subslots": 1}, ["of the coherence time"]), ({"cfo_hz": [0.0, 900.0]}, ["carriers turn by"])],
+)
+def test_what_changes_within_a_part_of_a_payload_is_worth_a_line(radio, words):
+    table = tiny_table(
+        network={"nodes": 2},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke", "speed_mps": 5.0}]},
+        radio={"alignment": "hubs", "bandwidth_hz": 1e6, **radio},
+        power={"objective": "own-noise"},
+    )
+    given = build(parse_scenario(table), device="cpu")
+    found = [line for line in scenario_warnings(given) if "within" in line]
+    assert len(found) == len(words)
+    assert all(part in line for part, line in zip(words, found))

@@ -1,4 +1,4 @@
-"""Hubs in whole runs: what is charged is what all that was sent and shown tells; one holding per node.
+"""Hubs and turns in whole runs: what is charged is what all that was sent and shown tells; one holding per node.
 
 The joint Gaussian of whole transcripts (`exact_transcripts`): failing hubs, nodes out of reach, crashes, late nodes.
 """
@@ -96,8 +96,19 @@ CASES = {
         **radio(truncate_snr_db=20, power_dbm=[23, 17, 26, 20, 23]),
     },
     "budgets that end": {"privacy": {"budget_total": 1.2}},
+    "turns": {**radio(alignment="turns", interference="physical"), **TWO},
+    "turns, passes, late nodes, crashes, listening": {
+        **radio(alignment="turns", mixing_passes=1, truncate_snr_db=22),
+        "time": LATE,
+        "faults": {"rejoin": "listen", "crashes": CRASH},
+    },
 }
-QUICK = ("failing hubs, passes", "nodes out of reach", "late nodes, crashes, listening")
+QUICK = (
+    "failing hubs, passes",
+    "nodes out of reach",
+    "late nodes, crashes, listening",
+    "turns, passes, late nodes, crashes, listening",
+)
 
 
 @pytest.mark.parametrize("case", mostly_slow(CASES, *QUICK))
@@ -217,9 +228,9 @@ class Held:
         self.rounds, self.decisions, self.payloads, self.w = [], [], [], []
         announced, payload, inner = Airing.announce, Airing.payload, learning.round
 
-        def announce(airing, step, held, noise):
+        def announce(airing, step, held, noise, before=None):
             self.payloads[-1].append((step, held.clone()))
-            return announced(airing, step, held, noise)
+            return announced(airing, step, held, noise, before)
 
         def sent(airing, given, draws, model, out, into):
             found = payload(airing, given, draws, model, out, into)
@@ -335,6 +346,17 @@ def test_hubs_use_links_of_the_graph_alone(interference, sections, monkeypatch):
             assert set(zip(step.rx.tolist(), step.tx.tolist())) <= links
     assert any(one.carried.announced for one in seen.decisions)
     assert (heard_besides > 0) == (interference == "physical")
+
+
+@pytest.mark.parametrize("alignment", ["hubs", "turns"])
+def test_fading_in_blocks_without_a_duration_holds_for_a_frame(alignment, monkeypatch):
+    """Another block at every instant would leave pilots that tell nothing of what follows."""
+    seen = Held(hubs(**radio(alignment=alignment, subslots=3)), monkeypatch)
+    for one, after in zip(seen.decisions, seen.decisions[1:]):
+        assert one.carried.announced
+        for step in one.carried.announced:
+            np.testing.assert_allclose(step.ratio, 1.0, atol=1e-12)
+        assert not set(one.channel.gain) & set(after.channel.gain)
 
 
 def test_no_payload_is_beyond_the_draws_that_a_round_has(monkeypatch):

@@ -332,6 +332,12 @@ class HubCarrier(Carrier):
         assert self._given.h_at is not None
         return self._given.h_at(channel, times_ns)
 
+    def _h_of_turn(self, channel: FrameChannel, opens_ns: int) -> NDArray[np.complex128]:
+        """h at `_instants_ns` of a turn, `[instants, heard]`; models are asked in the order of time."""
+        times_ns = opens_ns + np.array(self._instants_ns)
+        order = np.argsort(times_ns, kind="stable")
+        return self._h(channel, times_ns[order].tolist())[np.argsort(order)]
+
     def _sent(
         self,
         star: Star,
@@ -345,8 +351,7 @@ class HubCarrier(Carrier):
         given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
         members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
         heard = channel.heard
-        times = [opens_ns + one for one in self._instants_ns]
-        h = self._h(channel, times)
+        h = self._h_of_turn(channel, opens_ns)
         back = np.flatnonzero(heard.tx == hub)  # what everybody hears of the hub, [K] with zeros elsewhere
         to, fro = np.zeros((len(h), nodes), np.complex128), np.zeros((len(h), nodes), np.complex128)
         to[:, heard.tx[heard.rx == hub]] = h[:, heard.rx == hub]
@@ -359,9 +364,16 @@ class HubCarrier(Carrier):
                 (*range(pilots.start, pilots.stop), *range(back_pilots.start, back_pilots.stop))
             ):
                 fro[row] += level * draw.complex_normal(1 + number, who * nodes + hub, nodes)
+        apart_hz = self._apart_hz(hub, nodes)
+        # receivers of the broadcast see in its pilots how carriers turn, too
+        fro[back_pilots.start :] *= np.exp(
+            -2j * np.pi * np.outer(self._instants_ns[back_pilots.start :], apart_hz) / 1e9
+        )
+        kept_by_turning = np.sinc(apart_hz * self._sub_ns / 1e9)
         estimate = fro[pilots][:, members]  # members hear the hub's pilot; h is reciprocal
         wait_s = (0.5 * (given.frame.own_pilot_ns + self._sub_ns) + given.frame.guard_ns) / 1e9
-        turned = self._turned_by(members, hub, wait_s) * draw.phase(given.phase_error_rad, members, 0)
+        turned = np.exp(2j * np.pi * apart_hz * wait_s) * kept_by_turning
+        turned = turned[members] * draw.phase(given.phase_error_rad, members, 0)
         # pilots see the same clocks: what these take of a symbol is in the estimate, and what they add to others is not
         late, back_late = (
             draw.late(given.timing_error_s * given.bandwidth_hz, who_else, leg)
@@ -393,7 +405,10 @@ class HubCarrier(Carrier):
             tx=np.full(len(hears), hub),
             aim=hears,
             weight=np.ones(len(hears)),
-            ratio=fro[back_middles][:, hears] / between * draw.phase(given.phase_error_rad, hears, 1) / back_kept,
+            ratio=fro[back_middles][:, hears]
+            / between
+            * draw.phase(given.phase_error_rad, hears, 1)
+            * (kept_by_turning[hears] / back_kept),
             announced=1.0 / (np.abs(between) * amplitude[hub] * back_kept),
             needed=None,
             own=np.where(star.hears, 0.0, 1.0),
@@ -404,12 +419,10 @@ class HubCarrier(Carrier):
         )
         return collect, broadcast
 
-    def _turned_by(self, members: IntArray, hub: int, wait_s: float) -> NDArray[np.complex128]:
-        """What carriers turn from the pilot to the middle of a sub-slot, `[members]`."""
+    def _apart_hz(self, hub: int, nodes: int) -> FloatArray:
+        """Carrier of each node less that of the hub, `[K]`."""
         offsets = self._given.offsets
-        if offsets is None or offsets.cfo_hz is None:
-            return np.ones(len(members), np.complex128)
-        return np.asarray(np.exp(2j * np.pi * (offsets.cfo_hz[members] - offsets.cfo_hz[hub]) * wait_s))
+        return np.zeros(nodes) if offsets is None or offsets.cfo_hz is None else offsets.cfo_hz - offsets.cfo_hz[hub]
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
@@ -424,10 +437,11 @@ class HubCarrier(Carrier):
         closing = f", {given.closing} times more in the last round" if given.closing else ""
         return CarryPreview(
             {**facts, "round_airtime_s": round_s, "airtime_s": run_s},
-            f"{first} hubs by mean gains ({', '.join(str(hub) for hub in hubs)}), {len(stars)} turns of "
+            f"{first} hub{'s' * (first != 1)} by mean gains ({', '.join(str(hub) for hub in hubs)}), "
+            f"{len(stars)} turn{'s' * (len(stars) != 1)} of "
             f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
             f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
-            + (f"; {left} nodes out of reach" if left else ""),
+            + (f"; {left} node{'s' * (left != 1)} out of reach" if left else ""),
             float(np.sqrt(self.errors(_in_graph(channel, channel.mean)).receiver / nodes)),
             title="hubs",
             stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),

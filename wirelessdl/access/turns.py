@@ -168,7 +168,7 @@ class TurnCarrier(Carrier):
                 draw = self._errors(round, number, 1 + turn)
                 starts = [opens_ns + slot * sub_ns for slot in range(self._slots)]
                 middle_ns = len(aligned) * frame.own_pilot_ns + frame.guard_ns + self._sub_ns // 2
-                step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, not turn)
+                step = self._sent(channel, wanted, aligned, weights, size, starts, middle_ns, noise_w, draw, pending)
                 yield lasts_ns, step, weights if pending else None
                 clock_ns += lasts_ns + frame.pilot_ns + 2 * frame.guard_ns
                 lead_ns, pending = 0, False
@@ -229,8 +229,8 @@ class TurnCarrier(Carrier):
             estimate = estimate + level * np.array(rows)
         phase = draw.phase(given.phase_error_rad, tx, 0)
         if given.offsets is not None and given.offsets.cfo_hz is not None:
-            cfo_hz = given.offsets.cfo_hz
-            phase = phase * np.exp(2j * np.pi * (cfo_hz[tx] - cfo_hz[to]) * middle_ns / 1e9)
+            apart_hz = given.offsets.cfo_hz[tx] - given.offsets.cfo_hz[to]
+            phase = phase * np.exp(2j * np.pi * apart_hz * middle_ns / 1e9) * np.sinc(apart_hz * self._sub_ns / 1e9)
         late = draw.late(given.timing_error_s * given.bandwidth_hz, tx)
         kept = 1.0 if late is None else 1.0 - np.abs(late)  # as pilots see it
         return AnnouncedStep(

@@ -75,7 +75,7 @@ class Scattered(Composable):
             if process == "block" and value is not None:
                 raise ValueError(f'{name} is {value:g}; goes with process = "clarke"')
         self.frequency_hz, self.reciprocal = frequency_hz, reciprocal
-        self.blocks = Blocks(coherence_s)
+        self.blocks, self.redrawn = Blocks(coherence_s), process == "block" and coherence_s is None
         self.clarke = Clarke(frequency_hz, paths or 16, speed_mps, reciprocal) if process == "clarke" else None
 
     @property
@@ -208,7 +208,7 @@ class Nakagami(Composable):
         reciprocal: bool = True,
     ):
         self.m, self.reciprocal = m, reciprocal
-        self.coherence_s, self.blocks = coherence_s, Blocks(coherence_s)
+        self.coherence_s, self.blocks, self.redrawn = coherence_s, Blocks(coherence_s), coherence_s is None
 
     def gain(self, links: Links, time_s: float, rng: np.random.Generator) -> FloatArray:
         number, of_link = processes(links, self.reciprocal)
@@ -226,7 +226,7 @@ class Uniform(Composable):
     low, high: bounds of the amplitude |h|, dimensionless, > 0. It replaces a loss; it does not depend on distance.
     """
 
-    placed = True
+    placed, reciprocal = True, False
 
     def __init__(
         self,

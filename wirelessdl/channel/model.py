@@ -76,10 +76,12 @@ class Composable:
     scenario_name: by which a scenario names a built-in class; made_with: the arguments of its constructor. Both are
     all that a scenario needs to make the model. A class derived from a built-in one has neither. placed: whether gains
     follow the places of nodes and nothing else; correlated_m: over which distance what is drawn by them is correlated.
+    redrawn: whether it fades in blocks without a duration, and begins another whenever it is asked.
     """
 
     scenario_name: ClassVar[str]
     placed: ClassVar[bool] = False
+    redrawn: bool = False
     made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
@@ -292,6 +294,7 @@ class Chain:
         self._hold_m = HELD_SHARE * reach_m if reach_m < np.inf else 0.0
         self._kept: Links | None = None  # at the last instant about which models that follow places were asked
         self._factor: dict[str, FloatArray] = {}  # what each of them gave then, by its stream
+        self._block: dict[str, tuple[FloatArray, FloatArray | None]] = {}  # what fading in blocks gave last, likewise
         self.phases = phases
         self._flight_hz = None if self.has_carrier_phase else flight_hz
         self._pair_word: int | None = None
@@ -308,8 +311,11 @@ class Chain:
         found = self.gains(Instants((links,), (time_s,)))
         return ChannelGains(found.now[0], found.mean[0], None if found.phase_rad is None else found.phase_rad[0])
 
-    def gains(self, instants: Instants) -> ChannelGains:
-        """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other."""
+    def gains(self, instants: Instants, *, goes_on: bool = False) -> ChannelGains:
+        """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other.
+
+        goes_on: within the block that was asked for last, for fading that would begin another at every call.
+        """
         shape = (len(instants), len(instants.links[0]))
         offset_hz = self.offset_hz
         now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
@@ -327,12 +333,17 @@ class Chain:
         instants, fresh = self._hold(instants)
         for named in self.models:
             turn = None
-            if named.response is not None and (offset_hz is not None or self.phases):
+            redrawn = isinstance(named.model, Composable) and named.model.redrawn
+            if goes_on and redrawn:
+                factor, turn = self._block[named.stream]
+            elif named.response is not None and (offset_hz is not None or self.phases):
                 factor, turn = self._selective(named, instants)
             elif named.placed:
                 factor = self._at_places(named, instants, fresh)
             else:
                 factor, turn = self._factors(named, instants)
+            if redrawn:
+                self._block[named.stream] = factor[-1:], None if turn is None else turn[-1:]
             if phase is not None and turn is not None:
                 phase += turn[:, None] if phase.ndim > turn.ndim else turn
             now = now * (factor[:, None] if now.ndim > factor.ndim else factor)

@@ -179,11 +179,13 @@ def summary_rows(
         attempts, outage = summary["attempts_mean"], summary["outage_rate"]
         yield "messages", f"{attempts:.3g} attempts on average, {outage:.2%} of links in outage"
     if "hubs" in summary:
-        yield (
-            "hubs",
-            f"{summary['hubs']:.3g} turns a round, {summary['disagreement']:.2g} of disagreement left, "
-            f"{summary['uncollected']:.2g} nodes not collected",
-        )
+        found = "none: no two nodes on air had a link of radio.truncate_snr_db or more in any round"
+        if "disagreement" in summary:
+            found = (
+                f"{summary['hubs']:.3g} turns a round, {summary['disagreement']:.2g} of disagreement left, "
+                f"{summary['uncollected']:.2g} nodes not collected"
+            )
+        yield "hubs", found
     energy = f"{prefixed(summary['energy_j'], 'J')} by {counted(summary['nodes'], 'node')}"
     yield "transmit energy" if transmits_only else "energy used", energy
     start = "start-up not counted" if start_s is None else f"after {start_s:.1f} s of start-up"

@@ -187,7 +187,9 @@ class Offsets:
                 "to its middle"
             )
             found.append(f"carriers up to {apart_hz:.3g} Hz apart{cost if of_frames else ''}")
-        if self.delayed:
+        if self.delayed and not of_frames:
+            found.append("clocks apart, which senders advance towards the receiver they are aligned to")
+        elif self.delayed:
             share = np.abs(self.lateness(links)).max(initial=0.0)
             if self.flight_hz is None:
                 found.append(f"timing up to {share:.2g} of a symbol apart ({_loss(1.0 - share)})")

@@ -149,10 +149,12 @@ class Observer:
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
-    def gains_at(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, FloatArray | None]:
+    def gains_at(
+        self, heard: Links, times_s: Sequence[float], *, goes_on: bool = False
+    ) -> tuple[FloatArray, FloatArray | None]:
         """|h| of `heard`, of the frame that is open, at later instants of it, and its phase: `[instants, heard]` each.
 
-        The graph is that of its opening.
+        The graph is that of its opening. goes_on: whether blocks without a duration are as long as the frame.
         """
         channel = self._parts.channel
         assert channel is not None
@@ -161,7 +163,7 @@ class Observer:
         instants = Instants(tuple(self._heard.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
         # models are asked for all links, whoever sends: some follow each link through time
         chosen = np.isin(self._heard.number, heard.number)
-        found = channel.gains(instants)
+        found = channel.gains(instants, goes_on=goes_on)
         return found.now[:, chosen], None if found.phase_rad is None else found.phase_rad[:, chosen]
 
     def checksums(self) -> dict[str, int]:

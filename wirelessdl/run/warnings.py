@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
+from wirelessdl.access.oac import Keys
 from wirelessdl.contract import capability, guard_of
 from wirelessdl.errors import ContractError
-from wirelessdl.radio.frame import FLAT
+from wirelessdl.radio.frame import FLAT, STATIC_SHARE
 from wirelessdl.run.build import World, superposed_at_all
 from wirelessdl.scenario.objects import keyword_of
 from wirelessdl.scenario.schema import Scenario
+from wirelessdl.units import to_s
 
 # Variance in the mean model over that of privacy noise. digital_vs_oac_k20 with 5 nodes and 40 rounds at 3, -12 and
 # -27 dBm: accuracy .50 at a ratio of .01, .46 at .34, .19 at 11.
 RECEIVER_NOISE_LIMIT = 1.0
 _LEAST_HZ = {"channel.frequency_hz": 1e6, "radio.bandwidth_hz": 1e3}  # below: a unit is mistaken, or it is no radio
+_MOST_TURNED_RAD = 0.3
 _FIXED_GAINS = ("uniform", "matrix", "replay")  # channel models that know nothing of places
 _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose non-neighbours are weak, or that have none
 
@@ -47,9 +51,10 @@ def receiver_noise_warnings(scenario: Scenario, privacy: float, receiver: float)
         return
     radio = scenario.radio
     remedies = ["raise radio.power_dbm"]
-    if radio.access.name == "tdma":
+    one_by_one = radio.access.name == "oac" and cast(Keys, radio).alignment != "all"
+    if radio.access.name == "tdma" or one_by_one:
         remedies.append("raise radio.truncate_snr_db")
-    if not radio.use_full_power:
+    if not (radio.use_full_power or one_by_one):
         remedies.append("set radio.use_full_power = true")
     yield (
         f"receiver noise, not privacy noise, drives the models: its variance in their mean is {receiver / privacy:.3g} "
@@ -146,6 +151,14 @@ def _air(world: World) -> Iterator[str]:
             'radio.alignment "all" takes phases as aligned at every receiver at once, which no sender can do: '
             "docs/air.md; radio.flight_time = true shows what it costs"
         )
+    if world.access.lays_out_frames:
+        yield from _sub_slots(world, cast(Keys, radio).subslots)
+    for named in world.channel.models if world.access.lays_out_frames else ():
+        if not capability(named.model, "reciprocal"):
+            yield (
+                f"channel model {named.name} is not reciprocal, and senders align by what they hear of their receiver: "
+                "what arrives has another phase or size than meant; use one that is"
+            )
     for key, least_hz in _LEAST_HZ.items():
         section, _, name = key.partition(".")
         value_hz = getattr(getattr(world.scenario, section), name)
@@ -189,6 +202,23 @@ def _air(world: World) -> Iterator[str]:
             raise ContractError(f"{guard.name} returned {type(warning).__name__}, expected a text, or None")
         if warning:
             yield f"channel.models[{n}]: {warning}"
+
+
+def _sub_slots(world: World, subslots: int) -> Iterator[str]:
+    """What changes within a part of a payload, which its pilot cannot tell."""
+    part_s, remedy = to_s(world.frame.payload_ns) / subslots, "raise radio.subslots or radio.bandwidth_hz"
+    if world.coherence_s is not None and part_s > STATIC_SHARE * world.coherence_s:
+        yield (
+            f"a part of a payload takes {1e3 * part_s:.3g} ms, {part_s / world.coherence_s:.2g} of the coherence time, "
+            f"above {STATIC_SHARE:g}: its pilot does not tell what follows, changes within it are left out; {remedy}"
+        )
+    cfo_hz = None if world.offsets is None else world.offsets.cfo_hz
+    turned = 0.0 if cfo_hz is None else 2.0 * np.pi * float(np.ptp(cfo_hz)) * part_s
+    if turned > _MOST_TURNED_RAD:
+        yield (
+            f"carriers turn by {turned:.2g} rad within a part of a payload, above {_MOST_TURNED_RAD:g}; what that "
+            f"takes of the mean counts, what single symbols turn does not: lower radio.cfo_hz, or {remedy}"
+        )
 
 
 def _subbands(world: World) -> Iterator[str]:

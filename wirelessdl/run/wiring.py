@@ -74,7 +74,8 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
 
     def h_at(channel: FrameChannel, times_ns: Sequence[int]) -> NDArray[np.complex128]:
         assert observer is not None
-        gain, phase_rad = observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])
+        times_s = [to_s(time_ns) for time_ns in times_ns]
+        gain, phase_rad = observer.gains_at(channel.heard, times_s, goes_on=True)
         assert phase_rad is not None
         return np.asarray(gain * np.exp(1j * phase_rad))
 

@@ -204,7 +204,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
 
 def _hubs(number: dict[str, str]) -> str:
     """Where nodes are collected by hubs: turns, and what they leave; number: final figures as text."""
-    if not number["hubs"]:
+    if not number["disagreement"]:
         return ""
     left = f"{number['disagreement']} of disagreement left, {number['uncollected']} nodes not collected"
     return f"{number['hubs']} turns of hubs each, {left}, on average; "
