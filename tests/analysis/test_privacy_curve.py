@@ -11,7 +11,7 @@ from wirelessdl import open_run, simulate
 from wirelessdl.analysis.privacy_curve import privacy_curve
 from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def test_the_split_is_the_one_the_run_learned_from(run):
     assert split.counts.shape == (4, 10)
     assert split.counts.sum() == 12_000
     assert ((split.sensitivity > 2 / 8) & (split.sensitivity < 2 / 8 * (1 + 1e-5))).all()  # 2 C / B, and rounding
-    assert split.terms == Terms("hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"])
+    assert split.terms == PrivacyAssumptions(
+        "hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"]
+    )
 
 
 def test_terms_follow_the_sampler(tmp_path):

@@ -15,7 +15,7 @@ from wirelessdl.analysis.releases import data_split, recounted_ledger
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.run.session import resume, simulate
 
 COALITION = "any 2 colluding nodes that hear every transmission"
@@ -59,7 +59,7 @@ def test_verify_finds_nothing_wrong_and_names_the_adversary(run):
 def test_terms_and_both_views_are_worked_out_again_from_the_traces(run):
     split = data_split(run)
     delta = run.scenario["privacy"]["delta_total"]
-    expected = Terms(
+    expected = PrivacyAssumptions(
         "hardened", "without-replacement", "per-sample", delta, coalition=2, promised="coalition", passes=True
     )
     assert split.terms == expected

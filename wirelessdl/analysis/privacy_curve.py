@@ -23,7 +23,7 @@ from wirelessdl.errors import TraceError
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import Ledger, SenderTotals
-from wirelessdl.privacy.terms import Terms, noise_factor, valid_accountants
+from wirelessdl.privacy.terms import PrivacyAssumptions, noise_factor, valid_accountants
 from wirelessdl.privacy.totals import total_epsilon
 from wirelessdl.trace.run import Run
 
@@ -123,7 +123,7 @@ def _gdp(cells: dict[int, int], factor: float, delta: float) -> float:
     return float(analytic_epsilon(float(np.sqrt(np.sum(np.array(list(cells.values())) / nu**2))), delta))
 
 
-def _rdp(cells: dict[int, int], q: float, terms: Terms) -> float:
+def _rdp(cells: dict[int, int], q: float, terms: PrivacyAssumptions) -> float:
     if not cells:
         return 0.0
     ((cell, rounds),) = cells.items()

@@ -11,7 +11,7 @@ import numpy as np
 
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, unnumbered
+from wirelessdl.scenario.objects import UserPart, unnumbered
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
@@ -51,7 +51,7 @@ def resumption(
     overrides: Overrides = (),
     rounds: int | None = None,
     parts: Mapping[str, Any] | None = None,
-    objects: Mapping[str, Given] | None = None,
+    objects: Mapping[str, UserPart] | None = None,
 ) -> Resumption:
     """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named.
 
