@@ -17,11 +17,11 @@ from wirelessdl.cli.options import (
     counted,
     echo_json,
     facts_table,
+    json_alone,
     parse_link,
     plain_table,
     scenario_options,
 )
-from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError
 
