@@ -10,7 +10,7 @@ from studies import write_study
 
 from wirelessdl import open_study
 from wirelessdl.analysis.families import Request, end_points, learning_curves
-from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, study_figure
+from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, study_figure
 from wirelessdl.analysis.labels import Labels
 from wirelessdl.analysis.style import look
 from wirelessdl.errors import TraceError
@@ -172,11 +172,11 @@ def test_the_legend_stands_outside_the_data(folder):
     assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"
 
 
-def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
+def beside(limits=(0.3, 1.0, 3.0)):
     """Cells of one size, and two baselines beside each of them."""
     own = rows(nodes=(4,), limits=limits)
     for row in own:
-        row["epsilon_total"] = factor * row[KEYS[0]]
+        row["epsilon_total"] = row[KEYS[0]]
     others = [{**row, "cell": f"{name}-{row['cell']}", "baseline": name} for name in ("a", "b") for row in own]
     return [*own, *others, *local()]
 
@@ -192,26 +192,6 @@ def test_the_scenario_has_a_legend_entry_beside_its_baselines_and_no_two_curves_
     looks = [(line.get_color(), line.get_marker()) for line in figure.axes[0].lines if len(line.get_xdata()) == 3]
     assert len(set(looks)) == 3
     assert looks == [(named[name].get_color(), named[name].get_marker()) for name in (own, "a", "b")]
-
-
-@pytest.mark.parametrize(
-    ("x", "limits", "factor", "expected"),
-    [
-        ("privacy.epsilon_max", (0.3, 1.0, 3.0), 1.0, [0.3, 1.0, 3.0]),
-        ("epsilon", (0.25, 1.0, 3.0), 0.98, [0.25, 1.0, 3.0]),  # totals come out just below what was asked for
-        ("epsilon", (0.3, 1.0, 3.0), 1.117, [0.5, 1.0, 2.0]),  # results that nobody asked for
-        ("privacy.epsilon_max", (1.0, 1.05, 1.1, 10.0), 1.0, [1.0, 2.0, 5.0, 10.0]),  # labels would overlap
-    ],
-)
-def test_a_logarithmic_axis_has_its_ticks_at_the_values_that_were_swept(x, limits, factor, expected, tmp_path):
-    study = made_study(tmp_path, beside(limits, factor))
-    axis = study_figure(study, Request(x, logx=True))[0].axes[0]
-    axis.figure.canvas.draw()
-    low, high = axis.get_xlim()
-    ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
-    assert ticks == pytest.approx(expected)
-    texts = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
-    assert texts == [f"{tick:g}" for tick in expected]
 
 
 @pytest.mark.parametrize("logx", [True, False])
@@ -241,13 +221,6 @@ def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
         study = open_study(write_study(tmp_path / words[:4], [{**row, **changes} for row in rows()], KEYS))
         with pytest.raises(TraceError, match=words):
             drawn(study, **asked)
-
-
-def test_names_are_spread_in_order():
-    places = _spread([0.0, 0.01, 0.02, 1.0], 0.1)
-    assert (np.diff(places) >= 0.1 - 1e-12).all()
-    assert places[3] == 1.0
-    assert places[1] == pytest.approx(0.01)
 
 
 def test_plot_writes_figure_data_and_command(folder, wirelessdl_command, tmp_path):
