@@ -2,9 +2,9 @@
 
     python examples/noise_study.py FOLDER [seeds]
 
-Runs `urban_er_k20` over epsilon_total for independent noise per node, coalitions of one and of five, without privacy, and
-local training (the better of two learning rates), and writes FOLDER/noise_study.csv and FOLDER/noise_study.png. With
-three seeds it takes about ten minutes on two cores.
+Runs `urban_er_k20` over epsilon_total for independent noise per node, coalitions of one and of five, without privacy,
+and local training (the better of two learning rates), and writes FOLDER/noise_study.csv and FOLDER/noise_study.png.
+With three seeds it takes about ten minutes on two cores.
 """
 
 import csv

@@ -149,6 +149,19 @@ def test_twelve_series_have_twelve_looks_and_are_named_at_their_ends(tmp_path):
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n]), "names overlap"
 
 
+def test_the_legend_stands_outside_the_data(folder):
+    figure = drawn(open_study(folder), size="double")
+    (legend,) = figure.legends
+    assert not any(legend.get_window_extent().overlaps(axis.get_window_extent()) for axis in figure.axes)
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *("nodes 4", "nodes 10", "nodes 20", "epsilon inf", "local", "95%, 3 runs")
+    ]
+    styled = drawn(open_study(folder), series="network.nodes", style="privacy.epsilon_max")
+    texts = [text.get_text() for text in styled.legends[0].get_texts()]
+    assert "epsilon_max 2" in texts
+    assert "epsilon_max inf" not in texts, "it is a level, and has its entry as such"
+
+
 def beside(limits=(0.3, 1.0, 3.0), factor=1.0):
     """Cells of one size, and two baselines beside each of them."""
     own = rows(nodes=(4,), limits=limits)

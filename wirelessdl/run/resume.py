@@ -23,8 +23,8 @@ from wirelessdl.trace.sink import CHECKSUMS, Checksums, RunWriter, changed_docum
 _NOT_FROM_IT = "; the run cannot go on from it"
 _MAY_CHANGE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
-ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
-_HARMLESS = (*ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
+_ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
+_HARMLESS = (*_ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
 
 
 @dataclass(frozen=True)
