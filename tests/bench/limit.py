@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +228,9 @@ class Work:
             "mixing": 0.0,
         }
         for (rx, tx), times in {ends: self.links.count(ends) for ends in set(self.links)}.items():
-            dense, sent, heard, added = torch.rand(rx, tx), models[:tx], out[:rx], noise[:rx]
-            scale = column[:rx]
-            spent["mixing"] += _least(lambda: torch.addmm(added, dense, sent, out=heard)) * times / self.rounds
-            spent["passes"] += _least(lambda: added.mul_(scale)) * times / self.rounds
+            dense, heard, share = torch.rand(rx, tx), out[:rx], times / self.rounds
+            spent["mixing"] += _least(partial(torch.addmm, noise[:rx], dense, models[:tx], out=heard)) * share
+            spent["passes"] += _least(partial(heard.mul_, column[:rx])) * share
         return spent
 
 
