@@ -7,6 +7,7 @@ each, whole or absent.
 """
 
 import fcntl
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -280,3 +281,26 @@ def fetching(name: str) -> Iterator[Path]:
         except OSError:
             raise DataError(f"{folder}: another process is fetching {name}; wait for it") from None
         yield folder
+
+
+def as_images(samples: NDArray[Any]) -> NDArray[Any]:
+    """Samples as `[n, channels, H, W]`; flat rows must be square images, of one channel or of three."""
+    if samples.ndim == 4:
+        return samples
+    if samples.ndim == 3:
+        return samples[:, None]
+    for channels in (1, 3):
+        side = math.isqrt(samples.shape[1] // channels)
+        if samples.ndim == 2 and channels * side * side == samples.shape[1] > 0:
+            return samples.reshape(-1, channels, side, side)
+    raise ValueError(
+        f"samples have shape {samples.shape[1:]}, which is not an image; must be (H, W), (channels, H, W), or as many "
+        'pixels as a square image has: choose another data set, or features = "none"'
+    )
+
+
+def in_units_of_largest(images: NDArray[Any]) -> NDArray[np.float32]:
+    """Images as float32, each over its own largest value: stored bytes and fractions are the same image."""
+    pixels = np.maximum(images, 0).astype(np.float64)
+    largest = pixels.max(axis=(1, 2, 3), keepdims=True)
+    return (pixels / np.where(largest > 0, largest, 1.0)).astype(np.float32)
