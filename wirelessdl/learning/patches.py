@@ -4,9 +4,9 @@
                  p <- (p - mean(p)) / sqrt(var(p) + .04^2)
     filters      f_k: patches of synthetic images, drawn at random among the 70% of larger norm, whitened, of norm 1
     responses    r_k = f_k . W (p - m); W = (S + .1)^-1/2, with m and S the mean and covariance of synthetic patches
-    features     means of max(r_k, 0) and max(-r_k, 0) over pool x pool cells, and their square roots: v, 2 filters pool^2
-    whitened     (v - mean) V (E + .03 mean(E))^-1/2, with V and E the leading eigenvectors and eigenvalues, `dimensions`
-                 of them, of the covariance of v over synthetic images; scaled to `norm`
+    features     v: square roots of the means of max(r_k, 0) and max(-r_k, 0) over pool x pool cells, 2 filters pool^2
+    whitened     (v - mean) V (E + .03 mean(E))^-1/2, with V and E the `dimensions` leading eigenvectors and eigenvalues
+                 of the covariance of v over synthetic images; scaled to `norm`
 
 Synthetic images are "dead leaves": discs of random place, radius (density r^-3), shade and slope of shade, each over
 those before it. Natural images share their edges, scales and occlusions, and no image of any data set is used: the map
@@ -38,7 +38,7 @@ _PATCH_FLOOR, _FLOOR = 0.1, 0.03  # added to eigenvalues, the second in units of
 
 
 class RandomPatches:
-    """Responses to random filters, pooled and whitened; filters and whitening from synthetic images of a public seed."""
+    """Responses to random filters, pooled and whitened; all that is fitted comes from synthetic images."""
 
     public = "random patches: filters, means and whitening from synthetic images of a fixed seed"
 

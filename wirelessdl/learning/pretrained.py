@@ -29,9 +29,7 @@ _BLOCK = 100  # images at a time
 class PublicModule:
     """Outputs of a torch module with public weights, `file = "net.py:Backbone"`: public pre-training."""
 
-    def __init__(
-        self, find_class: Callable[[str], tuple[Any, str]], file: str, norm: Annotated[float, Gt(0)] = 10.0
-    ):
+    def __init__(self, find_class: Callable[[str], tuple[Any, str]], file: str, norm: Annotated[float, Gt(0)] = 10.0):
         if ":" not in file:
             raise ValueError(f'file is "{file}"; must name a file and a class in it: "net.py:Backbone"')
         self.file, self.norm = file, norm
