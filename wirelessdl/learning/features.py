@@ -7,7 +7,8 @@ each with the norm of its own.
     oriented gradients    pool the intensity and 8 maps of gradients, one per direction, over a 7 x 7 grid of cells;
                           take square roots; subtract each map's own mean over the cells; scale intensity and
                           gradients each to norm 1 and weigh them by their number of maps; scale all to `norm`;
-                          with `colour`, 8 maps of each channel's own gradients
+                          with `colour`, a pixel's gradient is that of the channel where it is largest (Dalal and
+                          Triggs, 2005), not that of the mean over channels
     random patches        filters, means and whitening from synthetic images (`learning/patches.py`)
     module                what a torch module with public weights makes of an image (`learning/pretrained.py`)
 
@@ -22,7 +23,7 @@ fastest. Pixels of whole numbers never lie between two directions: the limits ha
 
 Scale has no effect: stored pixels of 0..255 and 0..1 give the same features. Values below 0 count as 0.
 
-Features of built-in maps are kept in the cache folder, by a hash of the samples, the parameters and this file.
+Features of built-in maps are kept in the cache folder, by a hash of the samples, the parameters and the map's file.
 """
 
 import hashlib
@@ -86,7 +87,7 @@ class OrientedGradients:
         """`[n, grid^2 (channels + orientations)]` of norm `norm`: intensity of each channel, then each direction.
 
         samples: [n, H, W], [n, channels, H, W], or flat rows of square images, [n, pixels]. Gradients are those of the
-        mean over channels; with `colour` those of each channel, in as many maps. A black or even image gives zeros.
+        mean over channels; with `colour` of the channel where they are largest. A black or even image gives zeros.
         """
         images = as_images(samples)
         count, channels, height, width = images.shape
@@ -95,8 +96,7 @@ class OrientedGradients:
                 f"images of {height} x {width} pixels are smaller than the grid of {self.grid} x {self.grid} cells; "
                 f"lower grid to at most {min(height, width)}"
             )
-        directions = self.orientations * (channels if self.colour else 1)
-        out = np.empty((count, self.grid**2 * (channels + directions)), dtype=np.float32)
+        out = np.empty((count, self.grid**2 * (channels + self.orientations)), dtype=np.float32)
         for start in range(0, count, _BLOCK):
             block = slice(start, start + _BLOCK)
             out[block] = self._transform(images[block])
@@ -118,18 +118,19 @@ class OrientedGradients:
             return np.sqrt(sums.reshape(count, of, len(area)) / area).reshape(count, -1)
 
         intensity = pooled(pixels, np.arange(channels).reshape(-1, 1, 1), channels)
-        planes = channels if self.colour else 1
         magnitude, direction = self._gradients(pixels if self.colour else pixels.mean(axis=1, keepdims=True))
-        maps = direction + self.orientations * np.arange(planes).reshape(-1, 1, 1)
-        gradient = pooled(magnitude, maps, self.orientations * planes)
+        if self.colour:
+            largest = magnitude.argmax(axis=1, keepdims=True)
+            magnitude, direction = (np.take_along_axis(part, largest, 1) for part in (magnitude, direction))
+        gradient = pooled(magnitude, direction, self.orientations)
         groups = [
             math.sqrt(group.shape[1] / len(area)) * _unit(_centred(group, len(area))) for group in (intensity, gradient)
         ]
         return self.norm * _unit(np.concatenate(groups, axis=1))
 
-    def _gradients(self, grey: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Magnitude of each pixel's gradient, and its nearest direction, in the shape of `grey`; edges are repeated."""
-        wide = np.pad(grey, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge").astype(np.float32)
+    def _gradients(self, planes: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Magnitude of each pixel's gradient, and its nearest direction, shaped as `planes`; edges are repeated."""
+        wide = np.pad(planes, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge").astype(np.float32)
         right, down = wide[..., 1:-1, 2:] - wide[..., 1:-1, :-2], wide[..., 2:, 1:-1] - wide[..., :-2, 1:-1]
         turn = np.arctan2(down, right) * np.float32(self.orientations / (2 * math.pi))
         return np.sqrt(right**2 + down**2), np.rint(turn).astype(np.int64) % self.orientations
@@ -225,7 +226,7 @@ def _cached(
     """Features of samples, from the cache folder where the same were mapped before; without room there, as without."""
     if samples.nbytes < _MIN_KEPT_BYTES:
         return transform(samples)
-    name = hashlib.sha256(Path(__file__).read_bytes() + Path(inspect.getfile(type(features))).read_bytes())
+    name = hashlib.sha256(Path(inspect.getfile(type(features))).read_bytes())
     name.update(f"{type(features).__name__} {_settings(features)} {samples.dtype} {samples.shape}".encode())
     name.update(np.ascontiguousarray(samples).data)
     path = cache_folder() / "features" / f"{name.hexdigest()}.npz"
@@ -257,16 +258,17 @@ def _settings(features: Features) -> dict[str, Any]:
 
 def _with_progress(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any]) -> Float32Array:
     """Features of samples, some at a time; a line on standard error every few seconds says how far it is."""
-    began = told = time.monotonic()
+    told, first, began = time.monotonic(), 0, 0.0
     rows: Float32Array | None = None
     for start in range(0, len(samples), _PIECE):
         piece = transform(samples[start : start + _PIECE])
+        done, now = start + len(piece), time.monotonic()
         if rows is None:
             rows = np.empty((len(samples), piece.shape[1]), dtype=np.float32)
-        rows[start : start + _PIECE] = piece
-        done, now = start + len(piece), time.monotonic()
-        if now - told > _TOLD_EVERY_S and done < len(samples):
-            left = (now - began) / done * (len(samples) - done)
+            first, began = done, now  # what a map makes for itself comes once, with the first
+        rows[start:done] = piece
+        if now - told > _TOLD_EVERY_S and first < done < len(samples):
+            left = (now - began) / (done - first) * (len(samples) - done)
             print(f"features of {done:,} of {len(samples):,} samples, about {left:.0f} s more", file=sys.stderr)
             told = now
     assert rows is not None  # a data set has samples
