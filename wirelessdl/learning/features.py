@@ -1,11 +1,16 @@
 """Features that no data was used to find: each sample is mapped by itself, and nothing is fitted.
 
 A node applies the map once, before training. It is public and the same for all nodes, and row i of the result depends
-on sample i only, so epsilon is that of training on the samples themselves.
+on sample i only, so epsilon is that of training on the samples themselves. Features of several maps stand side by side,
+each with the norm of its own.
 
     oriented gradients    pool the intensity and 8 maps of gradients, one per direction, over a 7 x 7 grid of cells;
                           take square roots; subtract each map's own mean over the cells; scale intensity and
-                          gradients each to norm 1 and weigh them by their number of maps; scale all to `norm`
+                          gradients each to norm 1 and weigh them by their number of maps; scale all to `norm`;
+                          with `colour`, a pixel's gradient is that of the channel where it is largest (Dalal and
+                          Triggs, 2005), not that of the mean over channels
+    random patches        filters, means and whitening from synthetic images (`learning/patches.py`)
+    module                what a torch module with public weights makes of an image (`learning/pretrained.py`)
 
 Without a mean of its own taken off, all features of all samples would be positive, and the direction that they share
 would slow every step of training: 40 steps then end 3 points lower. With equal weights of intensity and gradients, a
@@ -18,16 +23,19 @@ fastest. Pixels of whole numbers never lie between two directions: the limits ha
 
 Scale has no effect: stored pixels of 0..255 and 0..1 give the same features. Values below 0 count as 0.
 
-Features of built-in maps are kept in the cache folder, by a hash of the samples, the parameters and this file.
+Features of built-in maps are kept in the cache folder, by a hash of the samples, the parameters and the map's file.
 """
 
 import hashlib
+import inspect
 import math
 import os
+import sys
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 from zipfile import BadZipFile
@@ -39,12 +47,16 @@ from numpy.typing import NDArray
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.data.dataset import Dataset
-from wirelessdl.learning.data.images import cache_folder
+from wirelessdl.learning.data.images import as_images, cache_folder
+from wirelessdl.learning.patches import RandomPatches
+from wirelessdl.learning.pretrained import PublicModule
 
 Float32Array = NDArray[np.float32]
 _BLOCK = 500  # images at a time: their maps stay in the cache
 _MIN_KEPT_BYTES = 2**20  # of samples, from which on features are kept
 _MAX_KEPT_FILES = 20
+_PIECE = 2000  # samples that are mapped between two looks at the clock
+_TOLD_EVERY_S = 5.0
 _TRIAL_SAMPLES = 16  # samples in the trial of a user's class
 _TOLERANCE = 1e-5  # of a sample's features alone and among others, relative: sums may have another order
 
@@ -60,19 +72,22 @@ class Features(Protocol):
 class OrientedGradients:
     """Pooled intensity and gradient directions of images; 441 features of a grey image, 49 more per further channel."""
 
+    public = "oriented gradients, a formula"
+
     def __init__(
         self,
         norm: Annotated[float, Gt(0)] = 10.0,
         grid: Annotated[int, Ge(1)] = 7,
         orientations: Annotated[int, Ge(1)] = 8,
+        colour: bool = False,
     ):
-        self.norm, self.grid, self.orientations = norm, grid, orientations
+        self.norm, self.grid, self.orientations, self.colour = norm, grid, orientations, colour
 
     def transform(self, samples: NDArray[Any]) -> Float32Array:
         """`[n, grid^2 (channels + orientations)]` of norm `norm`: intensity of each channel, then each direction.
 
         samples: [n, H, W], [n, channels, H, W], or flat rows of square images, [n, pixels]. Gradients are those of the
-        mean over channels. A black or even image gives zeros.
+        mean over channels; with `colour` of the channel where they are largest. A black or even image gives zeros.
         """
         images = as_images(samples)
         count, channels, height, width = images.shape
@@ -103,16 +118,19 @@ class OrientedGradients:
             return np.sqrt(sums.reshape(count, of, len(area)) / area).reshape(count, -1)
 
         intensity = pooled(pixels, np.arange(channels).reshape(-1, 1, 1), channels)
-        magnitude, direction = self._gradients(pixels.mean(axis=1, keepdims=True))
+        magnitude, direction = self._gradients(pixels if self.colour else pixels.mean(axis=1, keepdims=True))
+        if self.colour:
+            largest = magnitude.argmax(axis=1, keepdims=True)
+            magnitude, direction = (np.take_along_axis(part, largest, 1) for part in (magnitude, direction))
         gradient = pooled(magnitude, direction, self.orientations)
         groups = [
             math.sqrt(group.shape[1] / len(area)) * _unit(_centred(group, len(area))) for group in (intensity, gradient)
         ]
         return self.norm * _unit(np.concatenate(groups, axis=1))
 
-    def _gradients(self, grey: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Magnitude of each pixel's gradient, and its nearest direction, in the shape of `grey`; edges are repeated."""
-        wide = np.pad(grey, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge").astype(np.float32)
+    def _gradients(self, planes: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Magnitude of each pixel's gradient, and its nearest direction, shaped as `planes`; edges are repeated."""
+        wide = np.pad(planes, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge").astype(np.float32)
         right, down = wide[..., 1:-1, 2:] - wide[..., 1:-1, :-2], wide[..., 2:, 1:-1] - wide[..., :-2, 1:-1]
         turn = np.arctan2(down, right) * np.float32(self.orientations / (2 * math.pi))
         return np.sqrt(right**2 + down**2), np.rint(turn).astype(np.int64) % self.orientations
@@ -125,7 +143,36 @@ class AsStored:
         return samples
 
 
-FEATURES: dict[str, Callable[..., Features]] = {"none": AsStored, "oriented-gradients": OrientedGradients}
+FEATURES: dict[str, Callable[..., Features]] = {
+    "none": AsStored,
+    "oriented-gradients": OrientedGradients,
+    "random-patches": RandomPatches,
+    "module": PublicModule,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A map of features as a scenario names it."""
+
+    features: Features
+    name: str
+    is_user_class: bool
+
+    @property
+    def public(self) -> str:
+        """What everyone must be taken to know of it."""
+        return str(getattr(self.features, "public", f"{self.name}, as it declares"))
+
+
+def side_by_side(data: Dataset, maps: Sequence[Map]) -> Dataset:
+    """The data set with the features of several maps for samples, in their order."""
+    found = [featured(data, one.features, one.name, is_user_class=one.is_user_class) for one in maps]
+    train_x, test_x = (
+        found[0].__dict__[part] if len(found) == 1 else np.concatenate([one.__dict__[part] for one in found], axis=1)
+        for part in ("train_x", "test_x")
+    )
+    return replace(found[0], train_x=train_x, test_x=test_x)
 
 
 def featured(data: Dataset, features: Features, name: str, *, is_user_class: bool) -> Dataset:
@@ -154,7 +201,7 @@ def featured(data: Dataset, features: Features, name: str, *, is_user_class: boo
         return rows
 
     tried = data.test_x[:_TRIAL_SAMPLES]
-    together = transform(tried) if is_user_class else None
+    together = transform(tried) if is_user_class or isinstance(features, PublicModule) else None
     if together is not None:
         _require_same(_alone(transform, tried), together, name)
     if is_user_class:
@@ -179,8 +226,8 @@ def _cached(
     """Features of samples, from the cache folder where the same were mapped before; without room there, as without."""
     if samples.nbytes < _MIN_KEPT_BYTES:
         return transform(samples)
-    name = hashlib.sha256(Path(__file__).read_bytes())
-    name.update(f"{type(features).__name__} {vars(features)} {samples.dtype} {samples.shape}".encode())
+    name = hashlib.sha256(Path(inspect.getfile(type(features))).read_bytes())
+    name.update(f"{type(features).__name__} {_settings(features)} {samples.dtype} {samples.shape}".encode())
     name.update(np.ascontiguousarray(samples).data)
     path = cache_folder() / "features" / f"{name.hexdigest()}.npz"
     with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):  # damaged: mapped again
@@ -188,7 +235,7 @@ def _cached(
             found = kept["features"]  # the checksum of the archive is verified on the way
         if found.dtype == np.float32 and found.ndim == 2 and len(found) == len(samples):
             return np.asarray(found)
-    rows = transform(samples)
+    rows = _with_progress(transform, samples)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -201,6 +248,30 @@ def _cached(
         newest = sorted(path.parent.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
         for old in newest[_MAX_KEPT_FILES:]:
             old.unlink(missing_ok=True)
+    return rows
+
+
+def _settings(features: Features) -> dict[str, Any]:
+    """What makes a map's features, besides the sample."""
+    return {name: value for name, value in vars(features).items() if not name.startswith("_")}
+
+
+def _with_progress(transform: Callable[[NDArray[Any]], Float32Array], samples: NDArray[Any]) -> Float32Array:
+    """Features of samples, some at a time; a line on standard error every few seconds says how far it is."""
+    told, first, began = time.monotonic(), 0, 0.0
+    rows: Float32Array | None = None
+    for start in range(0, len(samples), _PIECE):
+        piece = transform(samples[start : start + _PIECE])
+        done, now = start + len(piece), time.monotonic()
+        if rows is None:
+            rows = np.empty((len(samples), piece.shape[1]), dtype=np.float32)
+            first, began = done, now  # what a map makes for itself comes once, with the first
+        rows[start:done] = piece
+        if now - told > _TOLD_EVERY_S and first < done < len(samples):
+            left = (now - began) / (done - first) * (len(samples) - done)
+            print(f"features of {done:,} of {len(samples):,} samples, about {left:.0f} s more", file=sys.stderr)
+            told = now
+    assert rows is not None  # a data set has samples
     return rows
 
 
@@ -217,22 +288,6 @@ def _require_same(alone: Sequence[Float32Array], together: Float32Array, name: s
                 f"{name}.transform gives a sample other features by itself than among others; epsilon needs features "
                 "of one sample at a time, without statistics of a batch, random numbers or memory"
             )
-
-
-def as_images(samples: NDArray[Any]) -> NDArray[Any]:
-    """Samples as `[n, channels, H, W]`; flat rows must be square images, of one channel or of three."""
-    if samples.ndim == 4:
-        return samples
-    if samples.ndim == 3:
-        return samples[:, None]
-    for channels in (1, 3):
-        side = math.isqrt(samples.shape[1] // channels)
-        if samples.ndim == 2 and channels * side * side == samples.shape[1] > 0:
-            return samples.reshape(-1, channels, side, side)
-    raise ValueError(
-        f"samples have shape {samples.shape[1:]}, which is not an image; must be (H, W), (channels, H, W), or as many "
-        'pixels as a square image has: choose another data set, or features = "none"'
-    )
 
 
 def _centred(rows: NDArray[np.float64], cells: int) -> NDArray[np.float64]:

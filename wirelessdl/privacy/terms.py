@@ -151,6 +151,7 @@ class PrivacyAssumptions:
     one_slot: bool = True  # whether a receiver's share of a slot is known: not under an access of the user's
     sends: bool = True  # whether anything leaves a node at all
     rounding: float = 0.0  # largest share of a charged sensitivity that is rounding before the noise
+    public: tuple[str, ...] = ()  # maps of features, which everyone knows
 
     @property
     def amplified(self) -> bool:
@@ -211,6 +212,7 @@ class PrivacyAssumptions:
             "batches are drawn anew each round, keyed by node and round"
             if self.sampler != "shuffled"
             else f"batches follow an order drawn anew each epoch; {'epochs' if self.by_epoch else 'rounds'} count",
+            *(f"public, and the same whatever the data are: {known}" for known in self.public),
             "the test set is public: accuracy is read from it, and where it decides anything nothing covers that",
             "x_1 comes from no data: the first transmission is not charged",
             "noise stays secret: the run directory, with its seed, is not a private release",

@@ -114,6 +114,7 @@ class World(BuiltNetwork, BuiltLearning):
             one_slot=not self.scenario.radio.access.is_user_class and self.access.one_slot,
             sends=not self.scenario.silent,
             rounding=self.rounding_share,
+            public=self.public,
         )
 
     @cached_property
@@ -285,7 +286,7 @@ def values_given(world: World) -> dict[str, list[float]]:
     every = [array[:: 1 + len(array) // 1000] for array in (data.train_x, data.train_y, data.test_x, data.test_y)]
     found = {}
     for key in world.objects:
-        if key in ("learning.dataset", "learning.features"):
+        if key.partition("[")[0] in ("learning.dataset", "learning.features"):
             found[key] = [float(crc32(b"".join(array.tobytes() for array in every)))]
         elif key == "learning.learning_rate":
             last = min(100, world.scenario.scenario.rounds)

@@ -16,7 +16,7 @@ from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.evaluation import RunLearner
-from wirelessdl.learning.features import featured
+from wirelessdl.learning.features import Map, side_by_side
 from wirelessdl.learning.models.module import adapt, seeded
 from wirelessdl.learning.partition import split_data
 from wirelessdl.learning.records import Settings
@@ -27,6 +27,7 @@ from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import UserPart
+from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 from wirelessdl.trace.run import Run
@@ -46,6 +47,7 @@ class BuiltLearning:
     learning: LearningEngine
     schedule: Schedule
     mechanism: Mechanism
+    public: tuple[str, ...]  # maps of features that everyone knows
 
 
 def build_learning(
@@ -61,7 +63,7 @@ def build_learning(
     least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
     if scenario.learning.learning_rate.is_user_class:
         schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
-    data = _data(builder)
+    data, public = _data(builder)
     client_indices = _client_indices(builder, data, streams)
     if plant is not None:
         data, client_indices = plant(data, client_indices)
@@ -69,7 +71,12 @@ def build_learning(
     _check_counters(builder, learner.size, pairs=mechanism.draws_pairs)
     engine = _engine(builder, learner, data, client_indices, streams, device, links, least_step)
     return BuiltLearning(
-        data=data, client_indices=client_indices, learning=engine, schedule=schedule, mechanism=mechanism
+        data=data,
+        client_indices=client_indices,
+        learning=engine,
+        schedule=schedule,
+        mechanism=mechanism,
+        public=public,
     )
 
 
@@ -117,7 +124,8 @@ def _least_rate(builder: Builder, schedule: Schedule) -> float:
     return min(rates)
 
 
-def _data(builder: Builder) -> Dataset:
+def _data(builder: Builder) -> tuple[Dataset, tuple[str, ...]]:
+    """Samples as a model gets them, and what is public in them."""
     part = builder.scenario.learning.dataset
     source = builder.part("learning.dataset", part, folders=builder.catalog.folders)
 
@@ -128,19 +136,27 @@ def _data(builder: Builder) -> Dataset:
         return loaded
 
     data: Dataset = builder.ask("learning.dataset", part, load)
-    features = builder.scenario.learning.features
-    if features.name == "none":
-        return data
+    parts = builder.scenario.learning.features
+    if len(parts) == 1 and parts[0].name == "none":
+        return data, ()
     if builder.scenario.learning.augment != "none":
         raise builder.fail(
-            f'learning.augment is "{builder.scenario.learning.augment}" with learning.features "{features.name}"; '
+            f'learning.augment is "{builder.scenario.learning.augment}" with learning.features "{parts[0].name}"; '
             'features are no images: set augment = "none"'
         )
-    built = builder.part("learning.features", features)
-    mapped: Dataset = builder.check(
-        "learning.features", lambda: featured(data, built, features.name, is_user_class=features.is_user_class)
-    )
-    return mapped
+
+    def find_class(name: str) -> tuple[Any, str]:
+        """A class in a user's file, and what identifies its source and that of files it imports."""
+        found = builder.catalog.find("learning.features", Part(kind=name), {})  # type: ignore[call-arg]
+        return found, " ".join(sorted(file.sha256 for file in builder.catalog.files.values()))
+
+    maps = []
+    for n, part in enumerate(parts):
+        where = "learning.features" if len(parts) == 1 else f"learning.features[{n}]"
+        built = builder.part(where, part, find_class=find_class)
+        maps.append(Map(built, part.name, part.is_user_class))
+    mapped: Dataset = builder.check("learning.features", lambda: side_by_side(data, maps))
+    return mapped, tuple(one.public for one in maps)
 
 
 def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:

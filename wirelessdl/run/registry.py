@@ -56,7 +56,7 @@ PARTS: dict[str, PartKind] = {
     "power.allocator": PartKind(ALLOCATORS, "allocate(problem, theta)", ("objective",)),
     "privacy.noise": PartKind(classes("mechanism"), "protect(plan, on_air, links, sigma)", ("privacy",)),
     "learning.dataset": PartKind(DATASETS, "load()", ("folders",)),
-    "learning.features": PartKind(FEATURES, "transform(samples)"),
+    "learning.features": PartKind(FEATURES, "transform(samples)", ("find_class",)),
     "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds",)),

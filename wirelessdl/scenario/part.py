@@ -21,11 +21,21 @@ from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePath
 from types import ModuleType
-from typing import Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
 import tomli_w
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer, model_validator
+from annotated_types import MinLen
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, format_error
@@ -72,6 +82,15 @@ class Part(BaseModel):
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> JsonSchemaValue:
         table = {"type": "object", "properties": {cls.key: {"type": "string"}}, "required": [cls.key]}
         return {"anyOf": [{"type": "string"}, table], "title": cls.__name__}
+
+
+# one part or several, held as a list; one is written as itself
+PartOrList = Annotated[
+    list[Part],
+    MinLen(1),
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    PlainSerializer(lambda parts: parts[0].to_table() if len(parts) == 1 else [part.to_table() for part in parts]),
+]
 
 
 class Model(Part):

@@ -12,7 +12,7 @@ from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.agreement import require_agreement
 from wirelessdl.scenario.objects import UserPart
-from wirelessdl.scenario.part import FamilyMember, Model, Part
+from wirelessdl.scenario.part import FamilyMember, Model, Part, PartOrList
 from wirelessdl.scenario.protection import PowerSection, PrivacySection, with_keys
 from wirelessdl.scenario.section import RULE, Battery, Count, PerNode, Positive, Section, rule_text
 
@@ -248,7 +248,11 @@ class LearningKeys(Section):
         description="window: stop_after evaluations within stop_within of each other; anchored: stop_after evaluations "
         "within stop_within of the one before them (the paper).",
     )
-    features: Part = Field(Part(kind="none"), description="Map of every sample by itself, before training.")  # type: ignore[call-arg]
+    features: PartOrList = Field(
+        [Part(kind="none")],  # type: ignore[call-arg]
+        description="Map of every sample by itself, before training; a list: the features of several maps, side by "
+        "side.",
+    )
     closing_passes: Annotated[int, Field(ge=0, le=256)] = Field(
         0, description="Mixing passes after the last round, so that all nodes end with nearly the same model."
     )

