@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.runs import common_rounds, mean_band
+from wirelessdl.analysis.runs import adjacency_of, common_rounds, mean_band
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import adversary_in_short
@@ -107,6 +107,7 @@ class Family:
     series: tuple[Any, ...]
     styles: tuple[Any, ...]
     facets: tuple[Any, ...]
+    adjacency: str  # of every epsilon
     adversaries: dict[Any, str]  # of each series, against whom epsilon holds, where all its runs agree
     name: str
     swept: tuple[float, ...]
@@ -361,7 +362,16 @@ def _family(
     unfinished = [f"{count} of {len(study.index)} runs of the study are not finished"] if count else []
     notes = [*unfinished, *notes]
     return Family(
-        roles, tuple(curves), series, styles, facets, adversaries, scenario_name(study), swept, notes=tuple(notes)
+        roles,
+        tuple(curves),
+        series,
+        styles,
+        facets,
+        adjacency_of(study),
+        adversaries,
+        scenario_name(study),
+        swept,
+        notes=tuple(notes),
     )
 
 

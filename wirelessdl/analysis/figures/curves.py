@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from wirelessdl.analysis.privacy_curve import privacy_curve
-from wirelessdl.analysis.runs import Group, common_rounds, mean_band
+from wirelessdl.analysis.releases import terms_of
+from wirelessdl.analysis.runs import Group, common_rounds, mean_band, one_adjacency
 from wirelessdl.analysis.style import COLUMN, dashed
 from wirelessdl.errors import TraceError
 from wirelessdl.privacy.terms import adversary_in_short
@@ -31,8 +32,10 @@ def draw_curves(groups: list[Group], x: str, y: str) -> Any:
     """
     figure, axis = plt.subplots(figsize=_SIZE, layout="constrained")
     private, every_exact = "epsilon" in (x, y), True
+    adjacency = ""
     if private:
         _require_finite(groups)
+        adjacency = one_adjacency(terms_of(run).adjacency for group in groups for run in group.runs)
     for number, group in enumerate(groups):
         if private and _is_infinite(group):
             _draw_infinite(axis, group, number, level=x == "epsilon")
@@ -48,12 +51,12 @@ def draw_curves(groups: list[Group], x: str, y: str) -> Any:
             _draw_band(axis, frames, (x, y), number, label, nodes=y != "epsilon" and len(groups) == len(frames) == 1)
     bound = "" if every_exact else ", running bound"
     if x == "epsilon":
-        axis.set_xlabel(f"{_total_words(groups)} (replace-one, worst node{bound})")
+        axis.set_xlabel(f"{_total_words(groups)} ({adjacency}, worst node{bound})")
         axis.set_xlim(left=0)
     else:
         axis.set_xlabel(AXES[x])
     if y == "epsilon":
-        axis.set_ylabel(_total_words(groups) + bound)
+        axis.set_ylabel(f"{_total_words(groups)} ({adjacency}{bound})")
         axis.set_ylim(bottom=0)
     else:
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
