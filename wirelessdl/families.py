@@ -25,6 +25,7 @@ MEMBERS: dict[Family, dict[str, str]] = {
         "oac": "wirelessdl.access.oac",
         "tdma": "wirelessdl.access.tdma",
         "digital": "wirelessdl.access.digital",
+        "published": "wirelessdl.access.published",
     },
     "mechanism": {
         "independent": "wirelessdl.mechanism.own",

@@ -181,6 +181,7 @@ OPTIONS = {
     "floors": {"usual": {}, "high": {"power.alpha_min": 0.005, "power.beta_min": 0.01}},
     "protocol": {"hardened": {}, "paper": {"privacy.protocol": "paper"}},
     "unit": {"sample": {}, "node": {"privacy.unit": "node"}},
+    "adjacency": {"replace-one": {}, "zero-out": {"privacy.adjacency": "zero-out"}},
     "target": {
         "1": {"privacy.epsilon_max": 1.0},
         "inf": {"privacy.epsilon_max": float("inf")},
@@ -325,7 +326,8 @@ OPTIONS = {
 # A baseline is no key: it is named beside the scenario, `--baseline`. "none": the scenario itself.
 BASELINE = "baseline"
 OPTIONS[BASELINE] = {
-    name: {} for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital")
+    name: {}
+    for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital", "central-dp")
 }
 
 

@@ -12,6 +12,7 @@ LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scen
     "learning.update"
 }
 LEFT_OUT_PARTS = {("learning.dataset", name) for name in ("mnist", "fashion-mnist", "cifar10", "cifar100")}  # downloads
+LEFT_OUT_PARTS |= {("radio.access", "published")}  # of one node: the baseline central-dp
 
 
 def _alternatives():

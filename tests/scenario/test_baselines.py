@@ -7,7 +7,7 @@ import wirelessdl
 from wirelessdl.errors import ScenarioError
 from wirelessdl.scenario.loader import bundled_scenarios, load_scenario
 
-NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital"]
+NAMES = ["local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital", "central-dp"]
 
 
 @pytest.mark.parametrize("scenario", bundled_scenarios())
@@ -19,6 +19,7 @@ def test_every_baseline_of_every_bundled_scenario_is_valid(scenario):
         assert found.scenario.model_copy(update={"name": base.scenario.name}) == base.scenario
         kept = {"dataset", "model", "features", "batch_size", "batch_fraction", "sampling", "learning_rate", "dtype"}
         kept |= {"projection_radius", "augment", "eval_every"}
+        kept -= {"batch_size"} if name == "central-dp" else set()
         assert {key: getattr(found.learning, key) for key in kept} == {key: getattr(base.learning, key) for key in kept}
         for key in ("protocol", "unit", "clipping", "clip_norm", "rho", "delta", "delta_total"):
             assert getattr(found.privacy, key) == getattr(base.privacy, key)
@@ -26,7 +27,13 @@ def test_every_baseline_of_every_bundled_scenario_is_valid(scenario):
 
 def test_what_the_baselines_are():
     base = "urban_er_k20_ideal"  # pairs, passes and a promised total: everything that could be in the way
-    local, central, d_psgd, no_privacy, own, tdma, digital = (load_scenario(base, baseline=name) for name in NAMES)
+    every = [load_scenario(base, baseline=name) for name in NAMES]
+    local, central, d_psgd, no_privacy, own, tdma, digital, central_dp = every
+    assert not central_dp.silent
+    assert (central_dp.network.nodes, central_dp.power.multiplier) == (1, 20.0)
+    assert central_dp.learning.batch_size == 20 * load_scenario(base).learning.batch_size
+    assert (central_dp.privacy.epsilon_total, central_dp.privacy.noise.name) == (1.0, "independent")
+    assert load_scenario("quickstart", baseline="central-dp").power.multiplier == 4.0
     assert local.silent
     assert local.network.nodes == 20
     assert local.learning.partition.name == "shards"

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.runs import Group, common_rounds, mean_band
+from wirelessdl.analysis.releases import terms_of
+from wirelessdl.analysis.runs import Group, adjacency_of, common_rounds, mean_band, one_adjacency
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import adversary_in_short
@@ -109,6 +110,7 @@ class Family:
     series: tuple[Any, ...]
     styles: tuple[Any, ...]
     facets: tuple[Any, ...]
+    adjacency: str  # of every epsilon
     adversaries: dict[Any, str]  # of each series, against whom epsilon holds, where all its runs agree
     name: str
     notes: tuple[str, ...]
@@ -358,7 +360,12 @@ def run_curves(groups: Sequence[Group], curves: str, y: str) -> tuple[Family, bo
             "whose privacy.epsilon_max is below inf, or draw --figure accuracy"
         )
     names = tuple(group.name for group in groups)
-    family = Family(roles, tuple(found), names, (None,), (None,), adversaries, groups[0].name, ())
+    adjacency = (
+        one_adjacency(terms_of(run).adjacency for group in groups for run in group.runs)
+        if "epsilon" in (curves, y)
+        else ""
+    )
+    family = Family(roles, tuple(found), names, (None,), (None,), adjacency, adversaries, groups[0].name, ())
     return family, every_exact
 
 
@@ -398,7 +405,17 @@ def _family(
     count = int((study.index["status"] != "finished").sum())
     unfinished = [f"{count} of {len(study.index)} runs of the study are not finished"] if count else []
     notes = [*unfinished, *notes]
-    return Family(roles, tuple(curves), series, styles, facets, adversaries, scenario_name(study), tuple(notes))
+    return Family(
+        roles,
+        tuple(curves),
+        series,
+        styles,
+        facets,
+        adjacency_of(study),
+        adversaries,
+        scenario_name(study),
+        tuple(notes),
+    )
 
 
 def _swept(study: Study, own: pd.DataFrame, x: str) -> tuple[float, ...]:

@@ -54,7 +54,7 @@ class Labels:
         if name in _EPSILONS:
             every = set(family.adversaries.values())
             whom = f"against {every.pop()}" if len(every) == 1 else "as promised"
-            return f"total epsilon {whom} (replace-one, worst node)"
+            return f"total epsilon {whom} ({family.adjacency}, worst node)"
         return escape_math(COLUMNS.get(name, name))
 
     def baseline(self, name: str) -> str:

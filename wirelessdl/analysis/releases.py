@@ -60,6 +60,7 @@ def terms_of(run: Run) -> PrivacyAssumptions:
             raise _edited(run, "privacy.coalition", coalition, ">= 1 where nodes share noise")
     everyone = _stored(run, "privacy.against", ("auto", "everyone", "coalition")) == "everyone"
     sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
+    published = scenario["radio"]["access"] in ("published", {"kind": "published"})
     return PrivacyAssumptions(
         protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
         sampler=SAMPLERS[sampling],
@@ -71,9 +72,11 @@ def terms_of(run: Run) -> PrivacyAssumptions:
         declared=mechanism if ":" in mechanism else "",
         promised="own" if everyone or not coalition else "coalition",
         passes=bool(scenario["radio"]["mixing_passes"] or scenario["learning"]["closing_passes"]),
-        one_slot=":" not in str(scenario["radio"]["access"]),
-        # not with one node alone, nor on a graph without links
-        sends=scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none"),
+        adjacency=_stored(run, "privacy.adjacency", ("replace-one", "zero-out")),
+        one_slot=":" not in str(scenario["radio"]["access"]) and not published,
+        # not with one node alone, nor on a graph without links, unless it publishes
+        sends=published
+        or (scenario["network"]["nodes"] != 1 and not (isinstance(topology, dict) and topology.get("kind") == "none")),
     )
 
 
@@ -133,7 +136,7 @@ def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
     return ledger
 
 
-def traced_links(run: Run) -> ReleaseCounts:
+def traced_links(run: Run, terms: PrivacyAssumptions) -> ReleaseCounts:
     """Releases on links by their one-slot epsilon in the traces, streams numbered rx * K + tx; never too many.
 
     Only where links are accounted for (`PrivacyAssumptions.counts_links`): elsewhere their epsilon is null.
@@ -141,7 +144,7 @@ def traced_links(run: Run) -> ReleaseCounts:
     classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
     """
     count, delta = run.scenario["network"]["nodes"], run.scenario["privacy"]["delta"]
-    falling = slot_epsilon(1.0 / GRID.nu(np.arange(GRID.cells)), delta)
+    falling = slot_epsilon(1.0 / (GRID.nu(np.arange(GRID.cells)) * terms.link_scale), delta)
     counts = ReleaseCounts()
     for frame in run.frames("links", ["rx", "tx", "epsilon"]):
         epsilon = frame["epsilon"].to_numpy()

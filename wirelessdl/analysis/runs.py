@@ -3,7 +3,7 @@
 Runs of one scenario are those whose keys are alike but for `scenario.seed` and `scenario.run`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from wirelessdl.trace.catalog import headline, run_status
 from wirelessdl.trace.files import leaves
 from wirelessdl.trace.run import Run, State, open_run
 from wirelessdl.trace.soundness import require_sound
+from wirelessdl.trace.study import Study
 
 _DRAWS = ("scenario.seed", "scenario.run")  # keys in which runs of one scenario may differ
 _WORDS = ("scenario.description",)  # keys that change nothing
@@ -185,7 +186,25 @@ def _number(*values: Any) -> float | None:
 
 def protects(run: Run) -> str:
     """What the epsilons of a run protect."""
-    return protected(run.scenario.get("privacy", {}).get("unit", "sample"))
+    terms = terms_of(run)
+    return protected(terms.unit, terms.adjacency)
+
+
+def one_adjacency(found: Iterable[str]) -> str:
+    """The adjacency of all epsilons in a figure; raises where there are several, whose numbers do not compare."""
+    every = sorted(set(found)) or ["replace-one"]
+    if len(every) > 1:
+        raise TraceError(
+            f"privacy.adjacency is {' and '.join(every)}; epsilons of different neighbours do not compare, and no "
+            "figure shows both: show them apart, or side by side with `wirelessdl compare`"
+        )
+    return every[0]
+
+
+def adjacency_of(study: Study) -> str:
+    """The adjacency of all epsilons of a study."""
+    rows = study.index
+    return one_adjacency(rows["adjacency"].dropna().astype(str) if "adjacency" in rows else [])
 
 
 # each final figure: label and format

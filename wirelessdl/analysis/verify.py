@@ -58,6 +58,7 @@ class Verification:
     rounds: int
     epsilon_total: float | None
     adversary: str
+    adjacency: str
     epsilon_own_total: float | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -68,13 +69,13 @@ def verify(path: str | Path) -> Verification:
     run = open_run(path)
     state = state_of(run.path)
     files, problems, notes = _files(run.path, state)
-    rounds, promised, words, totals = 0, "", "", dict[str, FloatArray]()
+    rounds, promised, words, adjacency, totals = 0, "", "", "", dict[str, FloatArray]()
     try:
         unsound = list(problems_of(run))
         problems += unsound
         if not unsound:
             rounds, split = len(run.rounds), data_split(run)
-            promised, words = split.terms.promised, split.terms.adversary
+            promised, words, adjacency = split.terms.promised, split.terms.adversary, split.terms.adjacency
         if rounds:
             problems += _figures(run, split.terms)
             problems += share_problems(run, split)
@@ -93,6 +94,7 @@ def verify(path: str | Path) -> Verification:
         rounds,
         epsilon_total=_largest(totals, promised),
         adversary=words,
+        adjacency=adjacency,
         epsilon_own_total=_largest(totals, "own"),
         problems=tuple(dict.fromkeys(problems)),
         notes=tuple(notes),
@@ -162,7 +164,8 @@ def _figures(run: Run, terms: PrivacyAssumptions) -> Iterator[str]:
         "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else None,
     }
     yield from _misstated(run.summary, stated, "tables")
-    words = {"promised": terms.promised, "adversary": terms.adversary, "coalition": terms.coalition or None}
+    words = {name: getattr(terms, name) for name in ("promised", "adversary", "adjacency")}
+    words["coalition"] = terms.coalition or None
     for name, word in words.items() if run.summary else ():
         if run.summary.get(name) != word:
             yield f"summary.json: {name} is {shown(run.summary.get(name), 80)}, the scenario says {word}"
@@ -214,7 +217,7 @@ def checkpoint_problems(kept: Checkpoint, run: Run, split: DataSplit) -> Iterato
                 f"{charged.rounds[node]} releases, its traces with {traced.total()[node]:.6g} for {traced.rounds[node]}"
             )
     if run.scenario["trace"]["links"] != "none" and split.terms.counts_links:
-        for link in stored.link_counts().fewer_than(traced_links(then))[:1]:
+        for link in stored.link_counts().fewer_than(traced_links(then, split.terms))[:1]:
             rx, tx = divmod(int(link), count)
             yield f"charges the link from node {tx} to node {rx} with less than its traces do"
     by_traces = pending_gradients(then)

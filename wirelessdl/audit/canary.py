@@ -1,7 +1,8 @@
 """Two neighbouring data sets that are as far apart as they can be made.
 
 Epsilon holds for every data set, so the auditor chooses it. Node j's samples are copies of one sample, c'; in the other
-data set one of them is the canary c. Their clipped gradients should be opposite, C and -C, in every round. Pairs:
+data set one of them is the canary c. Their clipped gradients should be opposite, C and -C, in every round. (zero-out:
+the copy that becomes c is a null record.) Pairs:
 
     features   one label, features +r u and -r u: the gradient (p - y) a' of a linear layer changes sign with a
     labels     one sample of the node, two labels; real labels are +L and -L, which is exact for linear regression

@@ -13,7 +13,8 @@ import numpy as np
 from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.audit.canary import Canary, planted
 from wirelessdl.audit.recording import Recording, record
-from wirelessdl.audit.wiretap import CanaryTrial, Knowledge, LinkView, Scores
+from wirelessdl.audit.wiretap import CANARY, CanaryTrial, Knowledge, LinkView, Scores
+from wirelessdl.errors import ScenarioError
 from wirelessdl.learning.runtime import use_threads
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
@@ -52,6 +53,11 @@ def make_trial(job: AuditJob) -> tuple[CanaryTrial, tuple[Recording, Recording]]
         build(job.scenario, device="cpu", plant=planted(job.canary, job.node, job.samples, with_canary=with_canary))
         for with_canary in (False, True)
     ]
+    if job.scenario.privacy.adjacency == "zero-out":
+        try:
+            worlds[0].learning.zero_out(int(worlds[0].client_indices[job.node][CANARY]))
+        except ValueError as error:
+            raise ScenarioError(f"{job.scenario.origin}: {error}; audit it as replace-one neighbours") from None
     without, present = (record(world, job.rounds) for world in worlds)
     engines = (worlds[0].learning, worlds[1].learning)
     trial = CanaryTrial(engines, without.inputs, job.node, job.knowledge, job.link, job.coalition)

@@ -185,6 +185,7 @@ class CanaryTrial:
             ]
             for members in (everyone, coalition)
         )
+        self._zero_out = engines[0].settings.adjacency == "zero-out"
         self._own_point = engines[0].settings.gradient_at == "own"
         for engine in engines:
             Wiretap(engine)
@@ -230,11 +231,20 @@ class CanaryTrial:
         shares, batches = zip(*(self._batches(engine, given.round, world) for world in (0, 1)))
         # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
         points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
-        samples = [*map(_canary_replaced, batches[0]), *batches[1]]
+        samples = [*map(self._without, batches[0]), *batches[1]]
         gradient = self.engines[1].gradients(self._node, samples, torch.stack(points).to(held))
         models = engine.stepped(held, gradient, step)
         first = len(batches[0])
         return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
+
+    def _without(self, samples: IntArray) -> IntArray:
+        """A batch with a copy of the other sample where the canary was: all samples but the canary are alike.
+
+        A null record is nothing at all.
+        """
+        if self._zero_out:
+            return np.asarray(samples[samples != CANARY])
+        return np.asarray(np.where(samples == CANARY, CANARY + 1, samples))
 
     def _batches(
         self, engine: LearningEngine, round: int, world: int
@@ -246,7 +256,8 @@ class CanaryTrial:
             # all samples but the canary are alike, so only its presence matters, and nothing does without it
             size = int(sampler.batch_sizes[node])
             absent, present = np.arange(1, size + 1), np.arange(size)
-            return ((1.0 - rate, rate), (absent, present)) if world else ((1.0,), (absent,))
+            mixture = world or self._zero_out
+            return ((1.0 - rate, rate), (absent, present)) if mixture else ((1.0,), (absent,))
         drawn = sampler.batch(engine.draws, node, round)
         if self._knowledge == "batch" or rate == 1.0:
             return (1.0,), (np.sort(drawn),)
@@ -306,11 +317,6 @@ def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
     models[back] = engine.stepped(engine.held[back], engine.held[back], 0.0)
     return models
-
-
-def _canary_replaced(samples: IntArray) -> IntArray:
-    """A batch with a copy of the other sample where the canary was: all samples but the canary are alike."""
-    return np.where(samples == CANARY, CANARY + 1, samples)
 
 
 def _array(values: Tensor) -> FloatArray:

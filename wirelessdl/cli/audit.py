@@ -61,7 +61,7 @@ def command(
     if as_json:
         echo_json(facts(report))
     else:
-        _print(loaded.scenario.name, report)
+        _print(loaded.scenario.name, report, loaded.privacy.adjacency)
     if not report.sound:
         raise click.exceptions.Exit(1)
 
@@ -74,7 +74,7 @@ def facts(report: "AuditReport") -> dict[str, Any]:
     return {**asdict(report), "views": views, "checks": checks, "sound": report.sound}
 
 
-def _print(name: str, report: "AuditReport") -> None:
+def _print(name: str, report: "AuditReport", adjacency: str) -> None:
     console = Console(highlight=False)
     kept = f"{report.samples} of its {report.scenario_samples} samples"
     console.print(
@@ -109,7 +109,7 @@ def _print(name: str, report: "AuditReport") -> None:
     else:
         verdict = "[red]the engine leaks more than is charged[/]"
     console.print(
-        f"epsilon (replace-one) at delta {report.views[0].delta:g}; attacks are lower bounds at "
+        f"epsilon ({adjacency}) at delta {report.views[0].delta:g}; attacks are lower bounds at "
         f"{report.confidence:.0%} confidence; {verdict}",
         soft_wrap=True,
     )

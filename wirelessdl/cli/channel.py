@@ -52,7 +52,7 @@ def command(chosen: ScenarioChoice, links: str | None, figure: Path | None, expo
     if export is not None and export.suffix not in (".parquet", ".npz"):
         raise click.UsageError(f"--export is {export}; must end in .parquet or .npz")
     loaded = chosen.load()
-    if loaded.silent:
+    if loaded.alone:
         raise ScenarioError(f"{loaded.origin}: has no links, for nothing is sent; there is no channel to show")
     drawn, exported = (None if path is None else OutputFile(path, loaded) for path in (figure, export))
     with json_alone(as_json):

@@ -38,14 +38,13 @@ def command(runs: tuple[Path, ...], to: str | None, columns: tuple[str, ...], as
 
     Of a STUDY: every cell beside a reference at the same seeds. Of RUNs, which may have different scenarios and sizes:
     differing keys and final results; where scenarios were run with the same seeds, also their differences to the first.
+    Of one RUN: the same with runs of its baselines central-dp, no-privacy and local in its folder, first in one line.
     """
     if one_study(runs):
         _compare_study(runs[0], to, columns or ("accuracy",), as_json)
         return
     if to is not None or columns:
         raise click.UsageError(f"--{'to' if to is not None else 'of'} is for a study; leave it out")
-    if len(runs) < 2:
-        raise click.UsageError("name two runs or more; `wirelessdl report RUN` shows one")
     _compare_runs(runs, as_json)
 
 
@@ -66,6 +65,7 @@ def _compare_study(folder: Path, to: str | None, columns: tuple[str, ...], as_js
 
 
 def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
+    from wirelessdl.analysis.baselines import BESIDE, beside, in_one_line
     from wirelessdl.analysis.releases import terms_of
     from wirelessdl.analysis.runs import (
         differing,
@@ -79,6 +79,14 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     )
 
     opened = open_runs(runs)
+    others = beside(opened[0])
+    if len(runs) < 2:
+        if not in_one_line(others):
+            raise click.UsageError(
+                "name two runs or more, or one with a finished run of its scenario beside it, made with --baseline "
+                f"{', '.join(BESIDE[:-1])} or {BESIDE[-1]}; `wirelessdl report RUN` shows one"
+            )
+        opened = open_runs([one.path for one in others])
     keys, figures = differing(opened), [final_figures(run) for run in opened]
     pairs = _pairs(opened)
     if as_json:
@@ -92,7 +100,8 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
             }
             for n, run in enumerate(opened)
         ]
-        echo_json({"differing": list(keys), "runs": entries, "paired": [asdict(one) for one in pairs]})
+        near = [asdict(one) for one in others]
+        echo_json({"differing": list(keys), "runs": entries, "paired": [asdict(one) for one in pairs], "beside": near})
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -109,6 +118,8 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     for words, texts in figure_rows(figures):
         table.add_row(words, *texts)
     console = wide_console(60 + 60 * len(opened))
+    if line := in_one_line(others):
+        console.print(f"{escape(shown(opened[0].path.name))} beside its baselines: {line}", soft_wrap=True)
     if not keys:
         console.print("no key differs")
     console.print(table)

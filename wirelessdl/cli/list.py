@@ -83,7 +83,8 @@ def _list_runs(folder: Path, as_json: bool) -> None:
         console.print("[dim]round of a study: runs that are finished, of all planned[/]")
     if any(run.epsilon is not None for run in runs):
         console.print(
-            "[dim]epsilon: of the whole run, for one sample of a node (replace-one); (node): for all its data\n"
+            "[dim]epsilon: of the whole run, for one sample of a node (replace-one); (node): for all its "
+            "data; (zero-out): against a null record\n"
             "against: the nodes that may collude, hearing every transmission; proven but where it says so[/]"
         )
     if any(run.bound for run in runs):
@@ -100,7 +101,8 @@ def _epsilon(run: "ListedRun") -> tuple[str, str]:
     if run.epsilon is None:
         return "", ""
     against = "not proven" if run.declared else adversary_in_short(run.coalition).removesuffix(" nodes")
-    return f"{'<= ' * run.bound}{run.epsilon:.3g}{' (node)' * (run.unit == 'node')}", against
+    kinds = ", ".join(one for one in (run.unit, run.adjacency) if one in ("node", "zero-out"))
+    return f"{'<= ' * run.bound}{run.epsilon:.3g}{f' ({kinds})' if kinds else ''}", against
 
 
 def _age(started: str) -> str:

@@ -31,7 +31,7 @@ _MAX_LISTED_NODES = 40
 # attributes of a preview and of its plan that --json prints under their names
 _PREVIEW_FACTS = (
     *("verdict", "noise_to_update", "noise_std", "node_noise_std", "sinr_db", "thermal_std", "receiver_ratio"),
-    *("left_out", "violation_rate"),
+    *("left_out", "violation_rate", "central"),
 )
 _PLAN_FACTS = (
     *("theta", "spectral_gap", "balance", "iterations", "alpha", "beta", "power_w", "backoff_db", "multiplier"),
@@ -120,9 +120,11 @@ def command(
 
 def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
     from wirelessdl.analysis.audit import audit_run
+    from wirelessdl.analysis.releases import terms_of
     from wirelessdl.trace.run import open_run
 
-    found = audit_run(open_run(path), receiver)
+    run = open_run(path)
+    found = audit_run(run, receiver)
     if as_json:
         echo_json([asdict(audit) for audit in found])
         return
@@ -132,7 +134,8 @@ def _audit(path: Path, receiver: int | None, as_json: bool) -> None:
         figures = (f"{value:.3g}" for value in (one.attained, one.proven, one.link_sum))
         table.add_row(str(one.rx), str(one.tx), *figures, beyond)
     console = Console(highlight=False)
-    console.print(f"epsilon (replace-one) over {found[0].rounds} rounds, without amplification, no thermal noise")
+    adjacency = terms_of(run).adjacency
+    console.print(f"epsilon ({adjacency}) over {found[0].rounds} rounds, without amplification, no thermal noise")
     console.print(table)
 
 
@@ -186,6 +189,13 @@ def _figures(found: "PlanPreview", power: "PowerSection") -> Iterator[tuple[str,
         yield "spectral gap", f"{plan.spectral_gap:.3g}"
     ratio = f"{found.noise_to_update:.3g}x the update"
     yield "noise on the model", f"{found.noise_std:.3g} per coordinate in round 1, {ratio}"
+    if found.central is not None:
+        same = "epsilon_total" if np.isfinite(found.privacy.epsilon_total) else "epsilon_max"
+        yield (
+            "beside it",
+            f"central-dp, a trusted holder of all data: {found.central:.3g}x at the same {same}; no-privacy: 0; "
+            "local: 0, and every node has its own data alone",
+        )
     if len(found.sinr_db) and np.isfinite(found.sinr_db).all():
         low, middle, high = np.min(found.sinr_db), np.median(found.sinr_db), np.max(found.sinr_db)
         yield "SINR of links", f"{low:.1f} to {high:.1f}, median {middle:.1f} dB at full power"

@@ -86,7 +86,7 @@ def verify(run: Path, as_json: bool) -> None:
         console.print(f"[dim]note[/]   {escape(shown(line, 400))}", soft_wrap=True)
     epsilon = ""
     if found.epsilon_total is not None:
-        epsilon = f", epsilon {found.epsilon_total:.4g} (replace-one) by the traces against {found.adversary}"
+        epsilon = f", epsilon {found.epsilon_total:.4g} ({found.adjacency}) by the traces against {found.adversary}"
     verdict = "is as it was written" if not found.problems else f"has {len(found.problems)} problems"
     facts = f"{found.files} files, {found.rounds} rounds, {found.state}{epsilon}"
     console.print(f"{escape(shown(run, 400))} {verdict}: {facts}", soft_wrap=True)

@@ -126,8 +126,8 @@ def _headline(loaded: "Scenario", done: int) -> str:
 
 def _target(privacy: "PrivacySection") -> str:
     if math.isfinite(privacy.epsilon_total):
-        return f"total epsilon {privacy.epsilon_total:g} (replace-one) at delta {privacy.delta_total:g}"
-    return f"epsilon_max {privacy.epsilon_max:g} (replace-one) per slot"
+        return f"total epsilon {privacy.epsilon_total:g} ({privacy.adjacency}) at delta {privacy.delta_total:g}"
+    return f"epsilon_max {privacy.epsilon_max:g} ({privacy.adjacency}) per slot"
 
 
 def summary_rows(
@@ -142,12 +142,13 @@ def summary_rows(
     from wirelessdl.trace.catalog import headline
     from wirelessdl.units import prefixed
 
-    low, high = summary["accuracy_min"], summary["accuracy_max"]
+    low, high, adjacency = summary["accuracy_min"], summary["accuracy_max"], summary["adjacency"]
     yield "test accuracy", f"{summary['accuracy_mean']:.1%} mean, {low:.1%} to {high:.1%}"
     yield (
         "whole run",
         f"epsilon {float(headline(summary)):.3g} at delta {summary['delta_total']:g} for "
-        f"{protected(summary.get('unit', 'sample'))}, {summary['epsilon_status']}, against {summary['adversary']}",
+        f"{protected(summary.get('unit', 'sample'), adjacency)}, {summary['epsilon_status']}, against "
+        f"{summary['adversary']}",
     )
     total = float(summary["epsilon_total"])
     if "epsilon_declared" in summary:
@@ -162,7 +163,7 @@ def summary_rows(
         other: Proven = "own" if summary["promised"] == "coalition" else "coalition"
         yield (
             "",
-            f"epsilon {float(headline(summary, other)):.3g} (replace-one) against "
+            f"epsilon {float(headline(summary, other)):.3g} ({adjacency}) against "
             f"{adversary(other, summary['coalition'])}; pair ratio {summary['pair_ratio']:.3g}",
         )
     sends = summary["adversary"] != NOBODY_SENDS
@@ -174,13 +175,13 @@ def summary_rows(
         above = f"; {summary['violations']} above epsilon_max" if summary["violations"] else ""
         yield (
             "one slot, one receiver",
-            f"epsilon {exact_slot_epsilon(slot, delta):.3g} (replace-one) at delta {delta:g}, worst link, one antenna "
+            f"epsilon {exact_slot_epsilon(slot, delta):.3g} ({adjacency}) at delta {delta:g}, worst link, one antenna "
             f"in phase{classic}{above}",
         )
         if summary.get("amplified"):
             yield "", AMPLIFIED
         link_sum = float(summary["epsilon_link_total"])
-        yield "whole run, link sum", f"epsilon {link_sum:.3g} (replace-one), the paper's sum, unproven"
+        yield "whole run, link sum", f"epsilon {link_sum:.3g} ({adjacency}), the paper's sum, unproven"
     yield "simulated time", f"{summary['time_s']:.3f} s, {summary['airtime_s']:.3f} s on air"
     if "outage_rate" in summary:
         attempts, outage = summary["attempts_mean"], summary["outage_rate"]

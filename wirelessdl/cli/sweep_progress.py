@@ -142,5 +142,5 @@ def title(planned: "PlannedRun") -> str:
 def _figures(row: "Row") -> str:
     accuracy, epsilon = row.figures.get("accuracy_mean"), row.figures.get("epsilon_total")
     words = [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    words += [] if epsilon is None else [f"epsilon {epsilon:.3g} (replace-one)"]
+    words += [] if epsilon is None else [f"epsilon {epsilon:.3g} ({row.figures.get('adjacency', 'replace-one')})"]
     return ", ".join([*words, f"{row.figures.get('wall_s', 0):.1f} s"])

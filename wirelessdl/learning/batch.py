@@ -131,6 +131,7 @@ class Store:
     ):
         """keeps_norms: batches come with the norms of their features, worked out once for all samples."""
         self.device, self.dtype, self.bias_column, self._keeps_norms = device, dtype, bias_column, keeps_norms
+        self.null: int | None = None  # sample that adds nothing to a sum, whose divisor stays
         self.shape = sample_shape(data)
         self.width = math.prod(self.shape)
         self.train_x, self.train_y = self._keep(data.train_x), self._labels(data.train_y)
@@ -204,6 +205,8 @@ class Buffer:
     def batch(self, chosen: Sequence[IntArray], divisor: np.ndarray) -> Batch:
         """The batch of sample numbers chosen by each node, padded with zeros to the longest."""
         store = self._store
+        if store.null is not None:
+            chosen = [samples[samples != store.null] for samples in chosen]
         counts = [len(samples) for samples in chosen]
         nodes, width = len(counts), max(1, *counts)
         weight = padding = None

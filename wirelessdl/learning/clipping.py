@@ -1,7 +1,7 @@
 """Clipping: it bounds the influence of one sample on a gradient.
 
-batch        g <- g min(1, G / ||g||), the mini-batch gradient as one; replace-one sensitivity 2G
-per-sample   g <- (1/B) sum_b g_b min(1, C / ||g_b||); replace-one sensitivity 2C/B
+batch        g <- g min(1, G / ||g||), the mini-batch gradient as one; sensitivity 2G
+per-sample   g <- (1/B) sum_b g_b min(1, C / ||g_b||); sensitivity 2C/B of a replaced sample, C/B of a zeroed one
 
 B is the divisor of the sum, which does not depend on the draw: see `learning/sampling.py`.
 
@@ -53,9 +53,16 @@ _MAX_CACHED = 2**18  # of whole nodes on a CPU: what its cache holds, and what t
 _UNIT = 2.0**-53
 
 
-def sensitivity(clipping: Clipping, clip_norm: float, divisor: FloatArray) -> FloatArray:
-    """L2 sensitivity of every node's gradient, `[K]`: how far one replaced sample moves it at most. divisor: [K]."""
-    return np.full(len(divisor), 2.0 * clip_norm) if clipping == "batch" else 2.0 * clip_norm / divisor
+def sensitivity(
+    clipping: Clipping, clip_norm: float, divisor: FloatArray, adjacency: str = "replace-one"
+) -> FloatArray:
+    """L2 sensitivity of every node's gradient, `[K]`: how far one sample that changes moves it at most. divisor: [K].
+
+    Replaced by another, or (zero-out) by a null record: a batch's gradient may turn around either way, a sample's no.
+    """
+    if clipping == "batch":
+        return np.full(len(divisor), 2.0 * clip_norm)
+    return (1.0 if adjacency == "zero-out" else 2.0) * clip_norm / divisor
 
 
 def sum_rounding(

@@ -114,7 +114,7 @@ class LearningEngine:
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._tests = self._store.tests(settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
-        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor)
+        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor, settings.adjacency)
         self._penalty: float = capability(learner, "penalty") or 0.0
         # where x is computed: in float64, which not every accelerator has
         self._home = self.device if wide(self.device) == torch.float64 else torch.device("cpu")
@@ -177,6 +177,12 @@ class LearningEngine:
         )
         share = step_rounding(self.radius, self.learner.size) / settings.least_step / self.sensitivity.min()
         return np.asarray(summed + self.sensitivity.min() * charged_share(share))
+
+    def zero_out(self, sample: int) -> None:
+        """A training sample becomes a null record: it is drawn as before, and its gradient is zero."""
+        if not self.strategy.accepts_weights:
+            raise ValueError(f"gradient(...) of {type(self.learner).__name__} takes no weight, so no sample has none")
+        self._store.null = sample
 
     def restart(self, streams: Streams) -> None:
         """Back to x_1, as an engine just built with these streams: other batches and noise, the same data."""

@@ -150,4 +150,5 @@ class Settings:
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be
+    adjacency: str = "replace-one"  # what the sensitivity of a gradient is of
     least_step: float = math.inf  # smallest gamma * multiplier of all rounds; inf: no rounding of steps is counted

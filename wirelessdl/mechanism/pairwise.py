@@ -68,7 +68,7 @@ class Keys(Section):
 def refuse(scenario: "Scenario") -> None:
     """Noise that cancels is proven under the hardened protocol, for senders that nobody else's noise hides."""
     privacy, nodes = scenario.privacy, scenario.network.nodes
-    if scenario.silent:
+    if scenario.alone:
         alone = "network.nodes 1" if nodes == 1 else 'network.topology "none"'
         raise ValueError(
             f'privacy.noise is "pairwise" with {alone}; nothing is sent, and nobody to share noise with: set noise = '

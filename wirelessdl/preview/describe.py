@@ -21,8 +21,8 @@ _MAX_LISTED_NODES, _MAX_LISTED_CLASSES = 20, 20
 def coherence(world: World) -> str:
     """How long the channel holds still, against how long a payload takes."""
     payload_s = to_s(world.frame.slots * world.frame.payload_ns)
-    if world.scenario.silent:
-        return "not used: nothing is sent"
+    if world.scenario.alone:
+        return "not used: nobody hears anybody"
     if world.coherence_s is None:
         return "no fading by motion: a gain holds for its payload"
     share = payload_s / world.coherence_s
@@ -44,7 +44,7 @@ def describe(world: World) -> dict[str, str]:
     radio = scenario.radio
     interference = "" if world.self_interference == 0 else f", own emission cancelled by {radio.cancellation_db:g} dB"
     passes = f" with {frame.passes} mixing passes" if frame.passes else ""
-    turns = "" if scenario.silent else world.access.words(frame.turns)
+    turns = "" if scenario.alone else world.access.words(frame.turns)
     divided = f" in {radio.subbands} subbands of {radio.bandwidth_hz / radio.subbands / 1e6:.4g} MHz"
     subbands = divided if radio.subbands > 1 else ""
     thermal = f"{w_to_dbm(world.thermal_w):.1f} dBm thermal noise" if world.thermal_w else "no thermal noise"
@@ -52,7 +52,7 @@ def describe(world: World) -> dict[str, str]:
         "network": (
             f"{world.nodes} nodes, {scenario.network.topology.name}, {len(links)} links, "
             f"{degree.min()} to {degree.max()} neighbours{_apart(world)}"
-            if not scenario.silent
+            if not scenario.alone
             else f"{world.nodes} node{'s' * (world.nodes > 1)} without links"
         ),
         "heard": _heard(world),
@@ -86,7 +86,7 @@ def describe(world: World) -> dict[str, str]:
         "power": (
             f"{scenario.power.objective} objective, {scenario.power.schedule}, "
             f"balance {scenario.power.balance or 'none'}, split by {scenario.power.allocator.name}"
-            if not scenario.silent
+            if not scenario.alone
             else "none is radiated"
         ),
         "privacy": (
@@ -170,8 +170,8 @@ def _faults(world: World) -> str:
 
 
 def _heard(world: World) -> str:
-    if world.scenario.silent:
-        return "nobody: nothing is sent"
+    if world.scenario.alone:
+        return "nobody: nothing is sent" if world.scenario.silent else "whoever wants to: the model is published"
     if world.access.lays_out_frames:
         physical = world.scenario.radio.interference == "physical"
         return f"{'everyone' if physical else 'neighbours only'}: who sends to whom follows from gains, turn by turn"

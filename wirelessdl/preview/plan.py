@@ -7,6 +7,7 @@ round moves towards the optimum or mostly at random; both shrink with gamma alik
 Noise that pairs of nodes share cancels in that mean, so only own_share of beta_j/alpha_j counts where there are pairs.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,13 +19,14 @@ from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability, guarded
 from wirelessdl.errors import WirelessdlError
-from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.privacy.terms import PrivacyAssumptions
+from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions
+from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.radio.participation import Turns
@@ -78,6 +80,7 @@ class PlanPreview:
     receiver_ratio: float  # its variance over that of privacy noise, both of all rounds; 0 without privacy noise
     left_out: float  # share of receptions that radio.truncate_snr_db leaves out
     noise_to_update: float
+    central: float | None  # the same of a trusted holder of all data, at the same promise; None without one
     # total of the worst node if the plan held for the whole run, by accountant: of the promised view, and of own
     forecast: dict[str, float]
     forecast_own: dict[str, float]
@@ -152,6 +155,7 @@ def preview_plan(world: World) -> PlanPreview:
         receiver_ratio=receiver_ratio,
         left_out=left_out,
         noise_to_update=ratio,
+        central=_central(world, plan),
         forecast=promised,
         forecast_own=promised if world.terms.promised == "own" else forecast(given, plan, "own"),
         terms=world.terms,
@@ -174,7 +178,7 @@ def preview_plan(world: World) -> PlanPreview:
 
 def preview_carry(world: World, channel: FrameChannel) -> CarryPreview | None:
     """What the access says of a run that begins with this frame; None where it says nothing, or nothing is sent."""
-    if world.scenario.silent:
+    if world.scenario.alone:
         return None
     schedule = world.access.schedule(1, channel.links)
     audible = world.access.audible(channel, schedule)
@@ -208,7 +212,7 @@ def _receiver_noise(
 
     Both are means over realisations of the fading, for a receiver that divides by gains suffers from the weakest.
     """
-    if world.thermal_w == 0 or not world.terms.sends or world.access.coded:  # a decoded message has no noise in it
+    if world.thermal_w == 0 or world.scenario.alone or world.access.coded:  # a decoded message has no noise in it
         return 0.0, 0.0
     everyone = np.ones(world.nodes, dtype=bool)
     count = _NOISE_REALISATIONS if world.nodes <= _MAX_AVERAGED_NODES else 2
@@ -232,6 +236,26 @@ def noise_to_update(plan: PowerPlan, clip_norm: float, parameters: int) -> float
     """Norm of a round's noise over the norm of its largest update, both of the network's model."""
     update = float(np.sum(plan.perron * plan.multiplier)) * clip_norm
     return float(plan.noise_per_step * np.sqrt(parameters) / update)
+
+
+def _central(world: World, plan: PowerPlan) -> float | None:
+    """Norm of a round's noise over the norm of its largest update, of one holder of all data (baseline `central-dp`).
+
+    sqrt(m) sens / (mu C): N samples in all have a sensitivity of 2C/N, and mu keeps the same promise.
+    """
+    privacy, sampler = world.scenario.privacy, world.learning.sampler
+    if world.scenario.alone or not plan.problem.private:
+        return None
+    whole, drawn = float(np.sum(sampler.sizes)), np.array([float(sampler.divisor.sum())])
+    moved = sensitivity(privacy.clipping, privacy.clip_norm, drawn, privacy.adjacency)
+    terms, mu = replace(world.terms, coalition=0, promised="own"), slot_mu(privacy.epsilon_max, privacy.delta)
+    if privacy.unit == "node":
+        return None  # what it protects is all data of one node, and the holder has those of all
+    if math.isfinite(privacy.epsilon_total):
+        epochs = np.ceil(whole / drawn).astype(np.int64)
+        exposure = Exposure(moved, np.minimum(drawn / whole, 1.0) if terms.amplified else np.ones(1), epochs)
+        mu = release_mu(privacy.epsilon_total, world.scenario.scenario.rounds, exposure, terms)
+    return float(np.sqrt(world.learning.learner.size) * moved[0] / (mu * privacy.clip_norm))
 
 
 def _violation_rate(plan: PowerPlan, fresh: FloatArray) -> float | None:
@@ -274,7 +298,7 @@ def _verdict(
         leak = plan.link_epsilon.max()
         yield f"the worst link leaks {leak:.4g} in a slot, above epsilon_max {privacy.epsilon_max:g}"
     if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > MAX_RATIO_TRAINS:
-        other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor))
+        other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor, privacy.adjacency))
         if other is not None and other < ratio * (1.0 - 1e-6):
             hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
             yield f"per-sample clipping{hint} would give {other:.3g}x"

@@ -56,23 +56,23 @@ class ReleaseCosts:
 
 
 class AmplifiedAccountant:
-    """Theorem 9 with running totals."""
+    """Theorem 9 with running totals. factor: by which nu is multiplied first (`privacy.terms`)."""
 
     name = "rdp-wang19"
 
-    def __init__(self, q: FloatArray):
-        self._rate, self._costs = q, ReleaseCosts()
+    def __init__(self, q: FloatArray, factor: float = 1.0):
+        self._rate, self._costs, self._factor = q, ReleaseCosts(), factor
         self.total = np.zeros((len(q), len(SPARSE_ORDERS)))
 
     def record(self, stream: IntArray, mu: FloatArray) -> None:
         charged = mu > 0
         stream, mu = stream[charged], mu[charged]
-        self.total[stream] += self._costs.look_up(self._rate[stream], GRID.cell(1.0 / mu))
+        self.total[stream] += self._costs.look_up(self._rate[stream], GRID.cell(self._factor / mu))
 
     def after(self, mu: FloatArray, delta: float) -> FloatArray:
         total = self.total.copy()
         charged = mu > 0
-        total[charged] += self._costs.look_up(self._rate[charged], GRID.cell(1.0 / mu[charged]))
+        total[charged] += self._costs.look_up(self._rate[charged], GRID.cell(self._factor / mu[charged]))
         return convert(total, delta)
 
     def epsilon(self, delta: float) -> FloatArray:

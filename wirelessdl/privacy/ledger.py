@@ -76,14 +76,18 @@ _REMEMBERED_TOTALS = 64  # compositions that are remembered, beside one for each
 
 
 class SenderTotals:
-    """All releases of K senders so far, as one adversary sees them. q: [K] sampling rate of each sender."""
+    """All releases of K senders so far, as one adversary sees them. q: [K] sampling rate of each sender.
+
+    mu is given by the sensitivity of the terms' adjacency. Where sampling amplifies, releases are counted by noise over
+    replace-one sensitivity, which the table of accountants goes by.
+    """
 
     def __init__(self, terms: PrivacyAssumptions, q: FloatArray):
-        self.terms = terms
+        self.terms, self._replaced = terms, terms.replaced
         self.nodes, self._q = len(q), q
         self.accountant: Accountant
         if terms.amplified:
-            self.accountant = AmplifiedAccountant(q)
+            self.accountant = AmplifiedAccountant(q, terms.factor("rdp-wang19"))
         elif terms.by_epoch:
             self.accountant = EpochAccountant(np.array(terms.epoch_rounds))
         else:
@@ -98,6 +102,7 @@ class SenderTotals:
             raise ValueError(f"mu of a release is {mu[~(mu >= 0)][0]}; must be >= 0, or inf without noise")
         if isinstance(self.accountant, EpochAccountant):
             self.accountant.round = round
+        mu = mu * self._replaced
         self.accountant.record(sender, mu)
         self.counts.record(sender, mu)
 
@@ -143,6 +148,7 @@ class SenderTotals:
 
     def exhausted(self, mu: FloatArray, budget: float) -> BoolArray:
         """Which senders would exceed the total budget by one more release, `[K]`. mu: [K] of that release."""
+        mu = mu * self._replaced
         # without a gradient a release costs nothing, however loose the running bound is
         over = (mu > 0) & (self.accountant.after(mu, self.terms.delta) > budget)
         if self.terms.amplified:
@@ -179,13 +185,14 @@ class SenderTotals:
         if key not in self._exact:
             cells = dict(sorted(cells.items()))  # the order of sums decides the last bit, and a resumed run has its own
             nu = GRID.nu(np.array(list(cells)))
-            counts = {(rate, float(value)): count for value, count in zip(nu, cells.values())}
-            gdp = math.sqrt(sum(count / value**2 for (_, value), count in counts.items()))
-            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), rate), nu)
+            terms = self.terms
+            counts = {(rate, float(value)): count for value, count in zip(nu * terms.factor("pld"), cells.values())}
+            gdp = math.sqrt(sum(count / value**2 for value, count in zip(nu * terms.factor("gdp"), cells.values())))
+            rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), rate), nu * terms.factor("rdp-wang19"))
             amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
             least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
             if least <= BEYOND:
-                sampler = profile_of(self.terms.sampler, self.terms.clipping)
+                sampler = profile_of(terms.sampler, terms.clipping, terms.adjacency)
                 least = min(least, compose(counts, self.terms.delta, sampler=sampler))
             if len(self._exact) >= _REMEMBERED_TOTALS + self.nodes:
                 del self._exact[next(iter(self._exact))]
@@ -255,7 +262,7 @@ class Ledger:
             assert release.coalition_mu is not None
             self.coalition.record(release.round, sender, release.coalition_mu[sender])
         if self.terms.counts_links:
-            self.link.record(self._streams(release.link_number), release.link_mu)
+            self.link.record(self._streams(release.link_number), release.link_mu * self.terms.link_scale)
 
     def own_bound(self) -> FloatArray:
         """Proven total of every sender so far against everyone, `[K]`: cheap to compute; loose where amplified."""

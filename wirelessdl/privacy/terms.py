@@ -12,6 +12,15 @@ sensitivity (`learning/clipping.py`) is in it.
 nu is noise deviation over replace-one sensitivity (2C/B per sample, 2G per batch). Adding or removing a sample moves a
 per-sample clipped sum half as far, so nu is doubled there. Combinations that the table does not hold have no proof and
 are refused.
+
+zero-out: a record against a null record, whose gradient is zero; how many records there are, and the divisor of the
+sum, are public. A null record is a record, so whatever holds for replace-one neighbours holds here, with the same nu.
+Where each sample is clipped, a given batch moves by C/B, half as far: 2 nu without amplification. With it, it depends
+on the sampler. Poisson: the record is added to the rest of the batch or not, whatever else is in it, so the two laws
+are those of add-remove neighbours: 2 nu. Without replacement: the record, where it is drawn, takes the place of another
+one, so batches with it and without it are 2C/B apart; amplification compares just these, and nothing better than nu
+holds (`tests/privacy/test_zero_out.py` has the two laws that 2 nu would break). A gradient clipped as one may turn
+around when a record is zeroed: nu.
 """
 
 from dataclasses import dataclass
@@ -23,7 +32,7 @@ from wirelessdl.privacy.pld import Sampled
 
 Accountant: TypeAlias = Literal["rdp-wang19", "rdp", "pld", "gdp"]
 Sampler: TypeAlias = Literal["without-replacement", "poisson", "full-batch", "shuffled"]
-Adjacency: TypeAlias = Literal["replace-one", "add-remove"]
+Adjacency: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
 Clipping: TypeAlias = Literal["per-sample", "batch"]
 
 ACCOUNTANTS: tuple[Accountant, ...] = ("rdp-wang19", "rdp", "pld", "gdp")
@@ -48,6 +57,14 @@ _VALID: dict[tuple[Sampler, Adjacency, Clipping], dict[Accountant, float]] = {
     ("full-batch", "add-remove", "per-sample"): {"gdp": 2},
     ("shuffled", "replace-one", "per-sample"): {"gdp": 1},  # rounds are epochs
     ("shuffled", "replace-one", "batch"): {"gdp": 1},
+    ("without-replacement", "zero-out", "per-sample"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 2},
+    ("without-replacement", "zero-out", "batch"): {"rdp-wang19": 1, "rdp": 1, "pld": 1, "gdp": 1},
+    ("poisson", "zero-out", "per-sample"): {"rdp-wang19": 2, "rdp": 2, "pld": 2, "gdp": 2},
+    ("poisson", "zero-out", "batch"): {"rdp-wang19": 1, "pld": 1, "gdp": 1},
+    ("full-batch", "zero-out", "per-sample"): {"gdp": 2},
+    ("full-batch", "zero-out", "batch"): {"gdp": 1},
+    ("shuffled", "zero-out", "per-sample"): {"gdp": 2},
+    ("shuffled", "zero-out", "batch"): {"gdp": 1},
 }
 
 
@@ -74,9 +91,14 @@ def noise_factor(accountant: Accountant, sampler: Sampler, adjacency: Adjacency,
     return factors[accountant]
 
 
-def profile_of(sampler: Sampler, clipping: Clipping) -> Sampled:
-    """The privacy profile of replace-one neighbours; clipped as one, a Poisson batch is treated as any other."""
-    return "poisson" if sampler == "poisson" and clipping == "per-sample" else "without-replacement"
+def profile_of(sampler: Sampler, clipping: Clipping, adjacency: Adjacency) -> Sampled:
+    """The privacy profile; clipped as one, a Poisson batch is treated as any other.
+
+    So is one whose sample is zeroed: (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), in either direction, has no
+    larger profile than sampling without replacement with noise s.
+    """
+    both = sampler == "poisson" and clipping == "per-sample" and adjacency == "replace-one"
+    return "poisson" if both else "without-replacement"
 
 
 def _remedy(sampler: Sampler) -> str:
@@ -86,6 +108,12 @@ def _remedy(sampler: Sampler) -> str:
 
 
 Unit: TypeAlias = Literal["sample", "node"]
+_NEIGHBOURS = {
+    ("replace-one", "sample"): "replaced by another",
+    ("replace-one", "node"): "replaced by as many others",
+    ("zero-out", "sample"): "replaced by a null record, whose gradient is zero",
+    ("zero-out", "node"): "replaced by as many null records, whose gradients are zero",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +128,6 @@ class Exposure:
 Proven = Literal["own", "coalition"]
 View = Literal[Proven, "link"]
 
-ADJACENCY: Adjacency = "replace-one"  # of every epsilon of a run
 NOBODY_SENDS = "everyone else: nothing is ever sent"  # the adversary of nodes that keep to themselves
 OUTSIDE = "tuning, choice of features and repeated runs on the same data are outside epsilon; published runs compose"
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
@@ -127,9 +154,9 @@ def adversary_in_short(coalition: int | None) -> str:
     return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
 
 
-def protected(unit: str) -> str:
+def protected(unit: str, adjacency: str = "replace-one") -> str:
     """What an epsilon protects, and its adjacency."""
-    return f"{'all data of one node' if unit == 'node' else 'one sample'} ({ADJACENCY})"
+    return f"{'all data of one node' if unit == 'node' else 'one sample'} ({adjacency})"
 
 
 @dataclass(frozen=True)
@@ -141,7 +168,7 @@ class PrivacyAssumptions:
     clipping: Clipping
     delta: float
     unit: Unit = "sample"
-    adjacency: Adjacency = ADJACENCY
+    adjacency: Adjacency = "replace-one"
     epoch_rounds: tuple[int, ...] = ()  # of every sender, where batches are shuffled
     evaluated: Literal["mixed", "own"] = "mixed"  # whether accuracy is of what was received, or of the last update too
     coalition: int = 0  # most nodes that collude, under noise that nodes share; 0: every node's noise is its own
@@ -158,6 +185,20 @@ class PrivacyAssumptions:
         """Whether subsampling amplifies privacy."""
         drawn = self.sampler in ("without-replacement", "poisson")
         return self.protocol == "hardened" and self.unit == "sample" and drawn
+
+    @property
+    def replaced(self) -> float:
+        """Replace-one sensitivity over that of the adjacency, where amplification goes by the former; else 1."""
+        return self.factor("gdp") if self.amplified else 1.0
+
+    @property
+    def link_scale(self) -> float:
+        """By what mu of a link is multiplied for Theorem 9."""
+        return self.replaced / self.factor("rdp-wang19") if self.amplified else 1.0
+
+    def factor(self, accountant: Accountant) -> float:
+        """By what noise over replace-one sensitivity is multiplied for this accountant."""
+        return noise_factor(accountant, self.sampler, self.adjacency, self.clipping)
 
     @property
     def by_epoch(self) -> bool:
@@ -189,7 +230,7 @@ class PrivacyAssumptions:
     @property
     def protects(self) -> str:
         """What the totals protect, in a few words."""
-        return protected(self.unit)
+        return protected(self.unit, self.adjacency)
 
     @property
     def conditions(self) -> list[str]:
@@ -202,9 +243,8 @@ class PrivacyAssumptions:
             ]
         kept = [f"not proven: {self.declared} states what its noise hides"] if self.declared else []
         kept += [
-            "one sample of one node is protected: replaced by another, everything else the same"
-            if self.unit == "sample"
-            else "all data of one node are protected: replaced by as many others, everything else the same",
+            f"{'one sample of one node is' if self.unit == 'sample' else 'all data of one node are'} protected: "
+            f"{_NEIGHBOURS[self.adjacency, self.unit]}, everything else the same",
             "clients and their sizes are fixed and public",
             "gains, mixing, plan, faults and compute times do not depend on data",
             "the own term holds the noise that was sent",

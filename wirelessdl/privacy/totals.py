@@ -63,7 +63,7 @@ def total_epsilon(
         return bound
     if adjacency == "add-remove":
         return min(bound, _dp_accounting_pld(nu, q, rounds, delta, bound))
-    return min(bound, compose({(q, nu): rounds}, delta, sampler=profile_of(sampler, clipping)))
+    return min(bound, compose({(q, nu): rounds}, delta, sampler=profile_of(sampler, clipping, adjacency)))
 
 
 def calibrate(
@@ -106,7 +106,9 @@ def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: Pri
         np.ceil(releases / exposure.epoch_rounds) if terms.by_epoch else np.full(len(exposure.epoch_rounds), releases)
     )
     kinds = {(float(q), int(n)) for q, n in zip(exposure.sampling_rate, charged)}
-    return 1.0 / max(_least_counted_nu(epsilon_total, q, n, terms) for q, n in kinds)
+    # nu is over replace-one sensitivity, mu of that of the adjacency
+    least = max(_least_counted_nu(epsilon_total, q, n, terms) for q, n in kinds)
+    return 1.0 / (least * terms.factor("gdp") if terms.amplified else least)
 
 
 def _least_counted_nu(target: float, q: float, releases: int, terms: PrivacyAssumptions) -> float:
@@ -114,7 +116,7 @@ def _least_counted_nu(target: float, q: float, releases: int, terms: PrivacyAssu
     try:
         if not terms.amplified:
             return calibrate(target, q=1.0, delta=terms.delta, accountant="gdp", rounds=releases) * (1.0 + 1e-9)
-        of_ledger: dict[str, Any] = {"sampler": terms.sampler, "clipping": terms.clipping}
+        of_ledger: dict[str, Any] = {name: getattr(terms, name) for name in ("sampler", "clipping", "adjacency")}
         found = calibrate(target, q=q, delta=terms.delta, accountant="pld", rounds=releases, **of_ledger)
     except UnsoundError as error:
         raise ValueError(f"epsilon_total is {target:g}; {error}") from error

@@ -19,6 +19,7 @@ from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
+from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.runtime import own_settings
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.terms import SAMPLERS, Exposure, PrivacyAssumptions
@@ -105,6 +106,7 @@ class World(BuiltNetwork, BuiltLearning):
             privacy.clipping,
             privacy.delta_total,
             unit=privacy.unit,
+            adjacency=privacy.adjacency,
             evaluated=self.learning.settings.evaluated,
             epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
             coalition=self.mechanism.coalition,
@@ -148,7 +150,8 @@ class World(BuiltNetwork, BuiltLearning):
         privacy, sampler, rounding = self.scenario.privacy, self.learning.sampler, self.learning.rounding
         if privacy.unit == "sample":
             return Exposure(self.learning.sensitivity + rounding, sampler.rate, sampler.epoch_rounds)
-        whole = np.full(self.nodes, 2.0 * privacy.clip_norm)  # no gradient is longer than the clip norm
+        # no gradient is longer than the clip norm
+        whole = sensitivity(privacy.clipping, privacy.clip_norm, np.ones(self.nodes), privacy.adjacency)
         return Exposure(whole + rounding, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))
 
     @property
@@ -233,7 +236,7 @@ def superposed_at_all(access: Access) -> bool:
 def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, access: Access) -> Offsets | None:
     """Carrier and timing offsets of the nodes, drawn with the world, and flight time where senders are superposed."""
     radio, nodes = builder.scenario.radio, builder.scenario.network.nodes
-    if builder.scenario.silent:
+    if builder.scenario.alone:
         return None
     flight_hz, superposed = None, superposed_at_all(access)
     if radio.flight_time and superposed:
@@ -256,7 +259,7 @@ def _access(builder: Builder, streams: Streams) -> Access:
     """The way across the air, built in or the user's."""
     scenario = builder.scenario
     part, radio = scenario.radio.access, scenario.radio
-    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams, "silent": scenario.silent}
+    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams, "silent": scenario.alone}
     built: Access = builder.construct("radio.access", part, **given)
     if not part.is_user_class:
         return built

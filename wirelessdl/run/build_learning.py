@@ -11,7 +11,7 @@ import numpy as np
 from wirelessdl.arrays import IntArray
 from wirelessdl.families import member
 from wirelessdl.learning.batch import sample_shape
-from wirelessdl.learning.clipping import step_rounding
+from wirelessdl.learning.clipping import sensitivity, step_rounding
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import most_rounds
 from wirelessdl.learning.engine import LearningEngine
@@ -237,6 +237,7 @@ def _engine(
         batch_size=learning.batch_size,
         clipping=privacy.clipping,
         clip_norm=privacy.clip_norm,
+        adjacency=privacy.adjacency,
         projection_radius=learning.projection_radius,
         gradient_at="mixed" if privacy.protocol == "hardened" else "own",
         evaluated="mixed" if privacy.protocol == "hardened" or learning.stop_after else "own",
@@ -264,7 +265,9 @@ def _engine(
 def _check_rounding(builder: Builder, engine: LearningEngine) -> None:
     """What rounding may add before the noise is charged; where it is much of a step, the step is the mistake."""
     privacy, settings = builder.scenario.privacy, engine.settings
-    moved = engine.sensitivity.min() if privacy.unit == "sample" else 2.0 * privacy.clip_norm
+    moved = engine.sensitivity.min()
+    if privacy.unit == "node":
+        moved = sensitivity(privacy.clipping, privacy.clip_norm, np.ones(1), privacy.adjacency)[0]
     share = float(engine.rounding.max() / moved)
     without_noise = math.isinf(privacy.epsilon_max) and math.isinf(privacy.epsilon_total)
     if builder.scenario.silent or without_noise or share <= _MAX_ROUNDING:

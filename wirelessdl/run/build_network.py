@@ -126,7 +126,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     )
     snr_db = mean_snr_db(builder.scenario, channel, power_dbm)
     topology = builder.part("network.topology", network.topology, find_file=find_file)
-    if builder.scenario.silent:
+    if builder.scenario.alone:
         topology = NoLinks()  # a node alone has no links, whatever graph is asked for
     drawn = builder.ask(
         "network.topology",
@@ -138,10 +138,10 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     )
     # where links come and go, staying connected is a matter of many frames, watched as they pass
     changes = capability(topology, "follows_motion") and network.mobility.name != "static"
-    if not (builder.scenario.silent or changes):
+    if not (builder.scenario.alone or changes):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     reach = _reach(builder, geometry, links, snr_db)
-    physical = builder.scenario.radio.interference == "physical" and not builder.scenario.silent
+    physical = builder.scenario.radio.interference == "physical" and not builder.scenario.alone
     heard = nodes * (nodes - 1) if physical else len(links)
     if reach is not None:
         heard = len(heard_within(links, reach.radius_m)[0])
@@ -164,7 +164,7 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
 def _reach(builder: Builder, geometry: Geometry, links: Links, snr_db: SnrDb) -> Reach | None:
     """How far non-neighbours are heard; None where none is, or all are."""
     radio = builder.scenario.radio
-    if builder.scenario.silent or radio.interference != "physical" or math.isinf(radio.interference_cutoff_db):
+    if builder.scenario.alone or radio.interference != "physical" or math.isinf(radio.interference_cutoff_db):
         return None
     cutoff_db = radio.interference_cutoff_db
     where = f"{builder.scenario.origin}: channel.models: "
@@ -244,7 +244,7 @@ def _require(builder: Builder, what: str, needed: float, remedy: str) -> None:
 def _expected_links(scenario: Scenario) -> float:
     """Links of graphs that are made by a rule; 0 where places decide, or a file or a user's class."""
     nodes, topology = float(scenario.network.nodes), scenario.network.topology
-    if scenario.silent:
+    if scenario.alone:
         return 0.0
     if scenario.radio.interference == "physical" and not scenario.radio.interference_cutoff_db < float("inf"):
         return nodes**2

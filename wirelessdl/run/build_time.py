@@ -46,7 +46,7 @@ def build_time(
     frame = _frame(builder, access, parameters, pilots, links, None)
     simulation = _simulation(builder, frame, streams, learning, network)
     simulation = replace(simulation, energy=replace(simulation.energy, planned=access.planned_airtime(frame)))
-    if builder.scenario.silent:  # no payload, so nothing to cut into slots and no recording to outlast
+    if builder.scenario.alone:  # no payload, so nothing to cut into slots and no recording to outlast
         _check_battery(builder, simulation)
         return simulation, None
     coherence = _coherence_s(builder, network, simulation)
@@ -85,7 +85,7 @@ def _simulation(
         ),
         energy=_energy(builder, network.power_w, _control_times(builder, network.links)),
         control=ControlLosses(nodes, scenario.radio.control_failure, streams),
-        rejoin="keep" if scenario.silent else faults.rejoin,  # there is nobody to listen to
+        rejoin="keep" if scenario.alone else faults.rejoin,  # there is nobody to listen to
         streams=streams,
     )
 
@@ -96,7 +96,7 @@ def _frame(
     """The frame, in as many slots as the channel's coherence asks for."""
     scenario = builder.scenario
     radio, nodes = scenario.radio, scenario.network.nodes
-    if scenario.silent:
+    if scenario.alone:
         return Frame.silent(parameters)
     extra = nodes if _exchanges_z(scenario) and radio.z_exchange == "air" else 0
     message = access.message_symbols(parameters)
@@ -150,7 +150,7 @@ def _control_times(builder: Builder, links: Links) -> ControlTimes:
     return ControlTimes.from_links(
         links,
         _number_s(scenario.radio),
-        feedback=scenario.power.schedule == "adaptive" and not scenario.silent,
+        feedback=scenario.power.schedule == "adaptive" and not scenario.alone,
         exchange=_exchanges_z(scenario) and scenario.radio.z_exchange == "control",
         subbands=scenario.radio.subbands,
     )

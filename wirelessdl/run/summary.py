@@ -141,17 +141,19 @@ def forecast(
         spread = float(np.sqrt(np.sum(lag**2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}
     sampler = terms.sampler
-    names = valid_accountants(sampler, "replace-one", terms.clipping)
+    names = valid_accountants(sampler, terms.adjacency, terms.clipping)
     if not np.isfinite(mu).all():
         return dict.fromkeys(names, math.inf)
     # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
     charged = [math.ceil(releases / rounds) for rounds in given.exposure.epoch_rounds.tolist()]
     # as the ledger counts it; where nothing is amplified it adds mu up as it is
-    nu = GRID.nu(GRID.cell(1.0 / mu)) if terms.amplified else 1.0 / mu
+    replaced = mu * terms.factor("gdp")
+    nu = GRID.nu(GRID.cell(1.0 / replaced)) if terms.amplified else 1.0 / replaced
     triples = sorted({(float(v), float(q), n) for v, q, n in zip(nu, given.exposure.sampling_rate, charged)})
 
     def total(name: Accountant, triple: tuple[float, float, int]) -> float:
-        return total_epsilon(*triple, delta=terms.delta, accountant=name, sampler=sampler, clipping=terms.clipping)
+        kinds: dict[str, Any] = {"sampler": sampler, "adjacency": terms.adjacency, "clipping": terms.clipping}
+        return total_epsilon(*triple, delta=terms.delta, accountant=name, **kinds)
 
     # dp-accounting takes a second a call: only where the tightest of the quick ones is largest
     quick: list[Accountant] = [name for name in names if name != "rdp"]

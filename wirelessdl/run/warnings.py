@@ -26,8 +26,8 @@ _NEAR_ONLY = ("range", "snr", "random-geometric", "full")  # graphs whose non-ne
 
 def scenario_warnings(world: World) -> list[str]:
     """One line for each; none where nothing is sent."""
-    if world.scenario.silent:
-        return []
+    if world.scenario.alone:
+        return [] if world.scenario.silent else list(_privacy(world))
     return [*_privacy(world), *_plans(world), *_air(world), *_tables(world)]
 
 

@@ -68,7 +68,7 @@ def _passes(scenario: "Scenario") -> Iterator[str]:
     if not (mixing or closing):
         return
     what = f"radio.mixing_passes is {mixing}" if mixing else f"learning.closing_passes is {closing}"
-    if scenario.silent:
+    if scenario.alone:
         alone = "network.nodes 1" if scenario.network.nodes == 1 else 'network.topology "none"'
         yield f"{what} with {alone}; nothing is sent, and nothing passed on: set it to 0"
     if power.objective != "own-noise":

@@ -6,6 +6,7 @@ A mistake is one line: file, key, value, rule, remedy.
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,11 @@ def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str 
     origin = str(path) if Path(path) == file else f"{path} (bundled)"
     objects: dict[str, UserPart] = {}
     if baseline is not None:
+        plain, folder = deepcopy(table), str(file.parent)
+        overrides_of = baseline_overrides(baseline, lambda: parse_scenario(plain, origin=str(path), folder=folder))
         origin = f"{origin} with baseline {shown(baseline, 40)}"
         _rename(table, baseline)
-        apply_overrides(table, baseline_overrides(baseline), objects)
+        apply_overrides(table, overrides_of, objects)
     apply_overrides(table, overrides, objects)
     return parse_scenario(table, origin=origin, folder=str(file.parent), objects=objects)
 

@@ -8,6 +8,8 @@ data. Overrides of the user's own come after it and win.
 
     local        no links: every node learns from its own data, sends nothing and leaks nothing
     central      all data at one node, which sends nothing: what no network can beat
+    central-dp   all data at one trusted node that publishes its model with noise every round: what no network of nodes
+                 that trust nobody can beat on average, at the same epsilon; the scenario's step and sampling rate
     d-psgd       decentralized SGD on ideal links: TDMA, Metropolis weights, no noise, no multiplier
     no-privacy   the scenario without privacy noise
     own-noise    the scenario with noise of each node's own alone
@@ -16,7 +18,7 @@ data. Overrides of the user's own come after it and win.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -137,6 +139,19 @@ class Baseline:
     name: str
     summary: str
     overrides: tuple[str, ...]
+    scale: Callable[[Scenario], tuple[str, ...]] | None = None  # further ones, by the scenario's numbers
+
+    def of(self, scenario: Callable[[], Scenario]) -> tuple[str, ...]:
+        """All overrides of a scenario."""
+        return self.overrides if self.scale is None else (*self.overrides, *self.scale(scenario()))
+
+
+def _as_one_node(scenario: Scenario) -> tuple[str, ...]:
+    """Step and sampling rate of K nodes together: their mean moves by gamma K times the mean of all gradients."""
+    nodes, power, batch = scenario.network.nodes, scenario.power, scenario.learning.batch_size
+    given = power.multiplier if isinstance(power.multiplier, float) else float(nodes)
+    multiplier = 1.0 if power.multiplier == "none" else given
+    return (f"power.multiplier={multiplier!r}", f"learning.batch_size={nodes * batch}")
 
 
 _INDEPENDENT = ("privacy.noise=independent", "privacy.against=auto")
@@ -182,11 +197,28 @@ _ONE_NODE = (
     "energy.battery_j=inf",
 )
 
+_PUBLISHED = (
+    "network.topology=none",
+    "radio.access=published",
+    "power.allocator=lp",
+    "power.objective=own-noise",
+    "power.balance=receiver",
+    "power.schedule=static",
+    "power.beta_min=1e-12",
+    "privacy.credit_thermal=false",
+)
+
 BASELINES: dict[str, Baseline] = {
     baseline.name: baseline
     for baseline in (
         Baseline("local", "Every node learns from its own data alone; nothing is sent, nothing leaks.", _SILENT),
         Baseline("central", "All data at one node, which sends nothing.", (*_SILENT, *_ONE_NODE)),
+        Baseline(
+            "central-dp",
+            "All data at one trusted node that publishes its model with noise every round.",
+            (*_INDEPENDENT, *_NO_PASSES, *_ONE_NODE, *_PUBLISHED),
+            _as_one_node,
+        ),
         Baseline(
             "d-psgd",
             "Decentralized SGD on ideal links: TDMA, Metropolis weights, no noise, no multiplier.",
@@ -220,8 +252,8 @@ BASELINES: dict[str, Baseline] = {
 }
 
 
-def baseline_overrides(name: str) -> tuple[str, ...]:
-    """The overrides that a name stands for."""
+def baseline_overrides(name: str, scenario: Callable[[], Scenario]) -> tuple[str, ...]:
+    """The overrides that a name stands for. scenario: what they are made for, if they depend on it."""
     if name not in BASELINES:
         raise ScenarioError(f"no baseline {shown(name)}{nearest(name, BASELINES)}")
-    return BASELINES[name].overrides
+    return BASELINES[name].of(scenario)

@@ -88,6 +88,11 @@ class PrivacyKeys(Section):
         description="What every epsilon protects. sample: one sample of one node; node: all data of one node, without "
         "amplification by sampling and with the noise that this takes.",
     )
+    adjacency: Literal["replace-one", "zero-out"] = Field(
+        "replace-one",
+        description="Which data sets are neighbours, in every epsilon. replace-one: a sample (or all of a node) "
+        "replaced by another; zero-out: by a null record, whose gradient is zero. Numbers of the two do not compare.",
+    )
     epsilon_max: float = Field(
         math.inf,
         ge=1e-9,

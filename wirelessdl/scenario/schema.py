@@ -395,9 +395,14 @@ class Scenario(Section):
         return replaced(self, overrides, parts)
 
     @property
-    def silent(self) -> bool:
-        """Whether no node has anyone to talk to: nothing is sent, and nothing leaks."""
+    def alone(self) -> bool:
+        """Whether no node has anyone to talk to."""
         return self.network.nodes == 1 or self.network.topology.name == "none"
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is sent, and nothing leaks: every node is alone, and none publishes its model."""
+        return self.alone and self.radio.access.name != "published"
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

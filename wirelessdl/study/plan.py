@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,7 @@ def make_cells(study: StudyTable, base: Scenario) -> tuple[list[str], list[Cell]
         told = {key: value for key, value in told.items() if value is not None}
         cells.append(Cell(f"c{number:03d}", told, overrides, name))
     names = [*dict.fromkeys((*study.baselines, *(["local"] if study.local and _private(cells, base) else [])))]
-    return varied, [*cells, *_baseline_cells(cells, names)]
+    return varied, [*cells, *_baseline_cells(cells, names, base)]
 
 
 def cell_scenario(base: Scenario, cell: Cell, seed: int | None = None, run: int | None = None) -> Scenario:
@@ -264,15 +264,17 @@ def _private(cells: Sequence[Cell], base: Scenario) -> bool:
     return False
 
 
-def _baseline_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+def _baseline_cells(cells: Sequence[Cell], names: Sequence[str], base: Scenario) -> list[Cell]:
     found: list[Cell] = []
     for name in names:
         if name not in BASELINES:
             raise StudyError(f'baseline is "{shown(name)}"; there is none of that name{nearest(name, BASELINES)}')
-        overrides = BASELINES[name].overrides
         seen = set()
         for cell in cells:
-            kept = {key: value for key, value in cell.values.items() if _matters(key, overrides)}
+            overrides = BASELINES[name].of(partial(cell_scenario, base, cell))
+            # numbers by which a baseline is scaled tell its cells apart
+            telling = [one for one in overrides if BASELINES[name].scale is None or one != "network.nodes=1"]
+            kept = {key: value for key, value in cell.values.items() if _matters(key, telling)}
             if (mark := toml_text(kept)) not in seen:
                 seen.add(mark)
                 number = len(cells) + len(found)

@@ -33,6 +33,7 @@ class ListedRun:
     started: str
     error: str
     unit: str = "sample"  # what epsilon protects: one sample, or all data of one node
+    adjacency: str = "replace-one"
     declared: bool = False  # a user's mechanism, whose word is all there is
     coalition: int | None = None  # most nodes that collude, against whom epsilon holds; None: everyone else
     bound: bool = False  # whether epsilon is the running bound of a run that is not finished: its total is smaller
@@ -123,6 +124,7 @@ def run_status(path: Path) -> ListedRun:
         started=str(origin.get("started", "")),
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
+        adjacency=str(run.scenario["privacy"].get("adjacency", "replace-one")),
         declared=":" in str(run.scenario["privacy"].get("noise")),
         coalition=_coalition(run.scenario["privacy"]),
         bound=total is None and bound,

@@ -165,7 +165,7 @@ _COLUMNS = {
         node           int     -  node number, from 0
         samples        int     -  training samples that the node holds
         sampling_rate  float   -  q, sampling rate for amplification: batch size over samples; 1 if sampling gives none
-        sensitivity    float   -  largest change of the clipped gradient when one unit (privacy.unit) is replaced
+        sensitivity    float   -  largest change of the clipped gradient by one unit (privacy.unit, privacy.adjacency)
         epoch_rounds   int     -  rounds per epoch under shuffled sampling; 1 otherwise
         class_counts   counts  -  number of samples of each class; for a regression, one entry with all samples
         budget_w       float   W  most power that the node may radiate

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy.special import stdtrit
 
 import wirelessdl
+from wirelessdl.analysis.baselines import beside, in_one_line
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.report.content import content_of
 from wirelessdl.analysis.runs import (
@@ -20,6 +21,7 @@ from wirelessdl.analysis.runs import (
     format_value,
     grouped,
     labels,
+    one_adjacency,
     open_runs,
     protects,
     state,
@@ -91,6 +93,8 @@ def render(runs: Sequence[Run], *, accountants: bool = False) -> str:
         {"runs": contents, "families": _families(runs)},
         title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
         several=len(runs) > 1,
+        beside="" if len(runs) > 1 else in_one_line(beside(runs[0])),
+        adjacency=one_adjacency(terms_of(run).adjacency for run in runs),
         sizes=f"{sizes[0]} nodes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} nodes",
         runs=[_head(run, content) for run, content in zip(runs, contents)],
         differing={key: [format_value(value) for value in values] for key, values in keys.items()},

@@ -53,6 +53,8 @@ _SAMPLERS = {
 _ADJACENCY = {
     ("replace-one", "sample"): "adjacent data sets differ in one sample that is replaced",
     ("replace-one", "node"): "adjacent data sets differ in all data of one node, replaced by as many other samples",
+    ("zero-out", "sample"): "adjacent data sets differ in one sample that is replaced by a null record",
+    ("zero-out", "node"): "adjacent data sets differ in all data of one node, replaced by as many null records",
 }
 _CLIPPING = {
     "per-sample": "the gradient of every sample is clipped",

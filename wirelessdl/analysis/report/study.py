@@ -18,7 +18,7 @@ from wirelessdl.analysis.families import CURVE_COLUMNS, adversary_of_rows, curve
 from wirelessdl.analysis.labels import COLUMNS
 from wirelessdl.analysis.report import made_page, one_line, require_writable
 from wirelessdl.analysis.report.content import numbers, thinned
-from wirelessdl.analysis.runs import common_rounds, format_value, mean_band
+from wirelessdl.analysis.runs import adjacency_of, common_rounds, format_value, mean_band
 from wirelessdl.analysis.study_tables import cell_name, study_differences
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.trace.files import read_regular, write_text
@@ -58,6 +58,7 @@ def render_study(study: Study, out: Path) -> str:
         runs=len(index),
         cells=len(content["cells"]),
         seeds=len(manifest["seeds"]),
+        adjacency=adjacency_of(study),
         varied={key: ", ".join(_distinct(index, key)) for key in study.varied},
         baselines=[shown(name) for name in index["baseline"].dropna().unique()],
         failures=[
