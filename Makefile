@@ -8,7 +8,9 @@ STAMP    := $(VENV)/.installed
 PIP_FLAGS ?= --disable-pip-version-check
 # One OpenMP thread per xdist worker: two workers with two threads each fight over two cores. A file's tests share runs,
 # so a file stays with one worker; files go in their order, or the few long tests would come last.
-PYTEST   := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# Bytecode is kept, whatever the environment says: without it each worker rewrites the assertions of all files, 10 s, and
+# every process that a test starts compiles the package.
+PYTEST   := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-all bench soak mutants lint types venv docs docs-numbers docs-numbers-all gallery browser wheel release-check clean
 

@@ -2,9 +2,9 @@
 
     python examples/noise_study.py FOLDER [seeds]
 
-Runs `urban_er_k20_ideal` over epsilon_total for noise of each node's own, coalitions of one and of five, without
-privacy, and learning alone (the better of two learning rates), and writes FOLDER/noise_study.csv and
-FOLDER/noise_study.png. With three seeds it takes about ten minutes on two cores.
+Runs `urban_er_k20` over epsilon_total for independent noise per node, coalitions of one and of five, without privacy,
+and local training (the better of two learning rates), and writes FOLDER/noise_study.csv and FOLDER/noise_study.png.
+With three seeds it takes about ten minutes on two cores.
 """
 
 import csv
@@ -26,9 +26,9 @@ from wirelessdl.run.build import build
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 METHODS = {  # settings, and the learning rate at epsilon >= 1; below, it falls with epsilon
-    "own noise, against everyone": (["privacy.noise=independent"], 0.04),
-    "pairwise noise, any 1 node": (["privacy.coalition=1"], 0.13),
-    "pairwise noise, any 5 nodes": ([], 0.13),
+    "independent noise, all others collude": (["privacy.noise=independent", "privacy.rho=12"], 0.08),
+    "pairwise noise, any 1 node": (["privacy.coalition=1"], 0.25),
+    "pairwise noise, any 5 nodes": ([], 0.25),
 }
 NO_PRIVACY = [
     "privacy.noise=independent",
@@ -40,12 +40,12 @@ NO_PRIVACY = [
 ]
 SWITCHES = {
     "as it is": [],
-    "own noise only": ["privacy.noise=independent"],
-    "own noise only, learning rate 0.04": ["privacy.noise=independent", "learning.learning_rate.initial=0.04"],
-    "no mixing passes": ["radio.mixing_passes=0"],
-    "plain passes": ["radio.mixing=plain"],
+    "independent noise, same learning rate": ["privacy.noise=independent"],
+    "there and back": ["radio.hub_order=there-and-back"],
     "no closing passes": ["learning.closing_passes=0"],
-    "receiver balancing only": ["power.balance=receiver"],
+    "links from 12 dB on": ["radio.truncate_snr_db=12"],
+    "one pilot per payload": ["radio.subslots=1"],
+    "hubs in rotation": ["radio.hub_rotation=true"],
     "pixels": ["learning.features=none", "privacy.clip_norm=1"],
 }
 
@@ -54,13 +54,13 @@ def final(seed: int, *settings: str) -> tuple[float, float, float]:
     """Mean accuracy, accuracy of the worst node, and the promised total of one run."""
     with tempfile.TemporaryDirectory() as folder:
         overrides = [f"scenario.seed={seed}", "trace.links=none", *settings]
-        summary = simulate(load_scenario("urban_er_k20_ideal", overrides=overrides), out=folder).summary
+        summary = simulate(load_scenario("urban_er_k20", overrides=overrides), out=folder).summary
     return summary["accuracy_mean"], summary["accuracy_min"], float(summary["epsilon_total"])
 
 
 def alone(seed: int, rate: float) -> tuple[float, float, float]:
     """The same nodes, data and model without any radio: nothing is sent, so nothing leaks."""
-    world = build(load_scenario("urban_er_k20_ideal", overrides=[f"scenario.seed={seed}"]))
+    world = build(load_scenario("urban_er_k20", overrides=[f"scenario.seed={seed}"]))
     engine, nodes = world.learning, world.nodes
     itself = one_slot(engine.learner.size, np.eye(nodes), np.zeros(nodes))
     rounds = world.scenario.scenario.rounds
@@ -79,7 +79,7 @@ def study(seeds: range) -> Iterator[tuple[str, float, int, float, float, float]]
                 step = f"learning.learning_rate.initial={rate * min(1.0, epsilon)}"
                 yield name, epsilon, seed, *final(seed, f"privacy.epsilon_total={epsilon}", step, *settings)
         yield "no privacy", np.inf, seed, *final(seed, *NO_PRIVACY)
-        yield "learning alone", 0.0, seed, *max(alone(seed, rate) for rate in (0.1, 1.0))
+        yield "local training", 0.0, seed, *max(alone(seed, rate) for rate in (0.1, 1.0))
         for name, settings in SWITCHES.items():
             yield f"switch: {name}", 1.0, seed, *final(seed, *settings)
 
@@ -97,7 +97,7 @@ def draw(rows: list, path: Path) -> None:
         axis.plot(EPSILONS, middle, marker="o", color=colour, label=name)
         low, high = ([func(point) for point in found] for func in (np.min, np.max))
         axis.fill_between(EPSILONS, low, high, color=colour, alpha=0.2, linewidth=0)
-    for name, epsilon, style in (("no privacy", np.inf, "--"), ("learning alone", 0.0, ":")):
+    for name, epsilon, style in (("no privacy", np.inf, "--"), ("local training", 0.0, ":")):
         level = points(rows, name, epsilon).mean()
         axis.axhline(level, color="0.35", linestyle=style, linewidth=1)
         axis.annotate(f"{name}, {level:.1%}", (EPSILONS[0], level), (0, 3), textcoords="offset points", fontsize=8)

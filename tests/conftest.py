@@ -2,10 +2,10 @@
 
 import io
 import os
-import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,23 @@ settings.load_profile("busy")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of `slow_tier.txt` slow."""
-    listed = set((ROOT / "tests" / "slow_tier.txt").read_text(encoding="utf-8").splitlines())
+    listed = slow_tier()
+    seen: Counter[str] = Counter()
     for item in items:
-        if item.nodeid in listed:
+        test = item.nodeid.partition("[")[0]
+        found = next((name for name in (item.nodeid, test, test.partition("::")[0]) if name in listed), None)
+        if found is None or item.get_closest_marker("slow"):
+            continue
+        if seen[found] % listed[found] or listed[found] == 1:
             item.add_marker(pytest.mark.slow)
+        seen[found] += 1
+
+
+def slow_tier() -> dict[str, int]:
+    """Files, tests and cases of `slow_tier.txt`, each with n where every n-th of its cases is quick, else 1."""
+    lines = (ROOT / "tests" / "slow_tier.txt").read_text(encoding="utf-8").splitlines()
+    rules = [line.partition(" 1/") for line in lines if line and not line.startswith("#")]
+    return {name: int(n or 1) for name, _, n in rules}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -162,14 +175,3 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
     write_scenario(folder)
     return simulate(load_scenario(folder / "tiny.toml"), out=folder).path
-
-
-@contextmanager
-def small_files(largest: int) -> Iterator[None]:
-    """While this holds, writing beyond `largest` bytes of a file fails, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -170,7 +170,7 @@ class SlowChannel:
 
 
 class SlowPlan:
-    """alpha and theta for the mean gains: MATH section 3, one row per link that is heard."""
+    """alpha and theta for the mean gains: docs/power.md, one row per link that is heard."""
 
     def __init__(self, world, frame):
         self.world, self.frame, self.K = world, frame, world.nodes

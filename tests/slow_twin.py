@@ -1,4 +1,4 @@
-"""Algorithm 1 in plain loops: node by node, link by link, sample by sample, from MATH sections 1 to 4.
+"""Algorithm 1 in plain loops: node by node, link by link, sample by sample.
 
 It shares with the engine only what is drawn (gains, batches, noise); every sum, norm and matrix is written out here
 and in `slow_channel`. The power split is worked out here too and compared with the engine's; a solver's answer is good

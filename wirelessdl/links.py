@@ -6,8 +6,8 @@ vector of length `len(links)`. Dense `[rx, tx]` matrices are views for people an
 Every array here is read-only: all parts of a run see the same one.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -190,12 +190,8 @@ class Links:
         relative = self.geometry.velocity_mps[self.rx] - self.geometry.velocity_mps[self.tx]
         return read_only(np.asarray(np.sum(apart * relative, axis=1) / np.maximum(self.distance_m, 1e-9)))
 
-    def near(self, other: "Links", reach_m: float) -> bool:
-        """Whether these are the same links, and no node is further than reach_m from where it was then."""
-        if self.geometry is not other.geometry:
-            away_m = self.geometry.position_m - other.geometry.position_m
-            if np.einsum("ka,ka->k", away_m, away_m).max(initial=0.0) > reach_m**2:
-                return False
+    def alike(self, other: "Links") -> bool:
+        """Whether these are the same links, wherever nodes are."""
         return self.number is other.number or np.array_equal(self.number, other.number)
 
     def place(self, at: tuple[int, ...]) -> str:
@@ -246,27 +242,87 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
+class Motion:
+    """Positions and velocities of K nodes at several instants, both `[instants, K, 3]`."""
+
+    position_m: FloatArray
+    velocity_mps: FloatArray
+
+    @staticmethod
+    def of(geometries: Sequence[Geometry]) -> "Motion":
+        return Motion(np.stack([g.position_m for g in geometries]), np.stack([g.velocity_mps for g in geometries]))
+
+    def __len__(self) -> int:
+        return len(self.position_m)
+
+    def at(self, place: int) -> Geometry:
+        """Of one instant."""
+        return Geometry(self.position_m[place], self.velocity_mps[place])
+
+
+class MovingLinks(Sequence[Links]):
+    """The same links at the instants of a motion, each made when it is asked for."""
+
+    def __init__(self, links: Links, motion: Motion):
+        self._links, self.motion = links, motion
+        here = links.geometry.equals(motion.at(0))
+        self._made = {0: links} if here else {}  # what was worked out of them holds
+
+    def __len__(self) -> int:
+        return len(self.motion)
+
+    def __getitem__(self, place: int) -> Links:  # type: ignore[override]
+        if place not in self._made:
+            self._made[place] = self._links.at(self.motion.at(place))
+        return self._made[place]
+
+
+@dataclass(frozen=True, eq=False)
 class Instants:
     """The same links at several instants, in the order of time. time_s: of each.
 
     places: those at which what follows places is worked out, None for all; place: [instants] which of them holds when.
-    number: of each among the instants of a frame, where they are some of them.
+    number: of each among the instants of a frame, where they are some of them. chosen: which of the links of `places`
+    these are, None for all.
     """
 
-    links: tuple[Links, ...]
+    links: Sequence[Links]
     time_s: tuple[float, ...]
     places: "Instants | None" = None
     place: IntArray | None = None
     number: tuple[int, ...] | None = None
+    chosen: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.links)
 
+    @cached_property
+    def motion(self) -> Motion:
+        """Where nodes are at every instant."""
+        if isinstance(self.links, MovingLinks):
+            return self.links.motion
+        return Motion.of([links.geometry for links in self.links])
+
+    @cached_property
+    def distance_m(self) -> FloatArray:
+        """Length of each link at every instant, `[instants, links]` m."""
+        pairs, square = self.links[0].pairs, 0.0
+        for axis in np.moveaxis(self.motion.position_m, 2, 0):
+            square = square + (axis[:, pairs.low] - axis[:, pairs.high]) ** 2
+        return np.asarray(np.sqrt(square)[:, pairs.of_link])
+
+    def only(self, chosen: IntArray) -> "Instants":
+        """Some of the links, by their places among them, `[n]`."""
+        first = self.links[0]
+        links = Links(first.rx[chosen], first.tx[chosen], first.geometry)
+        return replace(self, links=MovingLinks(links, self.motion), chosen=chosen)
+
     def by_place(self, values: Callable[[Links], FloatArray]) -> FloatArray:
         """What follows places, `[instants, links]`: of stacked links `[instants * links]`."""
-        places = self.places or self
-        found = values(places.stacked).reshape(len(places), -1)
-        return found if self.place is None else np.asarray(found[self.place])
+        if self.places is None:
+            return values(self.stacked).reshape(len(self), -1)
+        found = values(self.places.stacked).reshape(len(self.places), -1)
+        return np.asarray((found if self.chosen is None else found[:, self.chosen])[self.place])
 
     @cached_property
     def stacked(self) -> Links:
@@ -280,14 +336,8 @@ class Instants:
         if count not in first._repeats:
             first._repeats[count] = _repeated(first, count)
         rx, tx, pairs, number = first._repeats[count]
-        every = Links(
-            rx,
-            tx,
-            Geometry(
-                np.concatenate([links.geometry.position_m for links in self.links]),
-                np.concatenate([links.geometry.velocity_mps for links in self.links]),
-            ),
-        )
+        motion = self.motion
+        every = Links(rx, tx, Geometry(motion.position_m.reshape(-1, 3), motion.velocity_mps.reshape(-1, 3)))
         pair = read_only(pairs.number[pairs.of_link])
         every.__dict__.update(instants=count, pairs=pairs, number=read_only(number), pair=pair)
         return every

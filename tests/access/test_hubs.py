@@ -83,9 +83,9 @@ class Made:
         wanted = {"subslots": subslots, "hub_order": "there", "hub_rotation": False, "hub_failure": 0.0, **keys}
         self.carrier = HubCarrier(SimpleNamespace(**wanted), self.given, near_snr, Streams(3))
 
-    def h_at(self, channel, times_ns):
+    def h_at(self, links, times_ns):
         self.asked_ns.extend(times_ns)
-        return np.stack([self.h[channel.heard.rx, channel.heard.tx] * self.moving(when) for when in times_ns])
+        return np.stack([self.h[links.rx, links.tx] * self.moving(when) for when in times_ns])
 
     def carry(self, round=1, on_air=None, receivers=None):
         nobody = np.zeros(self.nodes, dtype=bool)

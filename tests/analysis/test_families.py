@@ -10,7 +10,7 @@ from studies import write_study
 
 from wirelessdl import open_study
 from wirelessdl.analysis.families import Request, end_points, learning_curves
-from wirelessdl.analysis.figures.study import GREY, _colour_and_marker, _spread, study_figure
+from wirelessdl.analysis.figures.study import study_figure
 from wirelessdl.analysis.labels import Labels
 from wirelessdl.analysis.style import look
 from wirelessdl.errors import TraceError
@@ -73,16 +73,6 @@ def test_every_cell_is_a_point_every_series_a_curve_and_what_has_no_place_a_leve
     assert [(curve.series, curve.baseline) for curve in levels] == [(4, None), (10, None), (20, None), (None, "local")]
     assert levels[-1]["y"][0] == pytest.approx(0.31)
     assert math.isinf(levels[0]["x"][0])
-
-
-def test_a_baseline_whose_name_is_no_series_is_grey_as_in_the_legend(tmp_path):
-    named = [{**row, "name": f"n{row['network.nodes']}"} for row in rows()]
-    alone = [{**row, "name": "local", KEYS[0]: 1.0} for row in local()]
-    study = made_study(tmp_path, [*named, *alone])
-    family = end_points(study, Request(x=KEYS[0], series="name"))
-    looks = {curve.baseline or curve.series: _colour_and_marker(curve, family)[0] for curve in family.curves}
-    assert looks["local"] == GREY
-    assert [looks[name] for name in ("n4", "n10", "n20")] == [look(number)[0] for number in range(3)]
 
 
 def test_a_baseline_with_an_epsilon_of_its_own_stands_where_it_belongs(tmp_path):
@@ -241,13 +231,6 @@ def test_what_is_infinite_has_no_place_in_a_figure(tmp_path):
         study = open_study(write_study(tmp_path / words[:4], [{**row, **changes} for row in rows()], KEYS))
         with pytest.raises(TraceError, match=words):
             drawn(study, **asked)
-
-
-def test_names_are_spread_in_order():
-    places = _spread([0.0, 0.01, 0.02, 1.0], 0.1)
-    assert (np.diff(places) >= 0.1 - 1e-12).all()
-    assert places[3] == 1.0
-    assert places[1] == pytest.approx(0.01)
 
 
 def test_plot_writes_figure_data_and_command(folder, wirelessdl_command, tmp_path):

@@ -10,7 +10,7 @@ from PIL import Image
 from scipy import stats
 
 from wirelessdl import simulate
-from wirelessdl.analysis.figures import CURVES, SINGLE, typical_links
+from wirelessdl.analysis.figures import CURVES, SINGLE
 from wirelessdl.analysis.runs import mean_band
 
 FIGURES = [*CURVES, *SINGLE]
@@ -58,14 +58,6 @@ def test_band_is_students_interval_of_the_mean():
     alone, none = mean_band(values[:1])
     assert alone.tolist() == [1.0, 2.0, 4.0]
     assert np.isnan(none).all()
-
-
-def test_typical_links_are_strongest_middle_and_weakest(runs):
-    links = runs[0].links
-    mean = links.groupby(["tx", "rx"])["gain"].mean()
-    strong, _, weak = typical_links(links)
-    assert mean[strong] == mean.max()
-    assert mean[weak] == mean.min()
 
 
 @pytest.mark.parametrize(

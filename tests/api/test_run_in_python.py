@@ -37,10 +37,6 @@ def run():
     return wirelessdl.simulate(scenario(**table, learning={"eval_every": 15}), out=None)
 
 
-def test_no_name_is_the_scenarios_own(tmp_path):
-    assert wirelessdl.simulate(scenario(scenario={"rounds": 1}), out=tmp_path, name=None).path.name == "tiny-s3-r1"
-
-
 def test_a_run_in_memory_has_all_tables_and_goes_away_with_the_object():
     run = wirelessdl.simulate(scenario(), out=None)
     path = run.path

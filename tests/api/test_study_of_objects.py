@@ -84,12 +84,6 @@ def test_objects_themselves_are_varied_also_those_that_only_this_session_knows()
     assert study.index["status"].tolist() == ["finished"] * 3
 
 
-def test_a_class_and_an_object_of_it_are_varied():
-    """One name in the scenario for both; the class has its default exponent."""
-    study = wirelessdl.sweep(base(), vary={"channel": [Corridor, Corridor(2.5)]}, local=False, out="study")
-    assert [run.scenario["channel"]["models"][0]["exponent"] for run in study.runs()] == [1.8, 2.5]
-
-
 def test_a_study_of_an_object_is_resumed_from_its_directory_alone():
     study = wirelessdl.sweep(base(), channel=Corridor(2.0), seeds=2, local=False, out="study")
     before = study.runs()[1].rounds

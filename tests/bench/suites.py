@@ -103,18 +103,24 @@ def bare_rounds(world: Any, rounds: int, listened: Sequence[str] = ()) -> float:
     return time.process_time() - started
 
 
-def traced_run(world: Any) -> float:
-    """Seconds of a whole run, from its first frame to its last, with events and tables."""
+def traced_run(world: Any, attach: Callable[[Any, Any], None] | None = None) -> float:
+    """Processor seconds of a whole run, from its first frame to its last, with events and tables.
+
+    attach: given the engine and the recorder before the run begins.
+    """
     from wirelessdl.run.wiring import make_engine, make_recorder, run_rounds
     from wirelessdl.trace.sink import RunWriter
 
     with tempfile.TemporaryDirectory(prefix="wirelessdl-bench-") as folder:
         recorder = make_recorder(world)
         recorder.writer = RunWriter(Path(folder))
-        started = time.perf_counter()
-        run_rounds(world, make_engine(world, recorder))
+        engine = make_engine(world, recorder)
+        if attach is not None:
+            attach(engine, recorder)
+        started = time.process_time()
+        run_rounds(world, engine)
         recorder.flush()
-        return time.perf_counter() - started
+        return time.process_time() - started
 
 
 # modules are imported when their suite runs: some need packages that are not always installed

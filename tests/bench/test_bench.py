@@ -91,9 +91,20 @@ def test_json_appends_to_a_history_and_compare_prints_changes(tmp_path, monkeypa
 
 
 def test_the_least_work_of_a_round_counts_operations_as_layers_do():
-    from bench.limit import Unavoidable, operations_of
+    from bench.limit import operations_of
 
     layer = torch.nn.Linear(7, 3, bias=False)
     # forward and the gradient of the weights; the input needs none
     assert operations_of(layer, torch.randn(5, 7)) == 2 * (2 * 5 * 7 * 3)
-    assert Unavoidable(2).rounds(1) > 0
+
+
+def test_the_stages_of_a_bundled_run_add_up_to_it_and_its_payloads_are_counted():
+    from bench.limit import STAGES, Measured
+
+    run = Measured("urban_er_k20", ("scenario.rounds=1", "learning.closing_passes=0"))
+    whole = run.ours()
+    (spent,) = run._stages
+    assert sum(spent[name] for name in STAGES) == pytest.approx(whole)
+    assert min(spent.values()) > 0
+    assert run._work.rounds == run._work.evaluations == 1
+    assert len(run._work.receivers) >= 4  # two hubs at least: each collects, and each sends back

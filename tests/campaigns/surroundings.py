@@ -191,7 +191,12 @@ class Trial:
         pipe = "no reader" in self.names or "reader leaves" in self.names
         if "Traceback (most recent" in output:
             return [f"traceback: {output.strip().splitlines()[-1][:300]}"]
-        allowed = {0, 2, *([BROKEN_PIPE] if pipe else ()), *([1] if "runs failed" in output else ())}  # said by a sweep
+        allowed = {
+            0,
+            2,
+            *([BROKEN_PIPE, 1] if pipe else ()),
+            *([1] if "runs failed" in output else ()),
+        }  # said by a sweep
         if code not in allowed:
             return [f"exit code {code}: {output[-300:]!r}"]
         if code == 2 and not any(name in self.names for name in ("stderr full", "both full", "all closed")):

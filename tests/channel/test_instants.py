@@ -86,6 +86,20 @@ def test_instants_together_equal_one_after_the_other(name):
     assert together.checksums == alone.checksums
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_gains_of_chosen_links_are_those_of_all(name):
+    """Whatever was asked before: some links at two instants, then all."""
+    links, chosen = moving_links(), np.array([1, 2, 5])
+    instants = [Instants(tuple(links[part]), TIMES_S[part]) for part in (slice(0, 1), slice(1, 3), slice(3, None))]
+    every, some = (Chain(MODELS[name](), Streams(1), phases=True) for _ in range(2))
+    for number, given in enumerate(instants):
+        whole, asked = every.gains(given), some.gains(given, chosen if number < 2 else None)
+        for field in ("now", "mean", "phase_rad"):
+            expected = getattr(whole, field)
+            expected = expected[..., chosen] if number < 2 else expected
+            np.testing.assert_array_equal(getattr(asked, field), expected)
+
+
 def test_every_model_that_takes_instants_is_among_those_tested():
     tested = {type(model) for models in MODELS.values() for _, model in models()}
     assert {kind for kind in PARTS["channel.models"].classes.values() if hasattr(kind, "gains")} <= tested

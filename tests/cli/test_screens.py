@@ -39,15 +39,6 @@ def test_a_piped_list_cuts_no_name(folder):
     assert row["name"] == LONG
 
 
-def test_a_narrow_terminal_folds_a_name(folder, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the stream for a terminal
-    monkeypatch.setenv("COLUMNS", "80")
-    printed = command_line("list", str(folder)).out
-    names = "".join(line.split(" ")[0] for line in printed.splitlines()[1:] if "epsilon:" not in line)
-    assert "…" not in names
-    assert "city-with-very-long" not in printed  # it was folded, or the test shows nothing
-
-
 def test_the_epsilon_of_an_unfinished_run_is_called_a_bound(tmp_path):
     rounds = iter(range(10))
     given = parse_scenario(tiny_table(scenario={"rounds": 9}, learning={"eval_every": 9}))

@@ -30,7 +30,7 @@ from wirelessdl.scenario.loader import parse_scenario
 DEVICE = torch.device("lazy", 0)
 OWN = {"power": {"objective": "own-noise"}}
 PAIRS = {"noise": "pairwise", "coalition": 1, "pair_ratio": 1.5}
-FEATURES = {"kind": "synthetic", "features": 6, "samples": 20_000, "test_samples": 20}
+FEATURES = {"kind": "synthetic", "features": 6, "samples": 20_003, "test_samples": 20}  # shared unevenly
 BATCH = {"clipping": "batch", "epsilon_max": 50.0}
 IMAGES = {"dataset": {"kind": "file", "path": "images.npz"}}
 NET = """

@@ -108,8 +108,8 @@ def test_paths_are_looked_up_as_a_loop_would():
     paths, start = Paths.from_places(np.zeros((nodes, 3))), np.zeros((nodes, 3))
     for step in range(legs):
         paths.add(duration[step], velocity[step])
-    for time in np.append(generator.uniform(0, duration.sum(axis=0).min(), 40), 0.0):
-        found = paths.geometry(time)
+    times = np.append(generator.uniform(0, duration.sum(axis=0).min(), 40), 0.0)
+    for found, time in zip(map(paths.motion(times).at, range(len(times))), times):
         for node in range(nodes):
             here, left = start[node].copy(), time
             for leg in range(legs):

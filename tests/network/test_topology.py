@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import physical, require_connected
 from wirelessdl.network.topology.graphs import ErdosRenyi, Full, KRegular, Ring, SmallWorld, Star
-from wirelessdl.network.topology.joint import Connectivity, joint_connectivity
+from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited, connecting_range_m
 
 
@@ -213,51 +213,35 @@ def rounds_of(pairs_per_round, nodes):
     ]
 
 
+def watched(rounds, window):
+    found = Connectivity(window)
+    for links in rounds:
+        found.add(links)
+    return found
+
+
 def test_joint_connectivity_of_a_token_that_goes_round():
     """One link a round on a directed ring of four: any four rounds in a row connect it, no three do."""
     rounds = rounds_of([[((t + 1) % 4, t % 4)] for t in range(12)], 4)
-    whole, short = joint_connectivity(rounds, 4), joint_connectivity(rounds, 3)
-    assert (whole.holds, whole.windows, whole.connected, whole.first_gap, whole.enough) == (True, 9, 9, None, 4)
-    assert (short.holds, short.windows, short.connected, short.first_gap, short.enough) == (False, 10, 0, 1, 4)
-    assert short.parts == 4
-    assert "a window of 4 would do" in str(short)
-    assert "every 4 rounds" in str(whole)
-    never = joint_connectivity(rounds[:3], 2)
-    assert never.enough is None
-    assert "not even all rounds together" in str(never)
-    with pytest.raises(ValueError, match="window is 0"):
-        joint_connectivity(rounds, 0)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
-def test_joint_connectivity_equals_a_loop_over_windows(seed, window):
-    generator, nodes, length = np.random.default_rng(seed), 5, 7
-    masks = generator.random((length, nodes, nodes)) < 0.15
-    report = joint_connectivity([Links.from_mask(mask, at_origin(nodes)) for mask in masks], window)
-
-    def connected(width):
-        width = min(width, length)
-        graphs = [networkx.DiGraph(masks[s : s + width].any(axis=0)) for s in range(length - width + 1)]
-        return [networkx.is_strongly_connected(graph) for graph in graphs]
-
-    expected = connected(window)
-    assert (report.windows, report.connected) == (len(expected), sum(expected))
-    assert report.first_gap == (expected.index(False) + 1 if False in expected else None)
-    assert report.enough == next((width for width in range(1, length + 1) if all(connected(width))), None)
+    whole, short = watched(rounds, 4), watched(rounds, 3)
+    assert (whole.apart, whole.windows, whole.gaps) == (12, 9, 0)
+    assert (short.apart, short.windows, short.gaps) == (12, 10, 10)
+    assert watched(rounds[:3], 4).formatted() == "in parts in 3 of 3 frames, fewer than a window of 4"
 
 
 @given(st.integers(0, 10**6), st.integers(1, 7))
 @settings(max_examples=60, deadline=None)
-def test_connectivity_watched_as_rounds_pass_equals_that_of_the_whole_run(seed, window):
-    generator, nodes = np.random.default_rng(seed), 5
-    rounds = [Links.from_mask(generator.random((nodes, nodes)) < 0.2, at_origin(nodes)) for _ in range(7)]
-    report, alone = joint_connectivity(rounds, window), joint_connectivity(rounds, 1)
-    watched = Connectivity(window)
-    for links in rounds:
-        watched.add(links)
-    assert (watched.frames, watched.apart) == (alone.windows, alone.windows - alone.connected)
-    assert (watched.windows, watched.gaps) == (report.windows, report.windows - report.connected)
+def test_joint_connectivity_equals_a_loop_over_windows(seed, window):
+    generator, nodes, length = np.random.default_rng(seed), 5, 7
+    masks = generator.random((length, nodes, nodes)) < 0.15
+    found = watched([Links.from_mask(mask, at_origin(nodes)) for mask in masks], window)
+
+    def apart(width):
+        graphs = [networkx.DiGraph(masks[s : s + width].any(axis=0)) for s in range(length - width + 1)]
+        return [not networkx.is_strongly_connected(graph) for graph in graphs]
+
+    assert (found.frames, found.apart) == (length, sum(apart(1)))
+    assert (found.windows, found.gaps) == (len(apart(window)), sum(apart(window)))
 
 
 def test_large_random_graphs_are_drawn_by_gaps_with_the_same_law(monkeypatch):

@@ -96,17 +96,6 @@ def test_fades_are_drawn_on_a_logarithmic_axis_beside_theory(drawn):
     assert measured.get_ydata()[0] < 1e-4  # down to the deepest fade met
 
 
-def test_non_neighbours_are_on_the_map_and_numbers_lie_apart(drawn):
-    axis = drawn.axes[0]
-    strange, links = axis.collections[1:3]
-    assert (len(strange.get_segments()), len(links.get_segments())) == (10 * 9 - 20, 20)
-    assert axis.get_legend().get_texts()[0].get_text() == "non-neighbours"
-    numbers = [text.get_window_extent() for text in axis.texts]
-    assert len(numbers) == 10
-    overlapping = [(a, b) for a in range(10) for b in range(a) if numbers[a].overlaps(numbers[b])]
-    assert overlapping == []
-
-
 # --- over frequency
 
 BAND = {"subbands": 8, "bandwidth_hz": 8e6}

@@ -200,12 +200,6 @@ def test_plan_speaks_draws_and_prints_json(wirelessdl_command, tmp_path):
     assert (tmp_path / "none.png").stat().st_size > 10_000
 
 
-def test_plan_says_what_is_wrong_in_one_line(wirelessdl_command):
-    result = wirelessdl_command("plan", "quickstart", "--figure", "plan.docx")
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert ".pdf, .png, .svg" in result.err
-
-
 # --- noise that cancels, passes, partial balancing and a promised total
 
 SECTIONS = {

@@ -14,7 +14,7 @@ from wirelessdl.privacy.accountant import AmplifiedAccountant, EpochAccountant, 
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
 DELTA = 1e-5
 RATES = np.array([0.3, 0.05, 0.3, 0.8])
@@ -173,7 +173,9 @@ def test_links_share_a_look_up_only_where_rate_and_noise_are_the_same():
 
 def test_totals_of_many_evaluations_are_not_all_remembered():
     """A long run evaluates for ever, and every evaluation has a total of its own."""
-    totals = SenderTotals(Terms("hardened", "without-replacement", "per-sample", DELTA), np.array([0.1, 0.2]))
+    totals = SenderTotals(
+        PrivacyAssumptions("hardened", "without-replacement", "per-sample", DELTA), np.array([0.1, 0.2])
+    )
     for round in range(1, 51):
         totals.record(round, np.array([0, 1]), np.array([0.05, 0.1]))
         worst = totals.worst()
@@ -186,7 +188,7 @@ def test_remembered_totals_are_those_of_the_same_rate_cells_and_counts():
     """Totals are remembered by a digest: whatever makes another total makes another digest."""
     rates = np.array([0.1, 0.2, 0.1, 0.1, 0.1, 0.1])
     slots = [[(0.1, 2)], [(0.1, 2)], [(0.1, 3)], [(0.2, 2)], [(0.1, 2), (0.2, 1)], [(0.2, 1), (0.1, 2)]]
-    terms = Terms("hardened", "without-replacement", "per-sample", DELTA)
+    terms = PrivacyAssumptions("hardened", "without-replacement", "per-sample", DELTA)
     totals = SenderTotals(terms, rates)
     for node, releases in enumerate(slots):
         for mu, times in releases:

@@ -6,9 +6,9 @@ from scipy.stats import binom
 
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.attack import attack_epsilon, largest_rate, least_rate, sender_claim, weigh
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
-TERMS = Terms("hardened", "without-replacement", "per-sample", 1e-4)
+TERMS = PrivacyAssumptions("hardened", "without-replacement", "per-sample", 1e-4)
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 50), (3, 50), (25, 50), (50, 50)])
@@ -67,10 +67,10 @@ def test_amplified_totals_hold_for_fresh_batches_and_are_refuted_by_one_batch_fo
 
 
 def test_a_claim_without_sampling_is_that_of_mu():
-    full = Terms("hardened", "full-batch", "per-sample", 1e-4)
+    full = PrivacyAssumptions("hardened", "full-batch", "per-sample", 1e-4)
     claim = sender_claim(full, 1.0, np.arange(1, 5), np.full(4, 0.5), None)
     assert claim(1.0, 1e-4) == pytest.approx(analytic_epsilon(1.0, 1e-4))
     assert claim(2.0, 1e-5) == pytest.approx(analytic_epsilon(2.0, 1e-5))
-    shuffled = Terms("hardened", "shuffled", "per-sample", 1e-4)
+    shuffled = PrivacyAssumptions("hardened", "shuffled", "per-sample", 1e-4)
     claim = sender_claim(shuffled, 1.0, np.arange(1, 6), np.array([0.0, 0.5, 0.5, 0.5, 0.5]), 2)
     assert claim(1.0, 1e-4) == pytest.approx(analytic_epsilon(np.sqrt(0.5), 1e-4))  # four rounds are two epochs

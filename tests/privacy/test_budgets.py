@@ -7,7 +7,7 @@ from conftest import tiny
 
 import wirelessdl
 from wirelessdl.analysis.audit import audit_run
-from wirelessdl.privacy import FrameRelease, Ledger, Terms
+from wirelessdl.privacy import FrameRelease, Ledger, PrivacyAssumptions
 
 
 def release(round, own_mu):
@@ -26,7 +26,7 @@ def test_budgets_are_never_exceeded_whatever_the_schedule(protocol, groups):
     budget, stopped = 0.8, 0
     for _ in range(groups):
         q = rng.choice([0.02, 0.05, 0.1], 20)
-        ledger = Ledger(Terms(protocol, "without-replacement", "per-sample", 1e-5), q)
+        ledger = Ledger(PrivacyAssumptions(protocol, "without-replacement", "per-sample", 1e-5), q)
         fading = rng.choice([0.2, 0.4, 0.8], 20)
         for round in range(1, 26):
             mu = fading * rng.choice([0.0, 1.0, 1.0, 1.6], 20)

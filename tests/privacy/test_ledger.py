@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wirelessdl.gaussian import analytic_epsilon
-from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, Terms
+from wirelessdl.privacy import AmplifiedAccountant, FrameRelease, Ledger, PrivacyAssumptions
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.pld import compose
 from wirelessdl.privacy.terms import NOBODY_SENDS, adversary, adversary_in_short
@@ -17,7 +17,7 @@ RATES = np.array([0.05, 0.2, 0.2])
 
 
 def terms(protocol="hardened", sampler="without-replacement", clipping="per-sample", **more):
-    return Terms(protocol, sampler, clipping, DELTA, **more)
+    return PrivacyAssumptions(protocol, sampler, clipping, DELTA, **more)
 
 
 def release(round, own, links=(), on_air=None):

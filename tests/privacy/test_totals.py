@@ -17,7 +17,7 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy import calibrate, total_epsilon, valid_accountants
 from wirelessdl.privacy.ledger import SenderTotals
 from wirelessdl.privacy.pld import compose, profile
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
 DELTA = 1e-4
 SAMPLERS = ("without-replacement", "poisson", "full-batch", "shuffled")
@@ -198,7 +198,7 @@ def test_renyi_totals_without_replacement_lie_between_the_loss_distribution_and_
 def test_totals_are_composed_where_cheap_bounds_are_in_the_thousands(sampler, nu, q, bound, true):
     assert total_epsilon(nu, q, 300, delta=1e-5, accountant="rdp-wang19") == pytest.approx(bound, rel=1e-2)
     assert total_epsilon(nu, q, 300, delta=1e-5, accountant="pld", sampler=sampler) == pytest.approx(true, abs=0.05)
-    of_run = SenderTotals(Terms("hardened", sampler, "per-sample", 1e-5), np.array([q]))
+    of_run = SenderTotals(PrivacyAssumptions("hardened", sampler, "per-sample", 1e-5), np.array([q]))
     for round in range(300):
         of_run.record(round, np.array([0]), np.array([1 / nu]))
     assert of_run.bound()[0] > bound * 0.99

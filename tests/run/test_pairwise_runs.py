@@ -10,12 +10,12 @@ import pytest
 from conftest import command_line, tiny
 from hostile import arrays, column, document, parts, scenario, sign
 
-from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.analysis.accountants import promised_totals
 from wirelessdl.analysis.releases import data_split, recounted_ledger
 from wirelessdl.analysis.runs import final_figures
 from wirelessdl.analysis.verify import verify
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.run.session import resume, simulate
 
 COALITION = "any 2 colluding nodes that hear every transmission"
@@ -59,7 +59,7 @@ def test_verify_finds_nothing_wrong_and_names_the_adversary(run):
 def test_terms_and_both_views_are_worked_out_again_from_the_traces(run):
     split = data_split(run)
     delta = run.scenario["privacy"]["delta_total"]
-    expected = Terms(
+    expected = PrivacyAssumptions(
         "hardened", "without-replacement", "per-sample", delta, coalition=2, promised="coalition", passes=True
     )
     assert split.terms == expected
@@ -163,12 +163,11 @@ def test_every_reader_shows_the_promised_epsilon_with_its_adversary(tmp_path, mo
     assert command_line("plot", str(run.path), str(own.path), "--figure", "tradeoff", "--format", "svg").code == 0
 
 
-def test_the_curve_is_of_the_promised_view(run):
-    found = privacy_curve(run, others=False)
-    assert (found.accountant, found.adversary, found.note) == ("pld", COALITION, "")
-    assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_coalition_total"])
-    np.testing.assert_allclose(found.epsilon, run.rounds["epsilon_promised_total"], rtol=1e-9)
-    assert found.totals["pld"].max() == pytest.approx(found.epsilon[-1])
+def test_totals_are_of_the_promised_view(run):
+    found = promised_totals(run, others=False)
+    assert (list(found.epsilon), found.note) == (["pld"], "")
+    assert found.epsilon["pld"].max() == pytest.approx(run.summary["epsilon_coalition_total"])
+    assert found.epsilon["pld"].max() == pytest.approx(run.rounds["epsilon_promised_total"].iloc[-1])
 
 
 def test_tables_hold_no_epsilon_of_links(run):

@@ -35,16 +35,6 @@ def test_stopped_at_any_round_goes_on_to_the_same_tables(round, whole):
     assert_same_tables(wirelessdl.resume(run).path, whole)
 
 
-def test_a_run_may_be_stopped_again_and_again(whole):
-    run = interrupted(20)
-    for round in (40, 61, 83):
-        stop = StopAt(round)
-        stopped = wirelessdl.resume(run, on_round=stop.on_round, should_stop=stop.should_stop)
-        assert stopped.state == "interrupted"
-    assert_same_tables(wirelessdl.resume(run).path, whole)
-    assert len(wirelessdl.open_run(run).provenance["resumed"]) == 4
-
-
 def test_parts_written_after_the_checkpoint_are_discarded(whole):
     run = interrupted(60)
     for name in ("rounds", "nodes"):  # as a process that was killed between checkpoint and end leaves them
@@ -124,17 +114,6 @@ def test_extending_repeats_no_event():
     short = wirelessdl.simulate(load_scenario("tiny.toml"))
     long = wirelessdl.simulate(load_scenario("tiny.toml", overrides=["scenario.rounds=36"]), out="long")
     assert_same_tables(wirelessdl.resume(short.path, rounds=36).path, long.path)
-
-
-@pytest.mark.usefixtures("here")
-def test_wall_clock_and_origin_span_all_sessions():
-    run = interrupted(60)
-    before = wirelessdl.open_run(run).provenance
-    after = wirelessdl.resume(run)
-    assert after.summary["wall_s"] > before["wall_s"]
-    assert {key: after.provenance[key] for key in ("started", "folder", "command")} == {
-        key: before[key] for key in ("started", "folder", "command")
-    }
 
 
 def test_a_checkpoint_of_another_version_is_refused(here, monkeypatch):

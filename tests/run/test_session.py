@@ -237,15 +237,6 @@ def test_paper_links_leak_as_printed_and_the_first_round_is_charged_there(tmp_pa
     np.testing.assert_allclose(run.rounds["epsilon_own_max"], [0.0, *expected], rtol=1e-9)
 
 
-def test_hardened_noise_is_aligned_with_the_gradient_carried(tmp_path):
-    run = wirelessdl.simulate(tiny(scenario={"rounds": 4}), out=tmp_path)
-    gamma = run.rounds["learning_rate"].to_numpy()
-    np.testing.assert_allclose(run.rounds["noise_std"], 10 * np.concatenate([gamma[:1], gamma[:-1]]))
-    own = run.rounds["epsilon_own_max"].to_numpy()
-    assert own[0] == 0.0
-    np.testing.assert_allclose(own[1:], own[1])
-
-
 def test_using_full_power_leaves_epsilon_alone_and_lowers_thermal_noise(tmp_path):
     noisy = {"power_dbm": 30, "thermal_noise": True, "bandwidth_hz": 1e13}
     plain = wirelessdl.simulate(tiny(radio=noisy), out=tmp_path)
@@ -278,13 +269,6 @@ def test_only_wanted_links_are_traced(tmp_path):
     assert len(none.links) == 0
     some = wirelessdl.simulate(tiny(scenario={"rounds": 5}, trace={"links": "evaluated"}), out=tmp_path)
     assert sorted(some.links["round"].unique()) == [2, 4, 5]
-
-
-def test_no_privacy_is_reported_as_infinite(tmp_path):
-    run = wirelessdl.simulate(tiny(privacy={"epsilon_max": float("inf")}), out=tmp_path)
-    assert run.summary["epsilon_own_total"] == float("inf")
-    assert np.isinf(run.links.query("round == 2")["epsilon"]).all()
-    assert (run.nodes["alpha"] == 1.0).all()
 
 
 def test_training_that_blows_up_names_node_and_round_and_keeps_its_trace(tmp_path, monkeypatch):

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 from conftest import tiny
-from interrupting import StopAt, assert_same_tables
 
 from wirelessdl.cli.run import summary_rows
-from wirelessdl.errors import RunInterrupted
-from wirelessdl.run.session import resume, simulate
+from wirelessdl.run.session import simulate
 from wirelessdl.run.summary import Plateau
 from wirelessdl.trace.catalog import headline
 
@@ -60,15 +58,6 @@ def test_never_is_a_result(tmp_path):
     assert dict(summary_rows(never))["stopping rule"].startswith("never met in 6 rounds")
     met = simulate(stopping(6, stop_after=5, stop_within=1.0), out=tmp_path).summary
     assert met["stopped"] == 6  # in the last round, where there is nothing left to stop
-
-
-def test_interrupted_before_the_rule_is_met_it_stops_in_the_same_round(tmp_path):
-    scenario, stop = stopping(40, stop_after=25, stop_within=1.0), StopAt(22)
-    whole = simulate(scenario, out=tmp_path / "whole")
-    assert whole.summary["stopped"] == 26
-    with pytest.raises(RunInterrupted) as caught:
-        simulate(scenario, out=tmp_path, on_round=stop.on_round, should_stop=stop.should_stop)
-    assert_same_tables(resume(caught.value.folder).path, whole.path)
 
 
 # --- Where accuracy may stop a run, every proven view is stated at the declared number of rounds

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wirelessdl.scenario.objects import Given, plain_value, source_text, stream_name
+from wirelessdl.scenario.objects import UserPart, plain_value, source_text, stream_name
 
 
 class Base:
@@ -74,8 +74,8 @@ def cell(text, name):
     return namespace[name]
 
 
-def given(value) -> Given:
-    objects: dict[str, Given] = {}
+def given(value) -> UserPart:
+    objects: dict[str, UserPart] = {}
     plain_value("channel.models[0]", value, objects)
     return next(iter(objects.values()))
 
@@ -147,7 +147,7 @@ def test_attributes_that_raise_are_no_error():
 
 
 def test_two_objects_that_only_the_session_knows_keep_two_names():
-    objects: dict[str, Given] = {}
+    objects: dict[str, UserPart] = {}
     one, other = Needs(1), Needs(2)
     tables = plain_value("channel.models", [one, other, one], objects)
     names = [table["model"] for table in tables]
@@ -157,7 +157,7 @@ def test_two_objects_that_only_the_session_knows_keep_two_names():
 
 def test_two_classes_of_one_name_keep_two_names():
     one, other = (cell(f"class Mine:\n    def gain(self):\n        return {n}\n", "Mine") for n in (1, 2))
-    objects: dict[str, Given] = {}
+    objects: dict[str, UserPart] = {}
     names = [table["model"] for table in plain_value("channel.models", [one, other, one()], objects)]
     assert names[0] == names[2] != names[1]
     assert [objects[name].target for name in names] == [one, other, one]

@@ -173,14 +173,6 @@ def test_a_frame_of_several_slots_and_turns_adds_up():
     assert [part.stop for part in frame.coordinates(100)] == [34, 68, 100]
 
 
-def test_rounds_last_as_long_as_their_frames():
-    sections = {"radio": {"duplex": "half", "payload_slots": 3}, "power": {"schedule": "adaptive"}}
-    watched = Watched(tiny_table(scenario={"rounds": 3}, **sections)).run()
-    frames = [time for time, _, state in watched.states() if state == "frame"]
-    air = watched.world.frame.airtime_ns
-    np.testing.assert_array_equal(np.diff(frames), air + 5 * MS)
-
-
 # --- half duplex and one sender at a time
 
 

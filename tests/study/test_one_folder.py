@@ -3,7 +3,6 @@
 import os
 from contextlib import chdir
 
-import pandas as pd
 import pytest
 from in_process import in_process, write_quick
 
@@ -88,35 +87,3 @@ def test_a_study_that_goes_on_removes_what_killed_drivers_left_half_written_and_
             engine.resume_study(out, plan, {}, cluster, engine.Listener())
     names = [".index.parquet.swp", ".notes", "index.parquet", "runs", "scenario.toml", "study.json"]
     assert sorted(path.name for path in out.iterdir()) == names
-
-
-@pytest.mark.parametrize(
-    ("key", "values", "said"),
-    [
-        ("network.nodes", [3, 4], "network.nodes is 4, 3 in this one"),
-        ("channel.models.0.low", [0.2, 0.3], "channel.models.0.low is 0.3, 0.2 in this one"),
-    ],
-    ids=["nodes", "parameter"],
-)
-def test_a_finished_run_of_another_study_is_named_and_its_figures_are_not_taken(tmp_path, key, values, said):
-    out, plan = tmp_path / "out", plan_of(tmp_path, values, key)
-    engine.write_plan(out, plan, {})
-    first, second = plan.planned()
-    other = plan.scenario(plan.cells[1], second.seed, second.run)
-    for planned in (first, second):  # the first is planned with the first value
-        simulate(other, out=out / RUNS, name=planned.folder_name, device="cpu")
-    result = engine.finish_study(out, plan)
-    assert (result.counts, result.complete) == ({"failed": 1, "finished": 1}, False)
-    assert said in result.errors[first.folder_name]
-    index = pd.read_parquet(out / "index.parquet")
-    assert index["accuracy_mean"].isna().tolist() == [True, False]
-
-
-@pytest.mark.parametrize("change", [{"scenario.rounds": 9}, {"trace.links": "none"}], ids=str)
-def test_what_a_resumed_run_may_change_leaves_it_in_its_study(change, tmp_path):
-    out, plan = tmp_path / "out", plan_of(tmp_path, [4])
-    engine.write_plan(out, plan, {})
-    (planned,) = plan.planned()
-    scenario = plan.scenario(plan.cells[0], planned.seed, planned.run).replace(change)
-    simulate(scenario, out=out / RUNS, name=planned.folder_name, device="cpu")
-    assert engine.finish_study(out, plan).complete

@@ -51,12 +51,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(error, tmp_path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_as_long_as_a_file_system_takes_is_written(tmp_path):
-    path = tmp_path / ("é" * 127)
-    write_text(path, "whole")
-    assert path.read_text() == "whole"
-
-
 OURS = [
     ".scenario.toml.0a1b2c3d",
     ".summary.json.0a1b2c3d",

@@ -18,16 +18,6 @@ class SetBack(datetime):
         return datetime.now(tz) - timedelta(hours=1)
 
 
-def test_a_clock_that_is_set_back_within_a_run_changes_nothing(tmp_path, monkeypatch):
-    scenario = tiny(scenario={"rounds": 4})
-    whole = wirelessdl.simulate(scenario, out=tmp_path / "whole")
-    run = wirelessdl.simulate(
-        scenario, out=tmp_path / "runs", on_round=lambda _: monkeypatch.setattr(provenance, "datetime", SetBack)
-    )
-    assert run.provenance["started"] <= run.provenance["finished"]
-    assert_same_tables(run.path, whole.path)
-
-
 def test_a_run_goes_on_to_the_same_tables_though_its_clock_is_before_its_start(tmp_path, monkeypatch):
     scenario, stop = tiny(scenario={"rounds": 6}), StopAt(3)
     whole = wirelessdl.simulate(scenario, out=tmp_path / "whole")

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from wirelessdl.radio.offsets import Offsets
     from wirelessdl.radio.participation import Turns
 
-# of all that is heard, at later instants of the frame, ns: |h|, instant by instant; and complex h, [instants, heard]
+# at later instants of the frame, ns: |h| of all that is heard, instant by instant; complex h of links, [instants, n]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
-ComplexLater = Callable[["FrameChannel", Sequence[int]], "NDArray[np.complex128]"]
+ComplexLater = Callable[["Links", Sequence[int]], "NDArray[np.complex128]"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,7 @@ from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanE
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.learning.announced import AnnouncedStep
+from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing
 from wirelessdl.radio.frame import AirTime
 from wirelessdl.radio.frame_channel import FrameChannel
@@ -322,7 +323,7 @@ class HubCarrier(Carrier):
         heard = channel.heard
         if first:
             return _in_graph(channel, channel.heard_gain_est)
-        h, symbols = self._h(channel, [opens_ns])[0], self._given.pilots
+        h, symbols = self._h(heard, [opens_ns])[0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
@@ -332,15 +333,15 @@ class HubCarrier(Carrier):
         """The weaker direction of each link, `[K, K]` linear. size: [K, K] |h|."""
         return weaker_snr(size, self._given.power_w, noise_w)
 
-    def _h(self, channel: FrameChannel, times_ns: list[int]) -> NDArray[np.complex128]:
+    def _h(self, links: Links, times_ns: list[int]) -> NDArray[np.complex128]:
         assert self._given.h_at is not None
-        return self._given.h_at(channel, times_ns)
+        return self._given.h_at(links, times_ns)
 
-    def _h_of_turn(self, channel: FrameChannel, opens_ns: int) -> NDArray[np.complex128]:
-        """h at `_instants_ns` of a turn, `[instants, heard]`; models are asked in the order of time."""
+    def _h_of_turn(self, links: Links, opens_ns: int) -> NDArray[np.complex128]:
+        """h at `_instants_ns` of a turn, `[instants, links]`; models are asked in the order of time."""
         times_ns = opens_ns + np.array(self._instants_ns)
         order = np.argsort(times_ns, kind="stable")
-        return self._h(channel, times_ns[order].tolist())[np.argsort(order)]
+        return self._h(links, times_ns[order].tolist())[np.argsort(order)]
 
     def _sent(
         self,
@@ -354,20 +355,17 @@ class HubCarrier(Carrier):
         """Collection and broadcast of a turn. size: [K] estimated |h| of links to the hub, from which eta follows."""
         given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
         members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
-        heard = channel.heard
-        h = self._h_of_turn(channel, opens_ns)
-        back = np.flatnonzero(heard.tx == hub)  # what everybody hears of the hub, [K] with zeros elsewhere
+        # what the hub hears of everybody, and everybody of the hub, [instants, K] with zeros elsewhere
+        ends = channel.heard.where((channel.heard.rx == hub) | (channel.heard.tx == hub))
+        h, back = self._h_of_turn(ends, opens_ns), ends.tx == hub
         to, fro = np.zeros((len(h), nodes), np.complex128), np.zeros((len(h), nodes), np.complex128)
-        to[:, heard.tx[heard.rx == hub]] = h[:, heard.rx == hub]
-        fro[:, heard.rx[back]] = h[:, back]
+        to[:, ends.tx[~back]], fro[:, ends.rx[back]] = h[:, ~back], h[:, back]
         pilots, middles, back_pilots, back_middles = (slice(*ends) for ends in _edges(slots, slots, slots + 1, slots))
         amplitude, who = np.sqrt(given.power_w), np.arange(nodes)
         if given.pilots is not None:
             level = np.sqrt(noise_w / (given.power_w[hub] * given.pilots))
-            for number, row in enumerate(
-                (*range(pilots.start, pilots.stop), *range(back_pilots.start, back_pilots.stop))
-            ):
-                fro[row] += level * draw.complex_normal(1 + number, who * nodes + hub, nodes)
+            rows = np.r_[pilots, back_pilots]
+            fro[rows] += level * draw.complex_normal(1 + np.arange(len(rows))[:, None], who * nodes + hub, nodes)
         apart_hz = self._apart_hz(hub, nodes)
         # receivers of the broadcast see in its pilots how carriers turn, too
         fro[back_pilots.start :] *= np.exp(
@@ -488,9 +486,10 @@ class Errors:
     def __init__(self, word: int):
         self._word = word
 
-    def complex_normal(self, pilot: int, number: IntArray, nodes: int) -> NDArray[np.complex128]:
-        """CN(0, 1) of links with these numbers at one pilot of the turn."""
-        return counter_rng.complex_normal(self._word, number + pilot * nodes**2)
+    def complex_normal(self, pilot: int | IntArray, number: IntArray, nodes: int) -> NDArray[np.complex128]:
+        """CN(0, 1) of links with these numbers at one pilot of the turn, or at several, `[pilots, 1]`."""
+        places = np.asarray(number + pilot * nodes**2)
+        return counter_rng.complex_normal(self._word, places.reshape(-1)).reshape(places.shape)
 
     def uniform(self) -> float:
         return float(counter_rng.uniform(self._word ^ 1, np.zeros(1, dtype=np.int64))[0, 0])

@@ -188,7 +188,7 @@ class TurnCarrier(Carrier):
         if first:
             return heard.matrix(channel.heard_gain_est)
         assert self._given.h_at is not None
-        h, symbols = self._given.h_at(channel, [opens_ns])[0], self._given.pilots
+        h, symbols = self._given.h_at(heard, [opens_ns])[0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
@@ -210,7 +210,7 @@ class TurnCarrier(Carrier):
         """One turn. wanted: [heard] links of the receivers that are aligned in it; opens: whether it is the first."""
         given, heard, slots = self._given, channel.heard, self._slots
         assert given.h_at is not None
-        h = given.h_at(channel, [time for start in starts_ns for time in (start, start + middle_ns)])
+        h = given.h_at(heard, [time for start in starts_ns for time in (start, start + middle_ns)])
         dense: NDArray[np.complex128] = np.zeros((len(h), heard.nodes, heard.nodes), np.complex128)
         dense[:, heard.rx, heard.tx] = h
         pilots, middles = dense[0::2], dense[1::2]
@@ -227,8 +227,7 @@ class TurnCarrier(Carrier):
         if given.pilots is not None:  # senders hear the receiver's pilot; h is reciprocal
             level = np.sqrt(noise_w[tx] / (given.power_w[to] * given.pilots))
             places = to * heard.nodes + tx
-            rows = [draw.complex_normal(1 + slot, places, heard.nodes) for slot in range(slots)]
-            estimate = estimate + level * np.array(rows)
+            estimate = estimate + level * draw.complex_normal(1 + np.arange(slots)[:, None], places, heard.nodes)
         phase = draw.phase(given.phase_error_rad, tx, 0)
         if given.offsets is not None and given.offsets.cfo_hz is not None:
             apart_hz = given.offsets.cfo_hz[tx] - given.offsets.cfo_hz[to]

@@ -10,17 +10,18 @@ baseline that has no place on the horizontal axis, such as learning alone agains
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from wirelessdl.analysis.runs import common_rounds, mean_band
+from wirelessdl.analysis.runs import Group, common_rounds, mean_band
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
 from wirelessdl.privacy.terms import adversary_in_short
+from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.schema import TABLES
 from wirelessdl.trace.soundness import require_sound
@@ -34,6 +35,7 @@ CURVE_COLUMNS = {
     "airtime": "airtime_s",
     "epsilon": "epsilon",
 }
+
 _MAX_SWEPT_ERROR = 0.05  # relative, of a result that was asked for: calibrated totals end up to 2% below
 
 
@@ -99,7 +101,7 @@ class Family:
     """Curves with their roles; values of series, styles and facets in order; what a reader must know.
 
     name: of the scenario, which the study's own curves are called by where no key tells them apart. swept: values along
-    the horizontal axis that cells were asked for; empty where results lie elsewhere, and for learning curves.
+    the horizontal axis, where it is a key or a total that was asked for.
     """
 
     roles: Roles
@@ -109,13 +111,13 @@ class Family:
     facets: tuple[Any, ...]
     adversaries: dict[Any, str]  # of each series, against whom epsilon holds, where all its runs agree
     name: str
-    swept: tuple[float, ...]
     notes: tuple[str, ...]
+    swept: tuple[float, ...] = ()
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """Baselines that have curves, in order."""
-        return tuple(dict.fromkeys(one.baseline for one in self.curves if one.kind == "curve" and one.baseline))
+        """Baselines, in order."""
+        return tuple(dict.fromkeys(one.baseline for one in self.curves if one.baseline))
 
 
 def end_points(study: Study, request: Request) -> Family:
@@ -139,7 +141,7 @@ def end_points(study: Study, request: Request) -> Family:
     nowhere = (
         f"{roles.x} is infinite or empty in every run; name another horizontal axis with --x, such as a key that varies"
     )
-    return _family(study, own, roles, curves, notes, nowhere, _swept(study, own, roles.x))
+    return replace(_family(study, own, roles, curves, notes, nowhere), swept=_swept(study, own, roles.x))
 
 
 def learning_curves(study: Study, request: Request) -> Family:
@@ -161,7 +163,7 @@ def learning_curves(study: Study, request: Request) -> Family:
             )
         curves.append(_learning_curve(part, roles, kept))
     nowhere = "epsilon is infinite in every run; draw the curves --against round, time or energy"
-    return _family(study, rows[rows["baseline"].isna()], roles, curves, notes, nowhere, ())
+    return _family(study, rows[rows["baseline"].isna()], roles, curves, notes, nowhere)
 
 
 def rows_and_roles(study: Study, request: Request) -> tuple[pd.DataFrame, Roles]:
@@ -309,18 +311,55 @@ def _point(rows: pd.DataFrame, roles: Roles) -> dict[str, Any]:
 
 def _learning_curve(rows: pd.DataFrame, roles: Roles, frames: list[pd.DataFrame]) -> Curve:
     """The curve of a cell from its runs at the same rounds."""
+    first = rows.iloc[0]
+    baseline = None if pd.isna(first["baseline"]) else str(first["baseline"])
+    return _mean_curve(str(first["cell"]), roles, frames, baseline, **_place(rows, roles))
+
+
+def _mean_curve(
+    cell: str, roles: Roles, frames: list[pd.DataFrame], baseline: str | None = None, **place: Any
+) -> Curve:
+    """Means over runs with their bands; a level where x ends at infinity, or where nothing is sent."""
     x = np.mean([frame[roles.x] for frame in frames], axis=0)
     mean, half = mean_band(np.array([frame[roles.y] for frame in frames], dtype=float))
-    first = rows.iloc[0]
-    points = pd.DataFrame(
-        {"cell": str(first["cell"]), "x": x, "y": mean, "low": mean - half, "high": mean + half, "n": len(frames)}
-    )
-    baseline = None if pd.isna(first["baseline"]) else str(first["baseline"])
+    points = pd.DataFrame({"cell": cell, "x": x, "y": mean, "low": mean - half, "high": mean + half, "n": len(frames)})
     still = baseline is not None and not x[-1] > 0  # it sends nothing: no place along what sending costs
     if still or not np.isfinite(x[-1]):  # without privacy noise the first rounds may have leaked nothing yet
         points = points[-1:].assign(x=math.nan if still else math.inf)
-        return Curve("level", baseline, points, **_place(rows, roles))
-    return Curve("curve", baseline, points[np.isfinite(points["x"])], **_place(rows, roles))
+        return Curve("level", baseline, points, **place)
+    return Curve("curve", baseline, points[np.isfinite(points["x"])], **place)
+
+
+def run_curves(groups: Sequence[Group], curves: str, y: str) -> tuple[Family, bool]:
+    """Learning curves of runs, a series for each scenario; whether epsilon is composed in all, not the running bound.
+
+    The band of one run alone is that of its worst and best node.
+    """
+    roles = Roles(CURVE_COLUMNS[curves], y, "name" if len(groups) > 1 else None, None, None)
+    found, adversaries, every_exact = [], {}, True
+    for group in groups:
+        frames, exact = zip(*map(curve_frame, group.runs))
+        kept = common_rounds([frame.dropna(subset=y) for frame in frames])
+        if kept[0].empty:
+            paths = ", ".join(str(run.path) for run in group.runs)
+            what = "has no evaluated round yet" if len(group.runs) == 1 else "have no evaluated round in common"
+            raise TraceError(f"{paths}: {what}; wait for one, or run with a smaller eval_every")
+        curve = _mean_curve(group.name, roles, kept, series=group.name)
+        if len(groups) == len(kept) == 1 and y == "accuracy_mean" and curve.kind == "curve":
+            ends = {end: kept[0][f"accuracy_{name}"].to_numpy() for end, name in (("low", "min"), ("high", "max"))}
+            curve = replace(curve, points=curve.points.assign(**ends))
+        found.append(curve)
+        adversaries[group.name] = adversary_in_short(run_status(group.runs[0].path).coalition)
+        every_exact &= all(exact)
+    endless = all(curve.kind == "level" or not np.isfinite(curve["y"]).any() for curve in found)
+    if endless:
+        raise TraceError(
+            f"{groups[0].runs[0].path}: its epsilon is infinite, because it ran without privacy noise; name also a run "
+            "whose privacy.epsilon_max is below inf, or draw --figure accuracy"
+        )
+    names = tuple(group.name for group in groups)
+    family = Family(roles, tuple(found), names, (None,), (None,), adversaries, groups[0].name, ())
+    return family, every_exact
 
 
 def curve_frame(run: Run) -> tuple[pd.DataFrame, bool]:
@@ -346,7 +385,6 @@ def _family(
     curves: list[Curve],
     notes: list[str],
     nowhere: str,
-    swept: tuple[float, ...],
 ) -> Family:
     """Curves with the values that their roles take in the study's own rows; raises where none has a place."""
     if not any(curve.kind == "curve" for curve in curves):
@@ -360,9 +398,7 @@ def _family(
     count = int((study.index["status"] != "finished").sum())
     unfinished = [f"{count} of {len(study.index)} runs of the study are not finished"] if count else []
     notes = [*unfinished, *notes]
-    return Family(
-        roles, tuple(curves), series, styles, facets, adversaries, scenario_name(study), swept, notes=tuple(notes)
-    )
+    return Family(roles, tuple(curves), series, styles, facets, adversaries, scenario_name(study), tuple(notes))
 
 
 def _swept(study: Study, own: pd.DataFrame, x: str) -> tuple[float, ...]:

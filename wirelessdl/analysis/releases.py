@@ -20,7 +20,7 @@ from wirelessdl.families import MEMBERS, member
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.ledger import FrameRelease, Ledger
-from wirelessdl.privacy.terms import SAMPLERS, Clipping, Terms, Unit
+from wirelessdl.privacy.terms import SAMPLERS, Clipping, PrivacyAssumptions, Unit
 from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
 from wirelessdl.trace.run import Run
 from wirelessdl.trace.soundness import is_count, require_sound
@@ -36,7 +36,7 @@ class DataSplit:
     counts: IntArray  # [K, classes]; of a regression [K, 1], all samples
     rate: FloatArray  # [K]
     sensitivity: FloatArray  # [K]
-    terms: Terms
+    terms: PrivacyAssumptions
 
 
 def data_split(run: Run) -> DataSplit:
@@ -50,7 +50,7 @@ def data_split(run: Run) -> DataSplit:
     )
 
 
-def terms_of(run: Run) -> Terms:
+def terms_of(run: Run) -> PrivacyAssumptions:
     """The terms under which totals of a run are stated, by its scenario. Raises TraceError where it was edited."""
     scenario, mechanism = run.scenario, _mechanism(run)
     module, coalition = member("mechanism", mechanism), 0
@@ -60,7 +60,7 @@ def terms_of(run: Run) -> Terms:
             raise _edited(run, "privacy.coalition", coalition, ">= 1 where nodes share noise")
     everyone = _stored(run, "privacy.against", ("auto", "everyone", "coalition")) == "everyone"
     sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
-    return Terms(
+    return PrivacyAssumptions(
         protocol=_stored(run, "privacy.protocol", ("hardened", "paper")),
         sampler=SAMPLERS[sampling],
         clipping=_stored(run, "privacy.clipping", get_args(Clipping)),
@@ -136,7 +136,7 @@ def stored_ledger(kept: Checkpoint, split: DataSplit) -> Ledger:
 def traced_links(run: Run) -> ReleaseCounts:
     """Releases on links by their one-slot epsilon in the traces, streams numbered rx * K + tx; never too many.
 
-    Only where links are accounted for (`Terms.counts_links`): elsewhere their epsilon is null.
+    Only where links are accounted for (`PrivacyAssumptions.counts_links`): elsewhere their epsilon is null.
     Epsilon decides the cell of the noise multiplier. Where several cells have one epsilon (it stays at 1 from the
     classic form to the analytic one), the one of most noise is taken; so is the upper one for a last bit.
     """

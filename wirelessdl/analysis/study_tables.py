@@ -189,12 +189,6 @@ def study_differences(study: Study, of: str, to: str | None = None) -> list[Diff
     return found
 
 
-def require_reference(study: Study, to: str) -> None:
-    """Raise where a study has no cell to which `to` could refer."""
-    cells = study.finished.drop_duplicates("cell").set_index("cell")
-    _reference(study, cells, cells.iloc[0], to)
-
-
 def group_differences(groups: Sequence[Group], of: str) -> list[Difference]:
     """Every further scenario beside the first, over the seeds and run numbers that both have."""
     first, *others = [(group.name, _values(group, of)) for group in groups]

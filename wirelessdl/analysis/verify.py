@@ -32,7 +32,7 @@ from wirelessdl.analysis.releases import (
 )
 from wirelessdl.arrays import FloatArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.trace.checkpoint import Checkpoint, load_checkpoints, stored_checkpoints
 from wirelessdl.trace.files import sha256_of
 from wirelessdl.trace.run import Run, open_run, state_of
@@ -136,7 +136,7 @@ def _may_be_unlisted(name: str, found: list[str]) -> bool:
     return len(folder.parts) == 1 and name == max(other for other in found if PurePath(other).parent == folder)
 
 
-def _figures(run: Run, terms: Terms) -> Iterator[str]:
+def _figures(run: Run, terms: PrivacyAssumptions) -> Iterator[str]:
     """Figures that stand at two places."""
     rounds = run.rounds
     nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy"])

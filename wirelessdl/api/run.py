@@ -19,7 +19,7 @@ import numpy as np
 from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.errors import RunInterrupted, ScenarioError, TraceError, nearest, shown
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.scenario.objects import Given, named_objects
+from wirelessdl.scenario.objects import UserPart, named_objects
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import load_checkpoints
@@ -63,7 +63,7 @@ class Run(TracedRun):
         path: Path,
         *,
         strict: bool = True,
-        objects: Mapping[str, Given] | None = None,
+        objects: Mapping[str, UserPart] | None = None,
         keeper: Keeper | None = None,
     ):
         super().__init__(path, strict=strict)

@@ -15,7 +15,7 @@ import numpy as np
 from wirelessdl.api.run import Run, open_run
 from wirelessdl.arrays import USUAL_ERRORS
 from wirelessdl.errors import StudyError
-from wirelessdl.scenario.objects import Given, named_objects
+from wirelessdl.scenario.objects import UserPart, named_objects
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.study import Study as IndexedStudy
@@ -26,7 +26,7 @@ from wirelessdl.trace.study import open_study as open_index
 class Study(IndexedStudy):
     """One study: `index`, `mean`, its runs, and figures with bands. A study of this session has its objects still."""
 
-    _objects: Mapping[str, Given] = {}
+    _objects: Mapping[str, UserPart] = {}
 
     def _repr_html_(self) -> str:
         from wirelessdl.analysis.notebook import study_html

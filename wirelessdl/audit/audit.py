@@ -32,7 +32,7 @@ from wirelessdl.errors import ScenarioError, UnsoundError
 from wirelessdl.families import member
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.privacy.attack import MIN_TRIALS, Evidence, attack_epsilon, sender_claim, weigh
-from wirelessdl.privacy.terms import Proven, Terms, View
+from wirelessdl.privacy.terms import PrivacyAssumptions, Proven, View
 from wirelessdl.run.build import build
 from wirelessdl.scenario.schema import Scenario
 
@@ -210,7 +210,7 @@ def _samples(scenario: Scenario) -> int:
     return _FRACTION_SAMPLES if learning.batch_fraction else _BATCHES_PER_NODE * learning.batch_size
 
 
-def _knowledge(terms: Terms) -> Knowledge:
+def _knowledge(terms: PrivacyAssumptions) -> Knowledge:
     """What the proof behind a total lets the attacker know."""
     if not terms.amplified:
         return "batch"
@@ -241,7 +241,7 @@ def _strength(trial: CanaryTrial, job: AuditJob) -> float:
 
 
 def _sender_audit(
-    job: AuditJob, recording: Recording, trials: TrialScores, terms: Terms, sampler: Sampler, view: Proven
+    job: AuditJob, recording: Recording, trials: TrialScores, terms: PrivacyAssumptions, sampler: Sampler, view: Proven
 ) -> ViewAudit:
     """A proven view of all that the node sends."""
     node = job.node

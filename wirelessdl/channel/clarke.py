@@ -18,6 +18,7 @@ their fraction before they become float32 for sine and cosine: an hour at 1 kHz 
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import scipy
@@ -28,6 +29,7 @@ from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.links import Instants, Links
 from wirelessdl.units import SPEED_OF_LIGHT_MPS
 
+Rings: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 PHASES_AT_ONCE = 1 << 15  # what a core's cache holds
 
 
@@ -49,13 +51,13 @@ class Clarke:
         self._speed: FloatArray = np.zeros(0)
         self._cycles: FloatArray = np.zeros(0)  # F of every node
         self._of: IntArray | None = None
-        self._rings: tuple[FloatArray, FloatArray, FloatArray] = (np.zeros(0), np.zeros(0), np.zeros(0))
+        self._rings: Rings = (np.zeros(0), np.zeros(0), np.zeros(0))
 
     def scatters(self, instants: Instants, rng: Callable[[], np.random.Generator]) -> NDArray[np.complex128]:
         """h of every link at several instants, `[instants, links]` complex; time must not decrease between calls."""
         if self._word is None:
             self._word = counter_rng.key(rng())
-        cycles = np.stack([self._advance(links, time_s) for links, time_s in zip(instants.links, instants.time_s)])
+        cycles = self._advance(instants.motion.velocity_mps, np.array(instants.time_s))
         links = instants.links[0]
         if self.reciprocal:
             pairs = links.pairs
@@ -73,39 +75,47 @@ class Clarke:
         # tap l of process n has the number count n + l: which taps others have changes nothing
         every = (number * count + np.arange(count)[:, None]).reshape(-1)
         ends = np.tile(one, count), np.tile(other, count)
-        found = self._sum(self._advance(links, time_s)[None], every, *ends).reshape(count, -1)
+        velocity_mps = links.geometry.velocity_mps[None]
+        found = self._sum(self._advance(velocity_mps, np.array([time_s])), every, *ends).reshape(count, -1)
         return np.asarray(found[:, pairs.of_link]) if self.reciprocal else found
 
     def speeds(self, links: Links) -> FloatArray:
         """Speed of each node from which its Doppler follows, `[K]` m/s."""
-        if self.speed_mps is not None:
-            return np.full(links.nodes, self.speed_mps)
-        return np.asarray(np.linalg.norm(links.geometry.velocity_mps, axis=1))
+        return self._speeds(links.geometry.velocity_mps)
 
-    def _advance(self, links: Links, time_s: float) -> FloatArray:
-        """F of every node at this instant, `[K]`."""
-        speed = self.speeds(links)
+    def _speeds(self, velocity_mps: FloatArray) -> FloatArray:
+        if self.speed_mps is not None:
+            return np.full(velocity_mps.shape[:-1], self.speed_mps)
+        return np.asarray(np.linalg.norm(velocity_mps, axis=-1))
+
+    def _advance(self, velocity_mps: FloatArray, time_s: FloatArray) -> FloatArray:
+        """F of every node at these instants, `[instants, K]`. velocity_mps: [instants, K, 3]."""
+        speed = self._speeds(velocity_mps)
         if not len(self._cycles):
-            self._cycles, self._speed, self._time_s = np.zeros(links.nodes), speed, time_s
-        way_m = 0.5 * (self._speed + speed) * (time_s - self._time_s)
-        self._cycles = self._cycles + way_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
-        self._speed, self._time_s = speed, time_s
-        return self._cycles
+            self._cycles, self._speed, self._time_s = np.zeros(speed.shape[1]), speed[0], float(time_s[0])
+        mean_mps = 0.5 * (np.concatenate([self._speed[None], speed[:-1]]) + speed)
+        way_m = mean_mps * np.diff(time_s, prepend=self._time_s)[:, None]
+        turned = way_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
+        cycles = np.cumsum(np.concatenate([self._cycles[None], turned]), axis=0)[1:]
+        self._cycles, self._speed, self._time_s = cycles[-1], speed[-1], float(time_s[-1])
+        return np.asarray(cycles)
 
     def _sum(self, node_cycles: FloatArray, number: IntArray, one: IntArray, other: IntArray) -> NDArray[np.complex128]:
         """h of every process, `[instants, processes]`. node_cycles: [instants, K] F; one, other: ends of each."""
-        if self._of is None or not (self._of is number or np.array_equal(self._of, number)):
-            self._of, self._rings = number, self._draw(number)
+        rings = self._rings_of(number)
         rows = min(self.paths, max(1, PHASES_AT_ONCE // max(1, len(number))))
         at_once = max(1, PHASES_AT_ONCE // max(1, rows * len(number)))  # instants; sums keep their order
         parts = [
-            self._sum_some(node_cycles[n : n + at_once], one, other, rows) for n in range(0, len(node_cycles), at_once)
+            self._sum_some(rings, node_cycles[n : n + at_once], one, other, rows)
+            for n in range(0, len(node_cycles), at_once)
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _sum_some(self, node_cycles: FloatArray, one: IntArray, other: IntArray, rows: int) -> NDArray[np.complex128]:
+    def _sum_some(
+        self, rings: Rings, node_cycles: FloatArray, one: IntArray, other: IntArray, rows: int
+    ) -> NDArray[np.complex128]:
         """The same of a few instants; rows: paths at a time."""
-        cos_a, cos_b, start = self._rings
+        cos_a, cos_b, start = rings
         shape = (len(node_cycles), len(one))
         turn_a, turn_b = node_cycles[:, None, one], node_cycles[:, None, other]
         real, imaginary = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
@@ -125,7 +135,18 @@ class Clarke:
             imaginary += np.sin(angle).sum(axis=1)
         return np.asarray((real + 1j * imaginary.astype(np.float64)) / math.sqrt(self.paths))
 
-    def _draw(self, number: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _rings_of(self, number: IntArray) -> Rings:
+        """As `_draw`; kept, and taken from what is kept where these are some of it."""
+        if self._of is number:
+            return self._rings
+        if self._of is not None and len(number) <= len(self._of):
+            place = np.minimum(np.searchsorted(self._of, number), len(self._of) - 1)
+            if np.array_equal(self._of[place], number):
+                return tuple(ring[:, place] for ring in self._rings)  # type: ignore[return-value]
+        self._of, self._rings = number, self._draw(number)
+        return self._rings
+
+    def _draw(self, number: IntArray) -> Rings:
         """Cosines of the angles at either end and first phases in cycles, each `[paths, processes]`."""
         assert self._word is not None
         lanes = counter_rng.uniform(self._word, number, 3 * self.paths)

@@ -120,8 +120,8 @@ class Scattered(Composable):
         """Phase factor of the line of sight, `[instants, links]`: one cycle per wavelength of length."""
         if self.clarke is None or self.clarke.speed_mps is not None:
             return np.ones(1, np.complex128)
-        cycles = instants.stacked.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
-        return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles)))).reshape(len(instants), -1)
+        cycles = instants.distance_m * (self.frequency_hz / SPEED_OF_LIGHT_MPS)
+        return np.asarray(np.exp(-2j * np.pi * (cycles - np.rint(cycles))))
 
     # --- theory, for figures and tests
 

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
-from wirelessdl.arrays import FloatArray, read_only
+from wirelessdl.arrays import FloatArray, IntArray, read_only
 from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
@@ -53,6 +53,7 @@ class ChannelModel(Protocol):
 
 # the stream of each instant, by its place in the row; made when it is asked for
 RngOf: TypeAlias = Callable[[int], np.random.Generator]
+_LOOKED_AHEAD = 64  # instants, for one at which nodes have moved on
 HELD_SHARE = 0.005  # of a correlation distance, by which a node moves before large-scale state is worked out again
 
 
@@ -311,26 +312,29 @@ class Chain:
         found = self.gains(Instants((links,), (time_s,)))
         return ChannelGains(found.now[0], found.mean[0], None if found.phase_rad is None else found.phase_rad[0])
 
-    def gains(self, instants: Instants, *, goes_on: bool = False) -> ChannelGains:
+    def gains(self, instants: Instants, chosen: IntArray | None = None, *, goes_on: bool = False) -> ChannelGains:
         """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other.
 
-        goes_on: within the block that was asked for last, for fading that would begin another at every call.
+        chosen: places of the links whose gains are wanted, `[n]`, None for all. Models that follow each link through
+        time are asked for all of them all the same. goes_on: within the block that was asked for last, for fading that
+        would begin another at every call.
         """
-        shape = (len(instants), len(instants.links[0]))
+        instants, fresh = self._hold(instants)
+        some = instants if chosen is None else instants.only(chosen)
+        shape = (len(some), len(some.links[0]))
         offset_hz = self.offset_hz
         now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
         mean = np.ones(shape)
         phase = np.zeros_like(now) if self.phases else None
         if phase is not None and self._pair_word is not None:
-            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, instants.links[0].pair)[0]
+            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, some.links[0].pair)[0]
         if phase is not None and self._flight_hz is not None:
-            flight_s = np.stack([links.distance_m for links in instants.links]) / SPEED_OF_LIGHT_MPS
+            flight_s = some.distance_m / SPEED_OF_LIGHT_MPS
             if offset_hz is None:
                 phase -= 2.0 * np.pi * (self._flight_hz * flight_s % 1.0)
             else:
                 phase -= 2.0 * np.pi * ((self._flight_hz + offset_hz[:, None]) * flight_s[:, None] % 1.0)
         loudest: list[tuple[FloatArray, str]] = []
-        instants, fresh = self._hold(instants)
         for named in self.models:
             turn = None
             redrawn = isinstance(named.model, Composable) and named.model.redrawn
@@ -339,11 +343,15 @@ class Chain:
             elif named.response is not None and (offset_hz is not None or self.phases):
                 factor, turn = self._selective(named, instants)
             elif named.placed:
-                factor = self._at_places(named, instants, fresh)
+                factor = self._at_places(named, instants, fresh)[:, slice(None) if chosen is None else chosen]
+                factor = factor[instants.place]
             else:
-                factor, turn = self._factors(named, instants)
+                alone = named.amplitudes is not None and not redrawn  # of a link, whatever others are asked about
+                factor, turn = self._factors(named, some if alone else instants)
             if redrawn:
                 self._block[named.stream] = factor[-1:], None if turn is None else turn[-1:]
+            if chosen is not None and factor.shape[-1] != shape[1]:
+                factor, turn = factor[..., chosen], None if turn is None else turn[..., chosen]
             if phase is not None and turn is not None:
                 phase += turn[:, None] if phase.ndim > turn.ndim else turn
             now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
@@ -363,12 +371,22 @@ class Chain:
 
     def _hold(self, instants: Instants) -> tuple[Instants, Instants]:
         """The instants with the places that hold in them, and those places that were not held before."""
-        kept, fresh, at = self._kept, [], []
-        for number, links in enumerate(instants.links):
-            if kept is None or not links.near(kept, self._hold_m):
-                kept = links
-                fresh.append(number)
-            at.append(len(fresh))
+        kept, fresh = self._kept, list[int]()
+        here, number, at = instants.links[0], 0, np.zeros(len(instants), dtype=np.int64)
+        if kept is not None and not (kept is here or kept.alike(here)):
+            kept = None
+        while number < len(instants):
+            if kept is not None:
+                moved = _moved_m(instants, kept, slice(number, number + _LOOKED_AHEAD)) > self._hold_m
+                held = int(np.argmax(moved)) if moved.any() else len(moved)
+                at[number : number + held] = len(fresh)
+                number += held
+                if held == len(moved) or number == len(instants):
+                    continue
+            kept = instants.links[number]
+            fresh.append(number)
+            at[number] = len(fresh)
+            number += 1
         new = Instants(
             tuple(instants.links[n] for n in fresh),
             tuple(instants.time_s[n] for n in fresh),
@@ -379,10 +397,10 @@ class Chain:
             assert self._kept is not None
             places = Instants((self._kept, *new.links), (instants.time_s[0], *new.time_s))
         self._kept = kept
-        return replace(instants, places=places, place=np.array(at) - at[0]), new
+        return replace(instants, places=places, place=at - at[0]), new
 
     def _at_places(self, named: Named, instants: Instants, fresh: Instants) -> FloatArray:
-        """What a model that follows places makes of every instant, `[instants, links]`; asked about new places only."""
+        """What a model that follows places makes of them, `[places, links]`; asked about new ones only."""
         rows = []
         if instants.places is not fresh:
             rows.append(self._factor[named.stream][None])
@@ -390,7 +408,7 @@ class Chain:
             rows.append(self._factors(named, fresh)[0])
         factor = rows[0] if len(rows) == 1 else np.concatenate(rows)
         self._factor[named.stream] = factor[-1]
-        return np.asarray(factor[instants.place])
+        return factor
 
     def _selective(self, named: Named, instants: Instants) -> tuple[FloatArray, FloatArray]:
         """|h| and phase in every subband, `[instants, subbands, links]` each, or `[instants, links]`; checked."""
@@ -440,6 +458,12 @@ class Chain:
     def loss_db(self, links: Links) -> FloatArray:
         """Sum of the losses of the loss models on candidate links, `[links]` dB."""
         return _summed_loss_db((named.model for named in self.models), links)
+
+
+def _moved_m(instants: Instants, kept: Links, some: slice) -> FloatArray:
+    """How far the node has moved that has moved furthest, of some of the instants, `[n]` m."""
+    away_m = instants.motion.position_m[some] - kept.geometry.position_m
+    return np.asarray(np.sqrt(np.einsum("tka,tka->tk", away_m, away_m).max(axis=1, initial=0.0)))
 
 
 _LOSSES = Rule("dB, inf where nothing is heard", lambda values: values > -np.inf)

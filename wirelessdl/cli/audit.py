@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from wirelessdl.cli.options import ScenarioChoice, echo_json, plain_table, seed_option, set_option
-from wirelessdl.cli.output import json_alone
+from wirelessdl.cli.options import ScenarioChoice, echo_json, json_alone, plain_table, seed_option, set_option
 
 if TYPE_CHECKING:
     from wirelessdl.audit.audit import AuditReport

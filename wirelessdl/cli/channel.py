@@ -1,7 +1,6 @@
 """`wirelessdl channel`."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,11 @@ from wirelessdl.cli.options import (
     counted,
     echo_json,
     facts_table,
+    json_alone,
     parse_link,
     plain_table,
     scenario_options,
 )
-from wirelessdl.cli.output import json_alone
 from wirelessdl.cli.progress import frames_bar
 from wirelessdl.errors import ScenarioError
 
@@ -129,7 +128,7 @@ def _facts(
             "coherence_bandwidth_theory_hz": band.coherence_theory_hz,
             "weakest_subband_db": band.weakest_db.tolist(),
         },
-        "connectivity": None if found.connectivity is None else asdict(found.connectivity),
+        "connectivity": found.connectivity.formatted(),
         **({} if found.carry is None else {found.carry.title: dict(found.carry.facts)}),
         "warnings": world.channel.warnings,
         "links": [dict(zip(columns, row)) for row in rows],
@@ -169,8 +168,8 @@ def _summary(
         yield "in frequency", _band(band)
         if len(band.offset_hz) > 1:
             yield "weakest subband", _spread(band.weakest_db, "dB against the mean, first frame")
-    if found.connectivity is not None:
-        yield "graph", str(found.connectivity)
+    if (graph := found.connectivity.formatted()) is not None:
+        yield "graph", graph
     for warning in world.channel.warnings:
         yield "warning", warning
 

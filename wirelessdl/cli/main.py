@@ -2,14 +2,15 @@
 
 import errno
 import gc
+import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
 
 import wirelessdl
-from wirelessdl.cli.output import BROKEN_PIPE, OutputError, finish, guarded
 from wirelessdl.errors import NOT_UTF8, ScenarioError, WirelessdlError, is_utf8, nearest, shown
 
 _COMMANDS = {
@@ -71,37 +72,33 @@ def cli() -> None:
 def main() -> None:
     """Entry point: a mistake of the input is one line and exit code 2; a bug of ours shows itself."""
     gc.set_threshold(100_000, *gc.get_threshold()[1:])  # imports make much and drop little: a sixth of their time
-    with guarded():
-        sys.exit(_answered())
-
-
-def _answered() -> int:
-    """Do as the command line says; exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the encoding lacks is escaped
     try:
         _require_folder()
         for word in sys.argv[1:]:
             if not is_utf8(word):
                 raise ScenarioError(f"{shown(word)}: {NOT_UTF8}")
-        try:
-            cli()
-        except SystemExit as stop:
-            if stop.code:
-                raise
-        finish()
-        return 0
+        cli()
     except WirelessdlError as error:
-        if isinstance(error, OutputError) and isinstance(error.__cause__, BrokenPipeError):
-            return BROKEN_PIPE
         line = f"{type(error).__name__}: {shown(' '.join(str(error).splitlines()), 4000)}"
-    except PermissionError as error:  # a file of another user: no mistake of ours, wherever it was met
-        words = "permission denied; it belongs to another user, or its mode forbids it"
-        line = f"PermissionError: {shown(error.filename, 4000)}: {words}"
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+        if isinstance(error, PermissionError):  # a file of another user: no mistake of ours, wherever it was met
+            line = (
+                f"{shown(error.filename, 4000)}: permission denied; it belongs to another user, or its mode forbids it"
+            )
+        elif error.errno == errno.ENAMETOOLONG:
+            line = f"{shown(error.filename)}: the name is too long for a file; name another"
+        elif error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is buffered, when Python ends
+            line = f"standard output: {error.strerror}"
+        else:
             raise
-        line = f"OSError: {shown(error.filename)}: the name is too long for a file; name another"
-    click.echo(line, err=True)
-    return 2
+        line = f"{type(error).__name__}: {line}"
+    with suppress(OSError):
+        click.echo(line, err=True)
+    sys.exit(2)
 
 
 def _require_folder() -> None:

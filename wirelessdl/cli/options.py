@@ -2,7 +2,9 @@
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -199,6 +201,11 @@ def wide_console(width: int) -> Console:
     if not console.is_terminal:
         console.width = max(console.width, width)
     return console
+
+
+def json_alone(as_json: bool) -> AbstractContextManager[Any]:
+    """Where results are JSON, whatever the user's code prints meanwhile goes to standard error."""
+    return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
 def echo_json(content: Any, indent: int | None = 2) -> None:

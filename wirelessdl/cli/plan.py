@@ -16,11 +16,11 @@ from wirelessdl.cli.options import (
     ScenarioChoice,
     echo_json,
     facts_table,
+    json_alone,
     plain_table,
     reads_runs,
     scenario_options,
 )
-from wirelessdl.cli.output import json_alone
 
 if TYPE_CHECKING:
     from wirelessdl.power.joint import Forecast

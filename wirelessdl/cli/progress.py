@@ -1,22 +1,20 @@
 """Progress of `wirelessdl run` (a bar, plain lines, JSON lines or nothing), and stopping by signals."""
 
-import errno
 import math
 import os
 import signal
 import sys
-import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from wirelessdl.cli.output import going_on, lost_output, output_error, standard_output
+from wirelessdl.errors import WirelessdlError
 
 if TYPE_CHECKING:
     from wirelessdl.round.records import Progress as Evaluation
@@ -27,42 +25,66 @@ class Stopper:
 
     def __init__(self) -> None:
         self.signal = 0
+        self.lost: OSError | None = None
+        self._terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
 
     def asked(self) -> bool:
-        return self.signal != 0 or lost_output() is not None
+        return self.signal != 0 or self.lost is not None
+
+    def lose(self, error: OSError) -> None:
+        """Standard output takes nothing any more."""
+        self.lost = error
+        leave(1)
 
     def end(self, message: str) -> NoReturn:
         """Leave after a stop. message: what is kept, and how to go on."""
-        lost = lost_output()
+        lost = self.lost
         if lost is not None and not self.signal and not isinstance(lost, BrokenPipeError):
-            raise output_error(lost, then=message)
+            raise OutputError(f"standard output: {lost.strerror}; {message}")
         click.echo(message, err=True)
         sys.exit(128 + (self.signal or (signal.SIGINT if lost is None else signal.SIGPIPE)))
 
     def hear(self, number: int, _: object) -> None:
-        if number == signal.SIGHUP:
-            _leave_terminal()
+        if number == signal.SIGHUP:  # what would be printed there must not fail on the way to the checkpoint
+            leave(*self._terminals)
         if self.signal:
             os._exit(128 + number)  # what is on disk is whole at every instant
         self.signal = number
 
 
-def _leave_terminal() -> None:
-    """The terminal is gone: what would be printed there must not fail on the way to the checkpoint."""
+class OutputError(WirelessdlError):
+    """Standard output that cannot be written to."""
+
+
+class _Output:
+    """A text stream whose first failure is a wish to stop, and no error. Behaves like the stream in all else."""
+
+    def __init__(self, stream: TextIO, stopper: Stopper):
+        self._stream, self._stopper = stream, stopper
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._stopper.lose(error)
+            return 0
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._stopper.lose(error)
+
+
+def leave(*descriptors: int) -> None:
+    """Send nowhere what is, or will be, written there."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        if os.isatty(descriptor) or _is_broken(descriptor):
-            os.dup2(nowhere, descriptor)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
     os.close(nowhere)
-
-
-def _is_broken(descriptor: int) -> bool:
-    """Whether a descriptor was a terminal that has hung up: it answers to nothing any more."""
-    try:
-        termios.tcgetattr(descriptor)
-    except termios.error as error:
-        return bool(error.args[0] == errno.EIO)
-    return False
 
 
 @contextmanager
@@ -73,7 +95,7 @@ def stopper_installed() -> Iterator[Stopper]:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, stopper.hear) for number in numbers}
     try:
-        with going_on():
+        with nullcontext() if sys.stdout is None else redirect_stdout(_Output(sys.stdout, stopper)):
             yield stopper
     finally:
         for number, handler in before.items():
@@ -100,7 +122,8 @@ class _Rate(ProgressColumn):
 @contextmanager
 def run_listener(console: Console, *, done: int, rounds: int, as_json: bool) -> Iterator[RunListener]:
     if as_json:
-        yield RunListener(on_evaluation=lambda found: emit({"event": "evaluation", **asdict(found)}))
+        out = sys.stdout  # wherever what the user's code prints is sent meanwhile
+        yield RunListener(on_evaluation=lambda found: emit({"event": "evaluation", **asdict(found)}, out))
     elif console.quiet:
         yield RunListener()
     elif not console.is_terminal:
@@ -145,11 +168,8 @@ def frames_bar(frames: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield lambda frame: bar.update(task, completed=frame)
 
 
-def emit(content: dict[str, Any]) -> None:
+def emit(content: dict[str, Any], out: TextIO | None = None) -> None:
     """One JSON object on a line of its own, at once."""
     from wirelessdl.trace.files import figures_text
 
-    out = standard_output()
-    if out is not None:
-        out.write(figures_text(content) + "\n")
-        out.flush()
+    click.echo(figures_text(content), file=out)

@@ -1,9 +1,4 @@
-"""`wirelessdl reproduce`: a study, then its means, runs, paired differences and figures.
-
-Figures and references of differences are checked before anything runs: the study is taken as if all its runs had
-finished, with 1 for every figure that a run may have. Columns, values and roles are then looked up as they will be for
-the figures themselves.
-"""
+"""`wirelessdl reproduce`: a study, then its means, runs, paired differences and figures."""
 
 import shlex
 import sys
@@ -16,27 +11,10 @@ from rich.console import Console
 
 from wirelessdl.cli.options import PATH
 from wirelessdl.cli.progress import stopper_installed
-from wirelessdl.errors import StudyError, TraceError, shown
+from wirelessdl.errors import TraceError
 
 if TYPE_CHECKING:
-    from wirelessdl.analysis.families import Request
-    from wirelessdl.study.plan import Plan
     from wirelessdl.study.reproduce import Reproduction
-    from wirelessdl.study.study_file import FigureTable
-    from wirelessdl.trace.study import Study
-
-# scalars of summary.json; those of a run depend on its scenario
-NUMBERS = (
-    *("rounds", "nodes", "accuracy_mean", "accuracy_min", "accuracy_max", "epsilon_max", "delta", "epsilon_link_max"),
-    *("violations", "epsilon_total", "epsilon_declared", "coalition", "pair_ratio", "epsilon_own_total"),
-    *("epsilon_coalition_total", "epsilon_link_total", "delta_total", "time_s", "airtime_s", "energy_j"),
-    *("rounding_share", "energy_nominal_j", "amplified", "attempts_mean", "outage_rate", "wall_s"),
-    *("hubs", "uncollected", "disagreement", "collect_s"),
-)
-TEXTS = (
-    *("scenario", "protocol", "unit", "promised", "adjacency", "epsilon_status", "adversary", "connectivity"),
-    "stopped",
-)
 
 
 @click.command(
@@ -90,7 +68,6 @@ def command(
         console.print(f"without a scale {scale}, and left out: {', '.join(without)}", soft_wrap=True)
     wanted: list[Reproduction] = [one for each in names for one in reproductions(each, scale, protocol, seeds, device)]
     for one in wanted:  # all that can be refused is refused before anything runs
-        require_drawable(one)
         if is_study(folder / one.name):
             require_same(folder / one.name, one.plan)
     failed, most = 0, max(len(one.plan) for one in wanted)
@@ -115,50 +92,9 @@ def command(
         sys.exit(1)
 
 
-def _rehearsed(plan: "Plan") -> "Study":
-    """A study as it will be."""
-    from wirelessdl.trace.study import Row, Study, index_table, with_epsilon
-
-    study = Study(Path(plan.name), {"name": plan.name, "varied": list(plan.varied)})
-    figures = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, 1.0)}
-    one_of_each = {planned.cell: planned for planned in plan.planned()}  # seeds and runs are alike
-    rows = [Row(planned, "finished", None, figures) for planned in one_of_each.values()]
-    study.__dict__["index"] = with_epsilon(index_table(plan.varied, rows).to_pandas(ignore_metadata=True))
-    return study
-
-
-def require_drawable(one: "Reproduction") -> None:
-    """Raise one line for the first figure, or reference of differences, that finished runs would not have."""
-    from wirelessdl.analysis.study_tables import require_reference
-
-    study, checked = _rehearsed(one.plan), ""
-    try:
-        for figure in one.figures:
-            checked = f"figure {shown(figure.name)}"
-            _require_figure(study, figure)
-        checked = "study.differences"
-        for reference in one.differences:
-            require_reference(study, reference)
-    except TraceError as error:
-        raise StudyError(f"{shown(one.name)}: {checked}: {error}") from None
-
-
-def _require_figure(study: "Study", figure: "FigureTable") -> None:
-    from wirelessdl.analysis.families import rows_and_roles
-    from wirelessdl.analysis.labels import labels_of
-
-    labels_of(figure.labels, study)
-    rows_and_roles(study, _request(figure))
-
-
-def _request(figure: "FigureTable") -> "Request":
-    from wirelessdl.analysis.families import Request
-
-    return Request(**figure.model_dump(exclude={"name", "protocols"}))
-
-
 def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     """Write the files of a study beside its directory; yields each."""
+    from wirelessdl.analysis.families import Request
     from wirelessdl.analysis.figures.study import draw_study
     from wirelessdl.analysis.study_tables import cell_differences, cell_means, csv_text, run_figures, run_table
     from wirelessdl.trace.files import write_text
@@ -176,7 +112,8 @@ def write_outputs(folder: Path, one: "Reproduction") -> Iterator[Path]:
     for figure in one.figures:
         path = folder / f"{one.name}-{figure.name}.pdf"
         try:
-            draw_study(study, _request(figure), path, shlex.join(["wirelessdl", *sys.argv[1:]]))
+            request = Request(**figure.model_dump(exclude={"name", "protocols"}))
+            draw_study(study, request, path, shlex.join(["wirelessdl", *sys.argv[1:]]))
         except TraceError as error:
             raise TraceError(f"figure {figure.name}: {error}") from None
         yield path

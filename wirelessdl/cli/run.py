@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from wirelessdl.cli.options import PATH, ScenarioChoice, counted, facts_table, scenario_options, warn_of_user_code
-from wirelessdl.cli.output import json_alone
+from wirelessdl.cli.options import (
+    PATH,
+    ScenarioChoice,
+    counted,
+    facts_table,
+    json_alone,
+    scenario_options,
+    warn_of_user_code,
+)
 from wirelessdl.cli.progress import emit, run_listener, stopper_installed
 from wirelessdl.errors import RunInterrupted
 from wirelessdl.trace.files import require_outside

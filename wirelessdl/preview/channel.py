@@ -14,7 +14,7 @@ from wirelessdl.channel.model import compose
 from wirelessdl.channel.tdl import coherence_bandwidth_hz
 from wirelessdl.contract import capability, checked_array, guard_of
 from wirelessdl.links import Links
-from wirelessdl.network.topology.joint import JointConnectivity, joint_connectivity
+from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.preview.plan import preview_carry
 from wirelessdl.radio.frame import STATIC_SHARE, subband_offset_hz
 from wirelessdl.radio.frame_channel import FrameChannel, sinr_db
@@ -38,7 +38,7 @@ class ChannelPreview:
     time_s: FloatArray
     frames: tuple[FrameChannel, ...]
     state: IntArray  # line of sight of the first frame's links
-    connectivity: JointConnectivity | None  # of links that come and go
+    connectivity: Connectivity  # of links that come and go; it has no frames where they do not
     slot_s: tuple[float, ...]  # when the slots of a frame begin, from its start
     buildings_m: FloatArray  # [n, 4] left, bottom, width and depth
     carry: CarryPreview | None  # what the access says of itself, from the first frame
@@ -146,10 +146,9 @@ def preview_channel(world: World, on_frame: Callable[[int], None] | None = None)
     watch = _Watch(observer, on_frame, _laid_out(world, observer) if world.access.lays_out_frames else None)
     world.simulation.run(scenario.scenario.rounds, watch)
     state = world.condition.state(watch.frames[0].links)
-    follows = capability(world.topology, "follows_motion")
-    joint = (
-        joint_connectivity([frame.links for frame in watch.frames], scenario.network.joint_window) if follows else None
-    )
+    joint = Connectivity(scenario.network.joint_window)
+    for frame in watch.frames if capability(world.topology, "follows_motion") else ():
+        joint.add(frame.links)
     slot_s = tuple(to_s(world.frame.opens_ns(slot)) for slot in range(world.frame.slots))
     return ChannelPreview(
         np.array(watch.time_s),

@@ -10,7 +10,7 @@ from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.preview.plan import PassCost, PlanPreview
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.run.build import World
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
 from wirelessdl.units import format_range, prefixed, to_s, w_to_dbm
@@ -210,7 +210,7 @@ def _labels(world: World) -> str:
 EVERYONE = "everyone else, all nodes colluding"
 
 
-def promise(terms: Terms, privacy: PrivacySection) -> str:
+def promise(terms: PrivacyAssumptions, privacy: PrivacySection) -> str:
     """The promise as the scenario makes it: of the whole run, or of a slot."""
     if not terms.sends:
         return f"epsilon 0 for {terms.protects}: nothing is sent"

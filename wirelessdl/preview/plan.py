@@ -24,7 +24,7 @@ from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.radio.participation import Turns
@@ -81,7 +81,7 @@ class PlanPreview:
     # total of the worst node if the plan held for the whole run, by accountant: of the promised view, and of own
     forecast: dict[str, float]
     forecast_own: dict[str, float]
-    terms: Terms  # what is promised, and against whom
+    terms: PrivacyAssumptions  # what is promised, and against whom
     privacy: PrivacySection
     protection: Protection  # with everyone on air
     joint: JointPlan | None  # pair ratio and amplitudes, with what they predict for weights of the plan
@@ -302,7 +302,7 @@ def _own_noise(plan: PowerPlan, allocator: PowerAllocator, epsilon_max: float) -
     return f'; {other}objective = "own-noise" would keep it within {epsilon_max:g}'
 
 
-def _cancelled(joint: JointPlan | None, terms: Terms, independent: float) -> Iterator[str]:
+def _cancelled(joint: JointPlan | None, terms: PrivacyAssumptions, independent: float) -> Iterator[str]:
     """What shared noise gains and costs. independent: noise over update if nothing cancelled, with the same promise."""
     if not terms.shares_noise or independent == 0.0:
         return

@@ -3,7 +3,7 @@
 from wirelessdl.privacy.accountant import AmplifiedAccountant, GaussianAccountant
 from wirelessdl.privacy.ledger import FrameRelease, Ledger, Statement
 from wirelessdl.privacy.rdp import subsampled_rdp
-from wirelessdl.privacy.terms import Terms, valid_accountants
+from wirelessdl.privacy.terms import PrivacyAssumptions, valid_accountants
 from wirelessdl.privacy.totals import calibrate, total_epsilon
 
 __all__ = [
@@ -11,8 +11,8 @@ __all__ = [
     "FrameRelease",
     "GaussianAccountant",
     "Ledger",
+    "PrivacyAssumptions",
     "Statement",
-    "Terms",
     "calibrate",
     "subsampled_rdp",
     "total_epsilon",

@@ -49,7 +49,7 @@ from scipy.stats import beta
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.ledger import SenderTotals
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
 PILOT = 0.2  # share of trials that choose the rule
 MIN_TRIALS = 50  # trials below which no bound can say anything
@@ -192,7 +192,9 @@ def _refuted(evidence: Evidence, claim: Claim, factor: float) -> bool:
     return bool(found.fun < 0)
 
 
-def sender_claim(terms: Terms, rate: float, rounds: IntArray, mu: FloatArray, epoch_rounds: int | None) -> Claim:
+def sender_claim(
+    terms: PrivacyAssumptions, rate: float, rounds: IntArray, mu: FloatArray, epoch_rounds: int | None
+) -> Claim:
     """The ledger's total for one sender in a proven view as a function of a factor of its mu, and of delta.
 
     rate: sampling rate. rounds, mu: [releases] round of each release, and its mu. epoch_rounds: of the sender.

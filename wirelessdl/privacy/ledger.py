@@ -36,7 +36,7 @@ from wirelessdl.privacy.accountant import (
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import SPARSE_ORDERS, convert, rdp_table
-from wirelessdl.privacy.terms import Terms, View, profile_of
+from wirelessdl.privacy.terms import PrivacyAssumptions, View, profile_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ _REMEMBERED_TOTALS = 64  # compositions that are remembered, beside one for each
 class SenderTotals:
     """All releases of K senders so far, as one adversary sees them. q: [K] sampling rate of each sender."""
 
-    def __init__(self, terms: Terms, q: FloatArray):
+    def __init__(self, terms: PrivacyAssumptions, q: FloatArray):
         self.terms = terms
         self.nodes, self._q = len(q), q
         self.accountant: Accountant
@@ -231,7 +231,7 @@ class Statement:
 class Ledger:
     """All releases so far. q: [K] sampling rate of each sender."""
 
-    def __init__(self, terms: Terms, q: FloatArray):
+    def __init__(self, terms: PrivacyAssumptions, q: FloatArray):
         self.terms = terms
         self.nodes, self._q = len(q), q
         self.own = SenderTotals(terms, q)

@@ -133,7 +133,7 @@ def protected(unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Terms:
+class PrivacyAssumptions:
     """The assumptions of the totals; the same for every row of the privacy table."""
 
     protocol: Literal["hardened", "paper"]

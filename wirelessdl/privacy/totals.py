@@ -17,7 +17,16 @@ from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.privacy.counts import GRID
 from wirelessdl.privacy.pld import BEYOND, compose
 from wirelessdl.privacy.rdp import ALL_ORDERS, SPARSE_ORDERS, subsampled_rdp
-from wirelessdl.privacy.terms import Accountant, Adjacency, Clipping, Exposure, Sampler, Terms, noise_factor, profile_of
+from wirelessdl.privacy.terms import (
+    Accountant,
+    Adjacency,
+    Clipping,
+    Exposure,
+    PrivacyAssumptions,
+    Sampler,
+    noise_factor,
+    profile_of,
+)
 
 _MAX_ROUNDS = 10**7
 
@@ -87,7 +96,7 @@ def calibrate(
     return _most_rounds(target_epsilon, q, noise_multiplier, terms)
 
 
-def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: Terms) -> float:
+def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: PrivacyAssumptions) -> float:
     """Largest mu of a release with which no node's total exceeds epsilon_total after all rounds.
 
     The first round sends no gradient. Batches and sizes decide how much sampling amplifies; the worst node counts.
@@ -100,7 +109,7 @@ def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: Ter
     return 1.0 / max(_least_counted_nu(epsilon_total, q, n, terms) for q, n in kinds)
 
 
-def _least_counted_nu(target: float, q: float, releases: int, terms: Terms) -> float:
+def _least_counted_nu(target: float, q: float, releases: int, terms: PrivacyAssumptions) -> float:
     """The least noise multiplier of so many releases of a node, as the ledger counts it: by the lower end of a cell."""
     try:
         if not terms.amplified:

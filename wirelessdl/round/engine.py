@@ -2,13 +2,15 @@
 
 `open_frame` is steps 1 to 5, `close_frame` steps 6 to 8:
 1. where nodes are and who hears whom          5. the ledger writes what this frame will leak
-2. |h| of every link, and its estimate         6. the access carries what is sent
+2. |h| of every link, and its estimate         6. models with their noise are sent, and added by the air
 3. who is on air                               7. one batched gradient, step, projection
-4. the power plan, and the mixing it makes     8. z is mixed, traces are written
+4. the power plan; how the access carries      8. traces are written
+   it: turns, weights A, and z mixed by A
 
-    observe -> take part -> plan -> weigh -> release -> (superpose, gradient, step) -> record
+    observe -> take part -> plan -> carry -> release -> (superpose, gradient, step) -> record
 
-Every stage is given its inputs and nothing else; time is SimPy's, models live in the learning engine.
+`_decide` is steps 3 to 5. Every stage is given its inputs and nothing else; time is SimPy's, models live in the
+learning engine. `run/wiring.py` makes the stages.
 
 A resumed run replays time: SimPy cannot be saved and a user's channel may hide state, so events, faults,
 mobility and channel run again from zero, without learning or tracing, up to the round whose state was

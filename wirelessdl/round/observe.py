@@ -14,8 +14,8 @@ from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
-from wirelessdl.links import Geometry, Instants, Links
-from wirelessdl.network.mobility import Mobility, require_geometry
+from wirelessdl.links import Geometry, Instants, Links, MovingLinks
+from wirelessdl.network.mobility import Mobility, has_motion, require_geometry, require_motion
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.network.topology.physical import heard_within
@@ -118,7 +118,7 @@ class Observer:
         frame = self._frame.in_round(round, self.rounds)
         times_s = [time_s + to_s(frame.opens_ns(slot)) for slot in range(frame.all_slots)]
         self._latest_s = times_s[-1]
-        instants = Instants((heard, *(heard.at(self._geometry(when_s)) for when_s in times_s[1:])), tuple(times_s))
+        instants = Instants((heard,), (time_s,)) if len(times_s) == 1 else self._instants(heard, times_s)
         air = channel.gains(instants)
         now = air.now.reshape(len(instants), frame.subbands, len(heard))
         first = root_mean_square(list(now[0]))
@@ -150,9 +150,9 @@ class Observer:
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
     def gains_at(
-        self, heard: Links, times_s: Sequence[float], *, goes_on: bool = False
+        self, wanted: Links, times_s: Sequence[float], *, goes_on: bool = False
     ) -> tuple[FloatArray, FloatArray | None]:
-        """|h| of `heard`, of the frame that is open, at later instants of it, and its phase: `[instants, heard]` each.
+        """|h| of some links that are heard in the open frame, at later instants of it, and phase: `[instants, links]`.
 
         The graph is that of its opening. goes_on: whether blocks without a duration are as long as the frame.
         """
@@ -160,11 +160,19 @@ class Observer:
         assert channel is not None
         times_s = [max(when_s, self._latest_s) for when_s in times_s]
         self._latest_s = times_s[-1]
-        instants = Instants(tuple(self._heard.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
-        # models are asked for all links, whoever sends: some follow each link through time
-        chosen = np.isin(self._heard.number, heard.number)
-        found = channel.gains(instants, goes_on=goes_on)
-        return found.now[:, chosen], None if found.phase_rad is None else found.phase_rad[:, chosen]
+        chosen = None if wanted.alike(self._heard) else np.searchsorted(self._heard.number, wanted.number)
+        found = channel.gains(self._instants(self._heard, times_s), chosen, goes_on=goes_on)
+        return found.now, found.phase_rad
+
+    def _instants(self, links: Links, times_s: Sequence[float]) -> Instants:
+        """The same links at several instants."""
+        mobility = self._parts.mobility
+        if not has_motion(mobility):
+            return Instants(tuple(links.at(self._geometry(when_s)) for when_s in times_s), tuple(times_s))
+        with self._guard("network.mobility"):
+            motion = mobility.motion(times_s)
+        motion = require_motion(motion, self._nodes, times_s, self._parts.labels["network.mobility"].name)
+        return Instants(MovingLinks(links, motion), tuple(times_s))
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""

@@ -75,7 +75,7 @@ def reference_round(
     noise_of = [math.sqrt((1 - alpha) / alpha) for alpha in radio.alpha]
     sent = []
     for j, node in enumerate(nodes):
-        sigma = rho * (node.pending_gamma or gamma)
+        sigma = rho * (node.pending_gamma or gamma)  # x_1 carries no gradient: noise as for this round's
         sent.append(node.x + noise_of[j] * sigma * eta[j])
         if node.pending_gamma:  # x_1 comes from no data: nothing is charged before the first gradient
             shift = sensitivity[j] * node.pending_gamma * node.pending_multiplier
@@ -97,10 +97,10 @@ def reference_round(
 
 
 def balanced_air_weights(gain: FloatArray, amplitude: Sequence[float]) -> list[float]:
-    """a_i = kappa p_i, p the stationary distribution of "hear a neighbour by its amplitude" (MATH 2), `[K]`.
+    """a_i = kappa p_i, p the stationary distribution of "hear a neighbour by its amplitude", `[K]`.
 
     Rows of the mixing matrix sum to 1 by construction; with these a_i columns do, too. kappa is as large as leaves
-    every node at least 1 / (d_i + 1) of its own.
+    every node at least 1 / (d_i + 1) of its own. `mixing.balanced_air` is the same on arrays.
     """
     count = len(amplitude)
     share = [[gain[i][j] * amplitude[j] for j in range(count)] for i in range(count)]

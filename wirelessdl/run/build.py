@@ -21,7 +21,7 @@ from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.runtime import own_settings
 from wirelessdl.power.allocate import PowerAllocator
-from wirelessdl.privacy.terms import SAMPLERS, Exposure, Terms
+from wirelessdl.privacy.terms import SAMPLERS, Exposure, PrivacyAssumptions
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame, subband_offset_hz
@@ -32,7 +32,7 @@ from wirelessdl.run.build_time import build_time
 from wirelessdl.run.columns import sampling_rate
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import Part, UserFile
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.scenario.section import values_of
@@ -66,7 +66,7 @@ class World(BuiltNetwork, BuiltLearning):
     offsets: Offsets | None
     listeners: tuple[tuple[str, Listener], ...]
     user_files: tuple[UserFile, ...]
-    objects: Mapping[str, Given]  # parts that Python handed in, by key
+    objects: Mapping[str, UserPart]  # parts that Python handed in, by key
     notes: tuple[str, ...]  # on those objects
 
     @property
@@ -96,10 +96,10 @@ class World(BuiltNetwork, BuiltLearning):
         return max(self.schedule.rate(round) for round in range(1, self.scenario.scenario.rounds + 1))
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> PrivacyAssumptions:
         """What the ledger states its totals under."""
         privacy, sampling = self.scenario.privacy, self.scenario.learning.sampling
-        return Terms(
+        return PrivacyAssumptions(
             privacy.protocol,
             SAMPLERS[sampling],
             privacy.clipping,

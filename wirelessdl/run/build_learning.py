@@ -26,7 +26,7 @@ from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
 from wirelessdl.run.registry import PARTS, Builder
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.streams import Streams
 from wirelessdl.trace.run import Run
@@ -267,7 +267,7 @@ def _check_rounding(builder: Builder, engine: LearningEngine) -> None:
 
 
 @own_settings()
-def learner_of(run: Run, objects: Mapping[str, Given], device: str = "auto") -> RunLearner:
+def learner_of(run: Run, objects: Mapping[str, UserPart], device: str = "auto") -> RunLearner:
     """Data set and model of a run that is over, to evaluate its models with: no network, channel or time.
 
     objects: what names in its scenario stand for.

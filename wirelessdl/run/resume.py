@@ -11,7 +11,7 @@ import numpy as np
 
 from wirelessdl.errors import ContractError, TraceError, shown
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given, unnumbered
+from wirelessdl.scenario.objects import UserPart, unnumbered
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, checkpoint_round, load_checkpoint
@@ -23,8 +23,8 @@ from wirelessdl.trace.sink import CHECKSUMS, Checksums, RunWriter, changed_docum
 _NOT_FROM_IT = "; the run cannot go on from it"
 _MAY_CHANGE = ("scenario.rounds",)
 # what only touches tracing, or the last bits: may pass with force
-ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
-_HARMLESS = (*ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
+_ONLY_TRACED = ("scenario.description", "trace.", "learning.eval_every", "learning.eval_samples")
+_HARMLESS = (*_ONLY_TRACED, "device", "threads", "packages.", "wirelessdl")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def resumption(
     overrides: Overrides = (),
     rounds: int | None = None,
     parts: Mapping[str, Any] | None = None,
-    objects: Mapping[str, Given] | None = None,
+    objects: Mapping[str, UserPart] | None = None,
 ) -> Resumption:
     """Look at a run; raises one clear line where it cannot go on. Rounds: as asked for, else the most named.
 

@@ -33,7 +33,7 @@ from wirelessdl.run.resume import (
 from wirelessdl.run.summary import Plateau, StoppingRuleMet, forecast, forecast_terms, summarise
 from wirelessdl.run.warnings import object_warnings, scenario_warnings
 from wirelessdl.run.wiring import make_engine, make_recorder
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.checkpoint import Checkpoint, discard_checkpoints, load_checkpoints, save_checkpoint
@@ -128,7 +128,7 @@ def resume(
     scenario: Scenario | None = None,
     overrides: Overrides = (),
     parts: Mapping[str, Any] | None = None,
-    objects: Mapping[str, Given] | None = None,
+    objects: Mapping[str, UserPart] | None = None,
     force: bool = False,
     **given: Any,
 ) -> Run:

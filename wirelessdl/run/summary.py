@@ -29,7 +29,7 @@ from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
 from wirelessdl.privacy.counts import GRID
-from wirelessdl.privacy.terms import Accountant, Exposure, Terms
+from wirelessdl.privacy.terms import Accountant, Exposure, PrivacyAssumptions
 from wirelessdl.round.engine import Engine
 from wirelessdl.run.build import World
 from wirelessdl.run.warnings import receiver_noise_warnings
@@ -105,7 +105,7 @@ class ForecastTerms:
     rates: FloatArray
     rho: float
     exposure: Exposure
-    terms: Terms
+    terms: PrivacyAssumptions
     complete: bool
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wirelessdl.access import AirSettings, Carrier
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import capability
+from wirelessdl.links import Links
 from wirelessdl.power.allocate import LinearProgram
 from wirelessdl.power.problem import PowerSettings
 from wirelessdl.privacy.ledger import Ledger
@@ -72,10 +73,10 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
         assert observer is not None
         return tuple(observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])[0])
 
-    def h_at(channel: FrameChannel, times_ns: Sequence[int]) -> NDArray[np.complex128]:
+    def h_at(links: Links, times_ns: Sequence[int]) -> NDArray[np.complex128]:
         assert observer is not None
         times_s = [to_s(time_ns) for time_ns in times_ns]
-        gain, phase_rad = observer.gains_at(channel.heard, times_s, goes_on=True)
+        gain, phase_rad = observer.gains_at(links, times_s, goes_on=True)
         assert phase_rad is not None
         return np.asarray(gain * np.exp(1j * phase_rad))
 

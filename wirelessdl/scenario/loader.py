@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.objects import Given, part_overrides
+from wirelessdl.scenario.objects import UserPart, part_overrides
 from wirelessdl.scenario.overrides import LONG_NUMBER, Overrides, apply_overrides, baseline_overrides, has_long_number
 from wirelessdl.scenario.part import Catalog, Part, stored_copies
 from wirelessdl.scenario.schema import Scenario
@@ -53,7 +53,7 @@ def load_scenario(path: str | Path, *, overrides: Overrides = (), baseline: str 
     file = _locate(path)
     table = read_table(file)
     origin = str(path) if Path(path) == file else f"{path} (bundled)"
-    objects: dict[str, Given] = {}
+    objects: dict[str, UserPart] = {}
     if baseline is not None:
         origin = f"{origin} with baseline {shown(baseline, 40)}"
         _rename(table, baseline)
@@ -78,7 +78,7 @@ def _rename(table: dict[str, Any], baseline: str) -> None:
 
 
 def parse_scenario(
-    table: dict[str, Any], *, origin: str = "scenario", folder: str = "", objects: Mapping[str, Given] | None = None
+    table: dict[str, Any], *, origin: str = "scenario", folder: str = "", objects: Mapping[str, UserPart] | None = None
 ) -> Scenario:
     """A checked scenario from nested tables. objects: what names in it stand for, where Python handed parts in."""
     try:

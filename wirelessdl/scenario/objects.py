@@ -67,7 +67,7 @@ _DATA = ("numpy", "pandas")  # libraries whose classes are no parts
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class UserPart:
     """A part that was handed in.
 
     name: as the scenario writes it. target: what constructs it, a class or a partial of one. instance: the object, if
@@ -146,15 +146,15 @@ def part_overrides(parts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def named_objects(parts: Mapping[str, Any]) -> dict[str, Given]:
+def named_objects(parts: Mapping[str, Any]) -> dict[str, UserPart]:
     """Parts by the words that Python uses as objects by the names that stand for them."""
-    objects: dict[str, Given] = {}
+    objects: dict[str, UserPart] = {}
     for key, value in part_overrides(parts).items():
         plain_value(key, value, objects)
     return objects
 
 
-def plain_value(where: str, value: Any, objects: dict[str, Given]) -> Any:
+def plain_value(where: str, value: Any, objects: dict[str, UserPart]) -> Any:
     """A value as a scenario holds it; objects in it are kept by the name that stands for them."""
     if isinstance(value, list | tuple):
         if where == _LIST:  # `a >> b` in a list stands for its models
@@ -168,7 +168,7 @@ def plain_value(where: str, value: Any, objects: dict[str, Given]) -> Any:
     return simple if simple is not None else _table(handed_in(where, value, objects))
 
 
-def _plain_table(where: str, value: Mapping[Any, Any], objects: dict[str, Given]) -> dict[str, Any]:
+def _plain_table(where: str, value: Mapping[Any, Any], objects: dict[str, UserPart]) -> dict[str, Any]:
     """A table; under `kind` or `model` there may be a class, whose parameters stand beside it."""
     name = next((name for name in _NAMES if name in value), None)
     if name is None or isinstance(value[name], str):
@@ -177,11 +177,11 @@ def _plain_table(where: str, value: Mapping[Any, Any], objects: dict[str, Given]
     return {**_table(handed_in(where, value[name], objects)), **beside}
 
 
-def _table(given: Given) -> dict[str, Any]:
+def _table(given: UserPart) -> dict[str, Any]:
     return {"model": given.name, **given.parameters}
 
 
-def handed_in(where: str, value: Any, objects: dict[str, Given]) -> Given:
+def handed_in(where: str, value: Any, objects: dict[str, UserPart]) -> UserPart:
     """An object, class or partial, named and kept; a built-in one is named as in a file, and nothing need be kept."""
     given = _given(where, value)
     if given.is_built_in:
@@ -194,12 +194,12 @@ def handed_in(where: str, value: Any, objects: dict[str, Given]) -> Given:
     return given
 
 
-def _stands_for(one: Given, other: Given) -> bool:
+def _stands_for(one: UserPart, other: UserPart) -> bool:
     """Whether one name does for two parts: of one class, and told apart by their parameters if at all."""
     return one.target is other.target and (one.instance is other.instance or (one.repeatable and other.repeatable))
 
 
-def _given(where: str, value: Any) -> Given:
+def _given(where: str, value: Any) -> UserPart:
     target = value.func if isinstance(value, functools.partial) else value if inspect.isclass(value) else type(value)
     if not inspect.isclass(target) or inspect.isroutine(value) or inspect.ismodule(value) or _is_data(target):
         what = getattr(value, "__name__", type(value).__name__)
@@ -221,15 +221,15 @@ def _given(where: str, value: Any) -> Given:
     if _is_built_in(target):
         title = vars(target)["scenario_name"]
         if not unknown:
-            return Given(title, target, parameters=parameters)
+            return UserPart(title, target, parameters=parameters)
     else:
         source, why = _source(target)
     if why or unknown:
         name = f"{title}-{_digest(f'{target.__module__}.{target.__qualname__}')}{_OBJECT}:{title}"
         made_by = value if unknown and instance is None else target
-        return Given(name, made_by, instance, parameters, source, shown(unknown or why, 200), not unknown)
+        return UserPart(name, made_by, instance, parameters, source, shown(unknown or why, 200), not unknown)
     stem = Path(inspect.getfile(target)).stem
-    return Given(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
+    return UserPart(f"{stem}@{_digest(source or '')}.py:{title}", target, instance, parameters, source)
 
 
 def _is_built_in(target: type) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from wirelessdl.errors import ScenarioError, nearest, shown
-from wirelessdl.scenario.objects import Given, plain_value
+from wirelessdl.scenario.objects import UserPart, plain_value
 from wirelessdl.scenario.part import Part
 from wirelessdl.scenario.schema import Scenario
 
@@ -34,7 +34,7 @@ _MAX_BITS = 10_000  # numbers up to here can be written in decimal
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[str]
 
 
-def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[str, Given]) -> None:
+def apply_overrides(table: dict[str, Any], overrides: Overrides, objects: dict[str, UserPart]) -> None:
     """Set keys: texts as `--set` takes them, or values by key. objects: where those among the values are kept."""
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():

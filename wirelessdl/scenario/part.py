@@ -30,7 +30,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from wirelessdl.contract import RAISED, Guard, format_error
 from wirelessdl.errors import ScenarioError, nearest, require_name, shown
-from wirelessdl.scenario.objects import Given, is_lost_object, keyword_of, unnumbered
+from wirelessdl.scenario.objects import UserPart, is_lost_object, keyword_of, unnumbered
 from wirelessdl.scenario.section import explain
 
 MODELS = "models"  # copies of the user's files, in a run directory
@@ -131,9 +131,9 @@ class Catalog:
     origin: str
     folders: tuple[Path, ...]
     copies: Mapping[str, Path] = field(default_factory=dict)  # looked for last, by name
-    objects: Mapping[str, Given] = field(default_factory=dict)
+    objects: Mapping[str, UserPart] = field(default_factory=dict)
     files: dict[str, UserFile] = field(default_factory=dict)
-    handed: dict[str, Given] = field(default_factory=dict)
+    handed: dict[str, UserPart] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _modules: dict[Path, ModuleType] = field(default_factory=dict)
     _siblings: dict[str, ModuleType] = field(default_factory=dict)
@@ -189,14 +189,14 @@ class Catalog:
                 ) from None
         return built, type(part)(**{part.key: part.name, **kept})
 
-    def _handed(self, name: str) -> Given | None:
+    def _handed(self, name: str) -> UserPart | None:
         """The object that a name stands for; where a session has only one of its class, that one."""
         if name in self.objects or not is_lost_object(name):
             return self.objects.get(name)
         alike = [given for other, given in self.objects.items() if unnumbered(other) == unnumbered(name)]
         return alike[0] if len(alike) == 1 else None
 
-    def _copied(self, where: str, part: Part, handed: Given) -> tuple[Any, Part]:
+    def _copied(self, where: str, part: Part, handed: UserPart) -> tuple[Any, Part]:
         """The object as it was given: a copy, so that what it remembers ends with the run."""
         built, problem = handed.fresh()
         if problem:
@@ -206,7 +206,7 @@ class Catalog:
             )
         return built, type(part)(**{part.key: part.name, **handed.parameters})
 
-    def _require_repeatable(self, where: str, part: Part, handed: Given) -> None:
+    def _require_repeatable(self, where: str, part: Part, handed: UserPart) -> None:
         """Raise where an object whose parameters the scenario changes cannot be made anew by its class."""
         if handed.instance is None or handed.repeatable:
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from wirelessdl.scenario.agreement import require_agreement
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import FamilyMember, Model, Part
 from wirelessdl.scenario.protection import PowerSection, PrivacySection, with_keys
 from wirelessdl.scenario.section import RULE, Battery, Count, PerNode, Positive, Section, rule_text
@@ -363,7 +363,7 @@ class Scenario(Section):
 
     _origin: str = PrivateAttr("scenario")
     _folder: str = PrivateAttr("")
-    _objects: dict[str, Given] = PrivateAttr(default_factory=dict)
+    _objects: dict[str, UserPart] = PrivateAttr(default_factory=dict)
 
     @property
     def origin(self) -> str:
@@ -376,7 +376,7 @@ class Scenario(Section):
         return self._folder
 
     @property
-    def objects(self) -> Mapping[str, Given]:
+    def objects(self) -> Mapping[str, UserPart]:
         """Parts that Python handed in, by the names that stand for them here."""
         return self._objects
 

@@ -12,32 +12,26 @@ Cells differ in cost, so several are tried, spread evenly over the list; others 
 
 import contextlib
 import statistics
-import sys
 import time
-import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from wirelessdl.errors import StudyError, shown
-from wirelessdl.run.resume import ONLY_TRACED
 from wirelessdl.study.cluster import DaskCluster, Done
 from wirelessdl.study.folder import first_difference, make_folder, remove_left, require_free, write_plan
 from wirelessdl.study.plan import Cell, Plan
 from wirelessdl.study.task import CellJob, Outcome, Pilot, RunTask, check, pilot, run_or_resume
-from wirelessdl.trace.files import RunLock, leaves, plain, read_regular
+from wirelessdl.trace.files import RunLock
 from wirelessdl.trace.provenance import versions
-from wirelessdl.trace.study import SCENARIO, STOP, PlannedRun, Row, figures_of, status_of, write_index
+from wirelessdl.trace.study import STOP, PlannedRun, Row, figures_of, interned, status_of, write_index
 
 _INDEX_INTERVAL_S = 2.0  # between two indexes
 _MAX_ATTEMPTS = 2
 _PILOT_ROUNDS = 10
 _MAX_PILOTS = 24
-# what a resumed run may change; in a study's run it may differ, unless the study varies it
-_MAY_DIFFER = ("scenario.rounds", *ONLY_TRACED)
 
 
 class Listener:
@@ -226,43 +220,9 @@ def finish_study(folder: Path, plan: Plan) -> Result:
     """A study whose driver may have been killed after the last run: its index, as the runs are."""
     with RunLock(folder):
         remove_left(folder)
-        rows = list(map(_row_reader(folder, plan), plan.planned()))
+        rows = [Row(planned, "finished", None, figures_of(folder, planned)) for planned in plan.planned()]
         write_index(folder, plan.varied, rows)
     return _result(folder, rows)
-
-
-def _row_reader(folder: Path, plan: Plan) -> Callable[[PlannedRun], Row]:
-    """Gives the row of a finished run: failed where the run in its folder is not the one that the plan has there."""
-    cells = {cell.cell: cell for cell in plan.cells}
-
-    @cache
-    def planned_values(cell: str) -> dict[str, Any]:
-        return _compared(plan.scenario(cells[cell], plan.seeds[0], plan.runs[0]).to_table(), plan.varied)
-
-    def row(planned: PlannedRun) -> Row:
-        try:
-            table = tomllib.loads(read_regular(folder / planned.path / SCENARIO).decode())
-            stored = _compared(table, plan.varied)
-        except (OSError, ValueError, RecursionError) as error:
-            return Row(planned, "failed", f"{SCENARIO} cannot be read: {shown(error)}")
-        wanted = {**planned_values(planned.cell), "scenario.seed": planned.seed, "scenario.run": planned.run}
-        for key, value in wanted.items():
-            if key in stored and stored[key] != value:
-                said = f"{key} is {shown(stored[key], 40)}, {shown(value, 40)} in this one"
-                return Row(planned, "failed", f"is a run of another study: {said}; move it away to have it run")
-        return Row(planned, "finished", None, figures_of(folder, planned))
-
-    return row
-
-
-def _compared(table: Mapping[str, Any], varied: Iterable[str]) -> dict[str, Any]:
-    """Values by key in which a run must be its cell: keys that are no part, which a run spells out; and what varies."""
-    return {
-        key: value
-        for key, value in leaves(plain(table))
-        if any(f"{one}.".startswith(f"{key}.") for one in varied)
-        or (key.count(".") == 1 and not isinstance(value, list) and not key.startswith(_MAY_DIFFER))
-    }
 
 
 def _result(folder: Path, rows: Iterable[Row], *, stopped: bool = False, wall_s: float = 0.0) -> Result:
@@ -296,14 +256,13 @@ class _Driver:
         self._folder, self._plan, self._cluster, self._listener = folder.resolve(), plan, cluster, listener
         self._force, self._path = force, folder
         self._cells = {cell.cell: cell for cell in plan.cells}
-        finished = _row_reader(self._folder, plan)
         self._rows: dict[str, Row] = {}
         self._waiting: deque[str] = deque()
         for planned in plan.planned():
             status, error = status_of(self._folder, planned)
             ended = status == "finished"
-            row = finished(planned) if ended else Row(planned, status, error)
-            self._rows[planned.folder_name] = row
+            figures = figures_of(self._folder, planned) if ended else {}
+            self._rows[planned.folder_name] = Row(planned, status, error, figures)
             if not ended:
                 self._waiting.append(planned.folder_name)
         self._attempts = dict.fromkeys(self._waiting, 0)
@@ -368,11 +327,7 @@ class _Driver:
         row, self._dirty = self._rows[name], True
         if outcome.status == "finished":
             row.status, row.error = "finished", None
-            # one copy of names and texts that all runs share
-            row.figures = {
-                sys.intern(key): sys.intern(value) if isinstance(value, str) else value
-                for key, value in outcome.figures.items()
-            }
+            row.figures = interned(outcome.figures)
             self._listener.over(row)
             return
         if outcome.status == "failed":

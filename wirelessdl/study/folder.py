@@ -16,7 +16,7 @@ import tomli_w
 
 from wirelessdl.errors import ScenarioError, StudyError, TraceError, WirelessdlError, shown
 from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.study.plan import Cell, Plan
 from wirelessdl.trace.catalog import run_status
@@ -134,7 +134,7 @@ def write_plan(folder: Path, plan: Plan, user_files: Mapping[str, str]) -> None:
     write_json(folder / MANIFEST, sealed(content))
 
 
-def _keep_objects(folder: Path, objects: Mapping[str, Given]) -> dict[str, Any]:
+def _keep_objects(folder: Path, objects: Mapping[str, UserPart]) -> dict[str, Any]:
     """Write sources of parts that Python handed in into a study; returns what its manifest says of them."""
     words: dict[str, Any] = {}
     for given in objects.values():
@@ -146,7 +146,7 @@ def _keep_objects(folder: Path, objects: Mapping[str, Given]) -> dict[str, Any]:
     return words
 
 
-def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, Given]:
+def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, UserPart]:
     """Parts whose classes a study's copies of files define; raises where one of them was changed."""
     found, catalog = {}, Catalog(shown(folder), ())
     try:
@@ -159,7 +159,9 @@ def _kept_objects(folder: Path, words: Mapping[str, Any]) -> dict[str, Given]:
             if hashlib.sha256(content).hexdigest() != said["sha256"]:
                 raise StudyError(f"{shown(path)}: was changed since the study began; restore it, or start a new study")
             catalog.copies = {**catalog.copies, file_name: path}
-            found[name] = Given(name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode())
+            found[name] = UserPart(
+                name, catalog.find("objects", Model.model_validate(name), {}), source=content.decode()
+            )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StudyError(f"{shown(folder)}: its objects cannot be read: {shown(error, 120)}; restore them") from None
     return found

@@ -17,7 +17,7 @@ from typing import Any
 from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
 from wirelessdl.families import modules
 from wirelessdl.scenario.loader import load_scenario, parse_scenario
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.overrides import BASELINES, apply_override
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.study_file import StudySpec, StudyTable, overrides_of, plain_text, toml_text
@@ -91,7 +91,7 @@ class Plan:
         return cell_scenario(self.base, cell, seed, run)
 
 
-def _pickled(given: Given) -> bytes:
+def _pickled(given: UserPart) -> bytes:
     """A part with its class by value, since workers may find no file of the user's; it never touches the disk."""
     import cloudpickle  # type: ignore[import-untyped]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from wirelessdl.errors import StudyError, shown
 from wirelessdl.scenario.loader import load_scenario
-from wirelessdl.scenario.objects import PART_KEYS, Given, part_overrides, plain_value
+from wirelessdl.scenario.objects import PART_KEYS, UserPart, part_overrides, plain_value
 from wirelessdl.scenario.overrides import Overrides
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.study.cluster import DaskCluster, cores, open_cluster
@@ -91,7 +91,7 @@ def spec_of(
     return StudySpec(table.model_copy(update=changes), (*spec.overrides, *texts), spec.scenario)
 
 
-def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, Given]) -> Iterator[tuple[str, list[Any]]]:
+def _varied(vary: Mapping[str, Sequence[Any]], objects: dict[str, UserPart]) -> Iterator[tuple[str, list[Any]]]:
     """Varied keys with their values as a scenario holds them; a part may be called as in Python."""
     for key, values in vary.items():
         if key not in PART_KEYS:
@@ -123,7 +123,7 @@ def resume_in(
     options: Options,
     listener: Listener,
     should_stop: Callable[[], bool] = never,
-    objects: Mapping[str, Given] | None = None,
+    objects: Mapping[str, UserPart] | None = None,
 ) -> Result:
     """Go on with a study, with the threads that it began with; without workers where nothing is left to run.
 

@@ -25,7 +25,7 @@ from wirelessdl.contract import formatted
 from wirelessdl.errors import RunInterrupted, StudyError, WirelessdlError, shown
 from wirelessdl.memory import give_back
 from wirelessdl.scenario.loader import parse_scenario
-from wirelessdl.scenario.objects import Given
+from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.schema import Scenario
 from wirelessdl.trace.files import LockedError, RunLock, write_text
 from wirelessdl.trace.provenance import versions
@@ -58,7 +58,7 @@ class CellJob:
     def scenario(self, **section: Any) -> Scenario:
         """The scenario, checked; section: other values of its first section."""
         table = {**self.table, "scenario": {**self.table["scenario"], **section}}
-        handed_in: list[Given] = [pickle.loads(parcel) for parcel in self.parcels]
+        handed_in: list[UserPart] = [pickle.loads(parcel) for parcel in self.parcels]
         objects = {given.name: given for given in handed_in}
         return parse_scenario(table, origin=self.origin, folder=self.home, objects=objects)
 

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 import wirelessdl
-from wirelessdl.scenario.objects import Given, source_text
+from wirelessdl.scenario.objects import UserPart, source_text
 from wirelessdl.scenario.part import UserFile
 from wirelessdl.trace.schema import VERSION
 
@@ -42,7 +42,7 @@ def provenance(*, device: str, threads: int, strategy: str, user_files: dict[str
 
 
 def handed_in(
-    objects: Mapping[str, Given], connect: Mapping[str, Callable[..., Any]]
+    objects: Mapping[str, UserPart], connect: Mapping[str, Callable[..., Any]]
 ) -> tuple[dict[str, Any], list[UserFile]]:
     """What the provenance says of parts and callbacks that Python handed in, and their sources, to be read only."""
     files: list[UserFile] = []

@@ -362,12 +362,13 @@ def status_of(study: Path, planned: PlannedRun) -> tuple[Status, str | None]:
 def figures_of(study: Path, planned: PlannedRun) -> dict[str, Any]:
     """Every scalar of a run's summary; empty while there is none."""
     summary = read_object_if_whole(study / planned.path / "summary.json")
-    # one copy of texts that all runs share: a driver keeps the figures of many
-    return {
-        sys.intern(key): sys.intern(value) if isinstance(value, str) else value
-        for key, value in summary.items()
-        if key not in _OWN_COLUMNS and not isinstance(value, dict | list)
-    }
+    scalars = {key: value for key, value in summary.items() if not isinstance(value, dict | list)}
+    return interned({key: value for key, value in scalars.items() if key not in _OWN_COLUMNS})
+
+
+def interned(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with one copy of names and texts that all runs share: a driver keeps the figures of many."""
+    return {sys.intern(key): sys.intern(value) if isinstance(value, str) else value for key, value in figures.items()}
 
 
 def write_index(study: Path, varied: Sequence[str], rows: Iterable[Row]) -> None:

@@ -15,7 +15,9 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from wirelessdl.analysis.figures.curves import draw_curves
+from wirelessdl.analysis.families import Request, run_curves
+from wirelessdl.analysis.figures.study import draw_family
+from wirelessdl.analysis.labels import Labels
 from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.analysis.runs import Group, grouped, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, GREY, HEAT, ORANGE, dashed, save, styled
@@ -218,10 +220,20 @@ def draw_partition(counts: IntArray) -> Any:
     return figure
 
 
-_AGAINST = {"round": "round", "time": "time_s", "energy": "energy_total_j"}
+def draw_curves(groups: list[Group], against: str, y: str) -> Any:
+    """Accuracy, or the promised total so far, along rounds, time, energy or epsilon: a curve for each scenario."""
+    family, exact = run_curves(groups, against, y)
+    labels, alone = Labels(), len(groups) == len(groups[0].runs) == 1
+    if alone and y == "accuracy_mean" and against != "epsilon":
+        labels = Labels({y: "test accuracy, worst to best node"})
+    if not exact and "epsilon" in (against, y):
+        labels = Labels({"epsilon": f"{labels.axis('epsilon', family)}, running bound"})
+    return draw_family(family, Request(curves=against), labels)
+
+
 CURVES: dict[str, Callable[[list[Group], FigureOptions], Any]] = {
-    "accuracy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "accuracy_mean"),
-    "privacy": lambda groups, choice: draw_curves(groups, _AGAINST[choice.against], "epsilon"),
+    "accuracy": lambda groups, choice: draw_curves(groups, choice.against, "accuracy_mean"),
+    "privacy": lambda groups, choice: draw_curves(groups, choice.against, "epsilon"),
     "tradeoff": lambda groups, _: draw_curves(groups, "epsilon", "accuracy_mean"),
     "power": lambda groups, _: draw_power(groups),
 }

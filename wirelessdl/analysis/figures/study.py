@@ -4,14 +4,13 @@ Beside it are written its data as CSV and the command that made it.
 
 Series differ in colour and marker: seven colours that colour-blind readers tell apart (Okabe and Ito, without yellow),
 then other markers; past seven, every curve is also named at its end. Styles differ in dash. Levels (results without a
-place on the horizontal axis) are thin lines across, named at their right end.
+place on the horizontal axis) are thin dashed lines across.
 """
 
 import math
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -32,7 +31,7 @@ _MAX_LINE_BYTES = 4096  # of a script's first line that are looked at
 _MAX_UNNAMED_SERIES = 7  # more series than this are also named at the ends of their curves
 _MAX_MARKED_POINTS = 14  # curves of more points have a marker here and there
 _NAME_SIZE_PT = 6.5  # points, of names beside lines
-_TITLE_CHARACTERS_PER_INCH = 15  # of a panel's title, per inch of its width
+_CHARACTERS_PER_INCH = 15  # of titles and labels
 _NAME_OFFSETS_PT = ((4, 0), (0, 6), (0, -6), (-4, 0), (4, 7), (4, -7), (0, 12), (0, -12), (4, 14), (4, -14))  # points
 _MIN_RELATIVE_RANGE = 1e-6  # relative distance up to which points are at one place of an axis
 _INTERVAL_GAP = 0.02  # of an axis' width, between the intervals of levels
@@ -78,29 +77,6 @@ def study_figure(study: Study, request: Request) -> tuple[Any, Family]:
         return draw_family(family, request, labels), family
 
 
-@dataclass(frozen=True, eq=False)
-class _Panel:
-    """One pair of axes with its curves; those without a facet are in every panel."""
-
-    axis: Any
-    facet: Any
-    curves: list[Curve]
-    levels: list[Curve]
-
-    def lane(self, level: Curve) -> int:
-        """Where its interval stands: those of the study's own cells side by side, those of a baseline too."""
-        return 1 + [one for one in self.levels if one.baseline == level.baseline].index(level)
-
-    @property
-    def lanes(self) -> int:
-        return max(map(self.lane, self.levels), default=0)
-
-    @property
-    def step(self) -> float:
-        """Distance between the intervals of levels, of the axis' width."""
-        return _INTERVAL_GAP * min(1.0, _MAX_UNNAMED_SERIES / max(1, self.lanes))
-
-
 def draw_family(family: Family, request: Request, labels: Labels) -> Any:
     """The figure; `style.styled()` must be around it and `style.save`."""
     roles, count, size, logx = family.roles, len(family.facets), request.size, request.logx
@@ -118,27 +94,28 @@ def draw_family(family: Family, request: Request, labels: Labels) -> Any:
     _widen(every[0], curves, logx)
     for axis in every[count:]:
         axis.remove()
-    panels = []
+    panels: list[tuple[Any, list[Curve]]] = []
     for place, (axis, facet) in enumerate(zip(every, family.facets)):
         here = [curve for curve in curves if curve.facet is None or curve.facet == facet]
-        levels = [curve for curve in here if curve.kind == "level"]
-        panels.append(_Panel(axis, facet, [curve for curve in here if curve.kind == "curve"], levels))
-        _draw_panel(panels[-1], family, logx)
+        panels.append((axis, here))
+        _draw_panel(axis, here, family, logx)
         if roles.facet:
-            words = textwrap.fill(labels.value(roles.facet, facet), round(_TITLE_CHARACTERS_PER_INCH * width / columns))
-            axis.set_title(words, fontsize=8, fontweight="normal")
+            axis.set_title(_wrapped(labels.value(roles.facet, facet), width / columns), fontsize=8, fontweight="normal")
         if place % columns == 0:
-            axis.set_ylabel(labels.axis(roles.y, family))
+            axis.set_ylabel(_wrapped(labels.axis(roles.y, family), height / rows))
         axis.tick_params(labelbottom=place + columns >= count)
     if count > 1:
-        figure.supxlabel(labels.axis(roles.x, family), fontsize=8)
+        figure.supxlabel(_wrapped(labels.axis(roles.x, family), width), fontsize=8)
     else:
-        every[0].set_xlabel(labels.axis(roles.x, family))
+        every[0].set_xlabel(_wrapped(labels.axis(roles.x, family), width))
     _legend(figure, curves, family, labels)
-    _name_levels(figure, panels, family, labels)
     if len(family.series) > _MAX_UNNAMED_SERIES:
         _name_series(figure, panels, family)
     return figure
+
+
+def _wrapped(words: str, inches: float) -> str:
+    return textwrap.fill(words, round(_CHARACTERS_PER_INCH * inches))
 
 
 def _on_axis(family: Family, logx: bool) -> list[Curve]:
@@ -180,19 +157,20 @@ def _widen(axis: Any, curves: list[Curve], logx: bool) -> None:
         axis.set_xlim(low - half, high + half)
 
 
-def _draw_panel(panel: _Panel, family: Family, logx: bool) -> None:
-    axis, roles = panel.axis, family.roles
+def _draw_panel(axis: Any, curves: list[Curve], family: Family, logx: bool) -> None:
+    roles, levels = family.roles, [curve for curve in curves if curve.kind == "level"]
     if logx:
         axis.set_xscale("log")
-    for curve in panel.curves:
-        _draw_curve(axis, curve, family)
+    for curve in curves:
+        if curve.kind == "curve":
+            _draw_curve(axis, curve, family)
     axis.margins(x=0.03)
     if not logx and roles.x != "round":
         left, right = axis.get_xlim()
         if 0 < left < 0.35 * (right - left):  # zero is near: show it
             axis.set_xlim(left=0)
-    for level in panel.levels:
-        _draw_level(axis, level, family, 1 + panel.step * panel.lane(level))
+    for number, level in enumerate(levels, start=1):  # their intervals side by side, outside the axis
+        _draw_level(axis, level, family, 1 + _INTERVAL_GAP * number * min(1.0, _MAX_UNNAMED_SERIES / len(levels)))
     if roles.y.startswith("accuracy"):
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
@@ -218,12 +196,9 @@ def _plain_log_ticks(axis: Any, swept: tuple[float, ...]) -> None:
 
 def _colour_and_marker(curve: Curve, family: Family) -> tuple[str, str]:
     """Of a curve; grey without marker where it belongs to no series."""
-    if family.roles.series is None:  # colours tell the scenario and its baselines apart; levels are named at their ends
-        if curve.baseline is None:
-            return look(0)
-        if curve.kind == "curve":
-            return look(1 + family.baselines.index(curve.baseline))
-    elif curve.series in family.series:  # a baseline may have a name that is no series of the study's own cells
+    if family.roles.series is None:  # colours tell the scenario and its baselines apart
+        return look(0 if curve.baseline is None else 1 + family.baselines.index(curve.baseline))
+    if curve.series in family.series:  # a baseline may have a name that is no series of the study's own cells
         return look(family.series.index(curve.series))
     return GREY, ""
 
@@ -288,8 +263,7 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
         name = "epsilon" if roles.x.startswith("epsilon") else roles.x
         add(escape_math(f"{name} inf"), dash=_LEVEL_DASH, width=0.9)
     for name in baselines:
-        apart = not roles.series and name in family.baselines
-        style = look(1 + family.baselines.index(name)) if apart else (GREY, "")
+        style = (GREY, "") if roles.series else look(1 + family.baselines.index(name))
         add(labels.baseline(name), *style, dash=_BASELINE_DASH, width=1.0)
     if not entries:
         return
@@ -317,59 +291,16 @@ def _legend(figure: Any, curves: list[Curve], family: Family, labels: Labels) ->
     )
 
 
-def _name_levels(figure: Any, panels: list[_Panel], family: Family, labels: Labels) -> None:
-    """Names beside the right ends of levels, in order of height, which do not overlap."""
-    named = []
-    for panel in panels:
-        names = []
-        for level in panel.levels:
-            if level.baseline is not None or len(family.series) <= _MAX_UNNAMED_SERIES:
-                words = "inf" if level.baseline is None else labels.baseline(level.baseline)
-                names.append((float(level["y"][0]), words, _colour_and_marker(level, family)[0]))
-        named.append((panel, sorted(names)))
-    most = max(len(names) for _, names in named)
-    if not most:
-        return
-    figure.draw_without_rendering()  # lays the panels out
-    line = _NAME_SIZE_PT * 1.25 / 72 * figure.dpi
-    lacking = most * line - panels[0].axis.get_window_extent().height
-    if lacking > 0:
-        width, height = figure.get_size_inches()
-        rows = len({panel.axis.get_position().y0 for panel in panels})
-        figure.set_size_inches(width, height + lacking / figure.dpi * rows)
-        figure.draw_without_rendering()
-    for panel, names in named:
-        bottom, top = panel.axis.get_ylim()
-        gap = (top - bottom) * line / panel.axis.get_window_extent().height
-        edge = 1.0 + _INTERVAL_GAP + panel.step * panel.lanes
-        for (y, words, colour), place in zip(names, _spread([y for y, _, _ in names], gap, top)):
-            moved = abs(place - y) > 0.3 * gap
-            arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0}
-            panel.axis.annotate(
-                words,
-                xy=(edge - 0.5 * _INTERVAL_GAP, y),
-                xytext=(edge + (0.02 if moved else 0.0), place),
-                xycoords=("axes fraction", "data"),
-                textcoords=("axes fraction", "data"),
-                fontsize=_NAME_SIZE_PT,
-                color=colour,
-                va="center",
-                ha="left",
-                annotation_clip=False,
-                arrowprops=arrow if moved else None,
-            )
-
-
-def _name_series(figure: Any, panels: list[_Panel], family: Family) -> None:
+def _name_series(figure: Any, panels: list[tuple[Any, list[Curve]]], family: Family) -> None:
     """The value of every curve beside its last point, on a side where no other name stands."""
     figure.draw_without_rendering()
-    for panel in panels:
+    for axis, curves in panels:
         taken: list[Any] = []
-        for curve in panel.curves:
-            if curve.baseline is not None:
+        for curve in curves:
+            if curve.baseline is not None or curve.kind == "level":
                 continue
             for across, up in _NAME_OFFSETS_PT:
-                name = panel.axis.annotate(
+                name = axis.annotate(
                     escape_math(format_value(curve.series)),
                     xy=(curve["x"][-1], curve["y"][-1]),
                     xytext=(across, up),
@@ -385,23 +316,3 @@ def _name_series(figure: Any, panels: list[_Panel], family: Family) -> None:
                     taken.append(box)
                     break
                 name.remove()
-
-
-def _spread(wanted: list[float], gap: float, top: float = np.inf) -> list[float]:
-    """Places at least a gap apart, near those wanted, which are in order: clusters are spread about their mean.
-
-    No place is above `top`, as far as that leaves room.
-    """
-    clusters: list[list[float]] = []
-    for value in wanted:
-        clusters.append([value])
-        while len(clusters) > 1:
-            first, second = clusters[-2:]
-            if fmean(second) - fmean(first) >= gap * (len(first) + len(second)) / 2:
-                break
-            clusters[-2:] = [first + second]
-    places = [fmean(one) + gap * (n - (len(one) - 1) / 2) for one in clusters for n in range(len(one))]
-    for number in range(len(places) - 1, -1, -1):
-        places[number] = min(places[number], top)
-        top = places[number] - gap
-    return places

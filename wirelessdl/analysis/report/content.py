@@ -13,7 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from wirelessdl.analysis.privacy_curve import PrivacyCurve, privacy_curve
+from wirelessdl.analysis.accountants import promised_totals
+from wirelessdl.analysis.families import curve_frame
 from wirelessdl.analysis.releases import terms_of
 from wirelessdl.analysis.runs import node_means
 from wirelessdl.analysis.timeline import KINDS, Bars, hub_turns, timeline_of
@@ -62,13 +63,12 @@ _CLIPPING = {
 def content_of(run: Run, runs: int, *, accountants: bool = False) -> dict[str, Any]:
     """Content of one run; `runs` runs share the page, and its size limits."""
     notes: list[str] = []
-    curve = privacy_curve(run, others=accountants)
     return {
         "nodes": run.scenario["network"]["nodes"],
         "learning": _learning(run),
         "learned": _learned(run, runs),
-        "tradeoff": _tradeoff(run, curve),
-        "totals": _totals(run, curve),
+        "tradeoff": _tradeoff(run),
+        "totals": _totals(run, accountants),
         "power": _power(run),
         **_network(run, runs, notes),
         "timeline": _timeline(run, runs, notes),
@@ -131,27 +131,25 @@ def _learned(run: Run, runs: int) -> dict[str, Any]:
     return {"rounds": numbers(rounds), "accuracy": packed(accuracy, "Float32Array"), "most": most}
 
 
-def _tradeoff(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
+def _tradeoff(run: Run) -> dict[str, Any]:
     """Accuracy against the promised total epsilon at the same round."""
-    evaluated = run.rounds.dropna(subset="accuracy_mean").set_index("round")["accuracy_mean"]
-    known = np.isin(curve.round, evaluated.index) & np.isfinite(curve.epsilon)
-    at = curve.round[known]
-    shown = thinned(len(at), _MAX_POINTS)
+    frame, exact = curve_frame(run)
+    frame = frame[np.isfinite(frame["epsilon"])]
+    shown = frame.iloc[thinned(len(frame), _MAX_POINTS)]
     return {
-        "round": numbers(at[shown]),
-        "epsilon": numbers(curve.epsilon[known][shown]),
-        "accuracy": numbers(evaluated.loc[at[shown].tolist()]),
-        "accountant": curve.accountant,
-        "adversary": curve.adversary,
+        **{name: numbers(shown[name]) for name in ("round", "epsilon")},
+        "accuracy": numbers(shown["accuracy_mean"]),
+        "accountant": "composed" if exact else "running bound",
+        "adversary": terms_of(run).adversary,
     }
 
 
-def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
+def _totals(run: Run, accountants: bool) -> dict[str, Any]:
     """Promised totals per node and accountant, and the terms they are stated under."""
-    privacy = run.privacy
-    promised = privacy[privacy["view"] == terms_of(run).promised]
+    privacy, stated, found = run.privacy, terms_of(run), promised_totals(run, others=accountants)
+    promised = privacy[privacy["view"] == stated.promised]
     link_sum = privacy.loc[privacy["view"] == "link", "epsilon_total"]
-    order = sorted(curve.totals, key=lambda name: list(_ACCOUNTANTS).index(name) if name in _ACCOUNTANTS else 9)
+    order = sorted(found.epsilon, key=lambda name: list(_ACCOUNTANTS).index(name) if name in _ACCOUNTANTS else 9)
     terms = []
     if len(promised):
         row = promised.iloc[0]
@@ -166,16 +164,16 @@ def _totals(run: Run, curve: PrivacyCurve) -> dict[str, Any]:
             {
                 "name": name,
                 "basis": _ACCOUNTANTS.get(name, ""),
-                "epsilon": numbers(curve.totals[name]),
-                "largest": _formatted(float(curve.totals[name].max())),
+                "epsilon": numbers(found.epsilon[name]),
+                "largest": _formatted(float(found.epsilon[name].max())),
             }
             for name in order
         ],
-        "adversary": curve.adversary,
+        "adversary": stated.adversary,
         "link_sum": _formatted(float(link_sum.max())) if len(link_sum) else "",
         "terms": terms,
         "conditions": run.summary.get("epsilon_own_conditions", []),
-        "note": curve.note,
+        "note": found.note,
     }
 
 

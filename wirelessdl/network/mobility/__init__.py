@@ -2,17 +2,18 @@
 
 A mobility is any object with `geometry(time_s)`. Its constructor may ask for `start_m` (where nodes were
 placed, `[K, 3]`), `rng`, `streets` (the map, or None) and `find_file`. The geometry of a time must not depend on
-earlier calls.
+earlier calls. A built-in class may have `motion(times_s)` besides: several instants in one call.
 """
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
 from wirelessdl.contract import checked_array, of_node
 from wirelessdl.errors import ContractError
-from wirelessdl.links import Geometry
+from wirelessdl.links import Geometry, Motion
 from wirelessdl.network.mobility.streets import Streets
 from wirelessdl.network.mobility.track import Track
 from wirelessdl.network.mobility.walk import GaussMarkov, RandomWalk
@@ -22,6 +23,16 @@ from wirelessdl.network.mobility.waypoint_files import Waypoints
 
 class Mobility(Protocol):
     def geometry(self, time_s: float) -> Geometry: ...
+
+
+@runtime_checkable
+class HasMotion(Protocol):
+    def motion(self, times_s: Sequence[float]) -> Motion: ...
+
+
+def has_motion(mobility: object) -> TypeGuard[HasMotion]:
+    """Never of a class derived from a built-in one, which may change `geometry` alone."""
+    return isinstance(mobility, HasMotion) and type(mobility).__module__.startswith("wirelessdl.")
 
 
 class Static:
@@ -75,3 +86,13 @@ def require_geometry(geometry: object, nodes: int, time_s: float, name: str) -> 
             f"{time_s:g} s; antennas must be above ground"
         )
     return geometry
+
+
+def require_motion(motion: Motion, nodes: int, times_s: Sequence[float], name: str) -> Motion:
+    """The same of a built-in mobility at several instants."""
+    position, velocity = motion.position_m, motion.velocity_mps
+    sound = position.shape == velocity.shape == (len(times_s), nodes, 3)
+    if not (sound and np.isfinite(position).all() and np.isfinite(velocity).all() and (position[..., 2] > 0).all()):
+        for place, time_s in enumerate(times_s):
+            require_geometry(motion.at(place), nodes, time_s, name)
+    return motion

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wirelessdl.arrays import FloatArray, IntArray
-from wirelessdl.links import Geometry
+from wirelessdl.links import Motion
 
 MAX_LEGS_PER_QUERY = 10_000  # seconds of drawing
 
@@ -56,18 +56,17 @@ class Paths:
             f"{problem}; the time from one frame to the next takes more than {MAX_LEGS_PER_QUERY} legs: lower it"
         )
 
-    def geometry(self, time_s: float) -> Geometry:
-        """Where nodes are; at a corner, the velocity is that of the leg that begins."""
-        node = np.arange(self._nodes)
-        leg = self._leg_at(time_s)
+    def motion(self, time_s: FloatArray) -> Motion:
+        """Where nodes are at several instants; at a corner, the velocity is that of the leg that begins."""
+        node, leg = np.arange(self._nodes), self._legs_at(time_s[:, None])
         velocity = self._velocity[leg, node]
-        since = time_s - self._begin[leg, node]
-        return Geometry(self._origin[leg, node] + velocity * since[:, None], velocity)
+        since = time_s[:, None] - self._begin[leg, node]
+        return Motion(self._origin[leg, node] + velocity * since[:, :, None], velocity)
 
-    def _leg_at(self, time_s: float) -> IntArray:
-        """The last leg of each node that has begun, `[K]`, by bisection of all nodes at once."""
-        node = np.arange(self._nodes)
-        low, high = np.zeros(self._nodes, dtype=np.int64), np.full(self._nodes, self._legs)
+    def _legs_at(self, time_s: FloatArray) -> IntArray:
+        """The last leg of each node that has begun, `[instants, K]`, by bisection; time_s: `[instants, 1]`."""
+        node, shape = np.arange(self._nodes), (len(time_s), self._nodes)
+        low, high = np.zeros(shape, dtype=np.int64), np.full(shape, self._legs)
         for _ in range(int(self._legs).bit_length()):
             middle = (low + high) // 2
             begun = (middle < high) & (self._begin[np.minimum(middle, self._legs - 1), node] <= time_s)

@@ -1,12 +1,13 @@
 """Motion along the streets of a map: straight on or a turn at every crossing."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 from annotated_types import Interval
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
-from wirelessdl.links import Geometry
+from wirelessdl.links import Geometry, Motion
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import KeyedDraws, Span, checked_time, low_high
 from wirelessdl.network.streets import StreetMap, grid_of
@@ -67,9 +68,12 @@ class Streets:
         self._leg(np.abs(target - place) * pitch[along])
 
     def geometry(self, time_s: float) -> Geometry:
-        time = checked_time(time_s)
-        self._paths.extend(time, self._next, f"speed_mps is up to {self._speed.max():g}")
-        return self._paths.geometry(time)
+        return self.motion((time_s,)).at(0)
+
+    def motion(self, times_s: Sequence[float]) -> Motion:
+        times = [checked_time(time_s) for time_s in times_s]
+        self._paths.extend(max(times), self._next, f"speed_mps is up to {self._speed.max():g}")
+        return self._paths.motion(np.array(times))
 
     def _leg(self, length_m: FloatArray) -> None:
         direction = np.zeros((len(self._speed), 3))

@@ -11,11 +11,12 @@ A run is short beside the time this takes to settle, so by default nodes start i
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray
-from wirelessdl.links import Geometry
+from wirelessdl.links import Geometry, Motion
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import (
     KeyedDraws,
@@ -58,9 +59,12 @@ class RandomWaypoint:
         self._paths = self._in_the_long_run() if steady else Paths.from_places(start_m)
 
     def geometry(self, time_s: float) -> Geometry:
-        time = checked_time(time_s)
-        self._paths.extend(time, self._add_trip, f"speed_mps is up to {self._speed[1]:g}")
-        return self._paths.geometry(time)
+        return self.motion((time_s,)).at(0)
+
+    def motion(self, times_s: Sequence[float]) -> Motion:
+        times = [checked_time(time_s) for time_s in times_s]
+        self._paths.extend(max(times), self._add_trip, f"speed_mps is up to {self._speed[1]:g}")
+        return self._paths.motion(np.array(times))
 
     def _add_trip(self) -> None:
         """One more trip and pause of every node."""

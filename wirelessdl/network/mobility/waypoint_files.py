@@ -16,12 +16,13 @@ given speed and stays; a new destination before arrival redirects it from where 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
-from wirelessdl.links import Geometry
+from wirelessdl.links import Geometry, Motion
 from wirelessdl.network.mobility.paths import Paths
 from wirelessdl.network.parameters import FindFile, checked_time, content_lines, fault, number, read_table, read_text
 
@@ -60,7 +61,10 @@ class Waypoints:
         self._paths = Paths(begin, origin, velocity)
 
     def geometry(self, time_s: float) -> Geometry:
-        return self._paths.geometry(checked_time(time_s))
+        return self.motion((time_s,)).at(0)
+
+    def motion(self, times_s: Sequence[float]) -> Motion:
+        return self._paths.motion(np.array([checked_time(time_s) for time_s in times_s]))
 
 
 def _read_csv(file: str, find_file: FindFile, height_m: FloatArray) -> list[list[_Leg]]:

@@ -1,4 +1,4 @@
-"""The data split, shares of noise and the privacy curve, from traces: they arrive at what the run itself computed."""
+"""The data split, shares of noise and totals, from traces: they arrive at what the run itself computed."""
 
 import shutil
 
@@ -8,10 +8,10 @@ import pytest
 from conftest import tiny
 
 from wirelessdl import open_run, simulate
-from wirelessdl.analysis.privacy_curve import privacy_curve
+from wirelessdl.analysis.accountants import promised_totals
 from wirelessdl.analysis.releases import data_split, share_problems
 from wirelessdl.errors import TraceError
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import PrivacyAssumptions
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +23,14 @@ def own_totals(run):
     return run.privacy.query("view == 'own'").sort_values("tx")["epsilon_total"].to_numpy()
 
 
-def test_the_curve_ends_at_the_stored_totals(run):
-    found, stored = privacy_curve(run), own_totals(run)
-    assert found.accountant == "pld"
-    assert found.epsilon[-1] == pytest.approx(stored.max())
-    assert np.all(np.diff(found.epsilon) >= 0)
-    assert found.totals["pld"] == pytest.approx(stored)
-    assert found.totals["rdp-wang19"].max() == pytest.approx(run.rounds["epsilon_own_bound"].iloc[-1])
-    assert set(found.totals) == {"pld", "rdp-wang19", "rdp", "gdp"}
-    assert np.all(found.totals["gdp"] >= found.totals["pld"])
+def test_totals_from_traces_are_those_stored(run):
+    found, stored = promised_totals(run), own_totals(run)
+    assert found.epsilon["pld"] == pytest.approx(stored)
+    assert found.epsilon["rdp-wang19"].max() == pytest.approx(run.rounds["epsilon_own_bound"].iloc[-1])
+    assert set(found.epsilon) == {"pld", "rdp-wang19", "rdp", "gdp"}
+    assert np.all(found.epsilon["gdp"] >= found.epsilon["pld"])
     assert found.note == ""
+    assert list(promised_totals(run, others=False).epsilon) == ["pld"]
 
 
 @pytest.mark.parametrize(
@@ -48,25 +46,24 @@ def test_the_curve_ends_at_the_stored_totals(run):
     ],
     ids=["silence and fading", "unequal sampling rates"],
 )
-def test_the_curve_follows_what_was_sent_and_sampled(sections, tmp_path):
+def test_totals_follow_what_was_sent_and_sampled(sections, tmp_path):
     run = simulate(tiny(scenario={"rounds": 12}, **sections), out=tmp_path)
     if "budget_total" in sections["privacy"]:
         assert not run.nodes["transmitted"].all(), "nobody fell silent: the test shows nothing"
     else:
         assert run.clients["sampling_rate"].nunique() > 1, "all sample alike: the test shows nothing"
-    found = privacy_curve(run)
-    assert found.accountant == "pld", found.note
-    assert found.epsilon[-1] == pytest.approx(run.summary["epsilon_own_total"])
-    assert found.totals["pld"] == pytest.approx(own_totals(run))
+    found = promised_totals(run, others=False)
+    assert found.note == ""
+    assert found.epsilon["pld"].max() == pytest.approx(run.summary["epsilon_own_total"])
 
 
 @pytest.mark.parametrize("column", ["sampling_rate", "sensitivity"])
-def test_a_table_that_does_not_lead_to_the_stored_totals_gives_no_curve(column, run, tmp_path):
+def test_a_table_that_does_not_lead_to_the_stored_totals_never_gives_smaller_ones(column, run, tmp_path):
     path = rewritten(run, tmp_path, lambda frame: frame.assign(**{column: 0.5 * frame[column]}))
-    found = privacy_curve(open_run(path))
-    assert found.accountant == "running bound"
+    found = promised_totals(open_run(path))
     assert "do not lead to the stored totals" in found.note
-    assert list(found.totals) == ["pld"]
+    assert list(found.epsilon) == ["pld"]
+    assert (found.epsilon["pld"] >= own_totals(run)).all()
 
 
 def test_the_split_is_the_one_the_run_learned_from(run):
@@ -75,7 +72,9 @@ def test_the_split_is_the_one_the_run_learned_from(run):
     assert split.counts.shape == (4, 10)
     assert split.counts.sum() == 12_000
     assert ((split.sensitivity > 2 / 8) & (split.sensitivity < 2 / 8 * (1 + 1e-5))).all()  # 2 C / B, and rounding
-    assert split.terms == Terms("hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"])
+    assert split.terms == PrivacyAssumptions(
+        "hardened", "without-replacement", "per-sample", run.scenario["privacy"]["delta_total"]
+    )
 
 
 def test_terms_follow_the_sampler(tmp_path):
@@ -83,9 +82,9 @@ def test_terms_follow_the_sampler(tmp_path):
     split = data_split(shuffled)
     assert split.terms.sampler == "shuffled"
     assert split.terms.epoch_rounds == tuple(np.ceil(split.counts.sum(axis=1) / 8).astype(int))
-    found = privacy_curve(shuffled)
-    assert (found.accountant, found.note) == ("gdp", "")
-    assert found.epsilon[-1] == pytest.approx(own_totals(shuffled).max())
+    found = promised_totals(shuffled)
+    assert (list(found.epsilon), found.note) == (["gdp"], "")
+    assert found.epsilon["gdp"] == pytest.approx(own_totals(shuffled))
     full = simulate(tiny(learning={"sampling": "full"}, scenario={"name": "full"}), out=tmp_path)
     assert data_split(full).terms.sampler == "full-batch"
 
@@ -113,7 +112,7 @@ def test_a_damaged_clients_table_is_refused_in_one_line(change, words, run, tmp_
     path = rewritten(run, tmp_path, change)
     with pytest.raises(TraceError, match=words):
         data_split(open_run(path))
-    assert words in privacy_curve(open_run(path)).note
+    assert words in promised_totals(open_run(path)).note
     done = wirelessdl_command("plot", str(path), "--figure", "partition")
     assert done.code == 2
     assert words in done.err
