@@ -74,7 +74,11 @@ class Made:
             offsets=cfo_hz and Offsets.from_nodes(np.array(cfo_hz), np.zeros(self.nodes), 1e6, frame),
             pilots=pilots,
             h_at=self.h_at,
-            **{name: keys.pop(name) for name in ("rounds", "passes", "closing", "phase_error_rad") if name in keys},
+            **{
+                name: keys.pop(name)
+                for name in ("rounds", "passes", "closing", "phase_error_rad", "number_s")
+                if name in keys
+            },
         )
         wanted = {"subslots": subslots, "hub_order": "there", "hub_rotation": False, "hub_failure": 0.0, **keys}
         self.carrier = HubCarrier(SimpleNamespace(**wanted), self.given, near_snr, Streams(3))
@@ -348,6 +352,21 @@ def test_carriers_turn_from_a_pilot_to_its_payload_and_within_a_broadcast(most_h
         real, imaginary = (np.polyval(np.polyfit(pilots_us, part, 2), middles_us) for part in (seen.real, seen.imag))
         expected = np.sinc(apart_hz * 5e-6) * true / (real + 1j * imaginary)
         np.testing.assert_allclose(broadcast.ratio[:, number], expected, atol=1e-9)
+
+
+def test_airtime_of_a_turn_is_the_sum_of_its_parts():
+    """5 nodes, 4 us of pilots each, guards of 1, numbers of 0.5; 13 symbols in 3 parts of 5."""
+    made = Made(symmetric(np.random.default_rng(13), 5), number_s=5e-7)
+    carried = made.carry()
+    (hub,) = np.flatnonzero(carried.nodes["hub_turns"])
+    pilots, choice, of_hub = 5 * 4, 2 * 5 * 0.5, 2 * 0.5
+    collected, sent_back = 3 * (4 + 1 + 5 + 1), 4 * 4 + 3 * 5
+    assert carried.uneven_ns == (1000 * (choice + of_hub + 1 + collected + sent_back),)
+    whole, airtime = pilots + carried.uneven_ns[0] / 1000, carried.airtime
+    is_hub = np.arange(5) == hub
+    np.testing.assert_array_equal(airtime.payload_ns, 1000 * 15)
+    np.testing.assert_array_equal(airtime.pilot_ns, 1000 * np.where(is_hub, 4 + 1 + 7 * 4 + of_hub, 4 + 1))
+    np.testing.assert_array_equal(airtime.listening_ns + airtime.payload_ns + airtime.pilot_ns, 1000 * whole)
 
 
 def test_models_are_asked_for_gains_in_the_order_of_time():

@@ -138,6 +138,14 @@ def test_receivers_of_one_turn_hear_each_others_senders():
         assert np.isin(step.rx[beside], step.aim).all()
 
 
+def test_pilots_and_announcements_are_paid_for_in_every_pass_closing_ones_among_them():
+    _, once = decided("scenario.rounds=1")
+    _, thrice = decided("scenario.rounds=1", "learning.closing_passes=2")
+    for name in ("payload_ns", "pilot_ns"):
+        one, three = (getattr(given.carried.airtime, name) for given in (once, thrice))
+        np.testing.assert_allclose(three, 3 * one, atol=3)  # ns, rounded down in every pass
+
+
 def test_a_resumed_run_is_the_whole_run(tmp_path):
     overrides = [
         *STILL,

@@ -157,7 +157,7 @@ def test_remedies_for_receiver_noise_are_keys_that_alignment_takes(alignment, re
 def test_what_changes_within_a_part_of_a_payload_is_worth_a_line(radio, words):
     table = tiny_table(
         network={"nodes": 2},
-        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke", "speed_mps": 5.0}]},
+        channel={"models": [{"model": "log-distance"}, {"model": "rayleigh", "process": "clarke", "speed_mps": 1.0}]},
         radio={"alignment": "hubs", "bandwidth_hz": 1e6, **radio},
         power={"objective": "own-noise"},
     )

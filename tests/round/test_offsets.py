@@ -235,9 +235,9 @@ def test_a_run_in_flight_goes_on_to_the_same_tables(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_main_example_is_at_chance_once_senders_have_one_phase_and_signals_take_time(tmp_path):
+def test_the_idealised_air_is_at_chance_once_senders_have_one_phase_and_signals_take_time(tmp_path):
     """Ten classes: 10% by chance; 82% with phases aligned at every receiver at once."""
-    scenario = load_scenario("scenarios/urban_er_k20.toml", overrides=("radio.flight_time=true",))
+    scenario = load_scenario("scenarios/urban_er_k20_ideal.toml", overrides=("radio.flight_time=true",))
     assert simulate(scenario, out=tmp_path).summary["accuracy_mean"] < 0.2
 
 

@@ -16,9 +16,10 @@ before each turn from pilots of all nodes at that time; gains change within a ro
 visits the hubs a second time in reverse order. A pass (`radio.mixing_passes`, `learning.closing_passes`) is another
 such sequence. A node whose links are too weak in its turn is taken over its best one.
 
-**A turn in time**: pilots of all nodes, messages of the choice, then per sub-slot a pilot of the hub and a part of the
-payload; then the hub's broadcast, with a pilot before every sub-slot and after the last. Members estimate h at each
-pilot; it ages until the middle of the sub-slot by itself. Receivers of the broadcast lay a parabola through its pilots.
+**A turn in time**: pilots of all nodes, messages of the choice and of the hub (eta, rms of the mean), then per sub-slot
+a pilot of the hub and a part of the payload; then the hub's broadcast, with a pilot before every sub-slot and after the
+last. Members estimate h at each pilot; it ages until the middle of the sub-slot by itself. Receivers of the broadcast
+lay a parabola through its pilots.
 
 **Privacy.** A node that can be reached when the frame opens is on the roster, charged, and holds w. All that is sent
 after that is a function of holdings, so of charged releases and receiver noise. Who cannot be reached keeps x and s,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from wirelessdl.streams import Streams
 
 RESCUE_SNR = 2.0  # linear: below it a link carries more noise than the loss of one node does
+HUB_NUMBERS = 2  # that a hub sends besides: by what members scale, and the rms of the mean
 CHOICE_NUMBERS = 2  # that each node sends for a choice: how many it would newly reach, and the rms that it holds
 _SHARE_OF_BEST = 0.8  # with rotation, of the reach of the best candidate, that a hub must have
 
@@ -161,7 +163,8 @@ class HubCarrier(Carrier):
         self._symbols = -(-frame.symbols // self._slots)
         self._sub_ns = to_ns(self._symbols / given.bandwidth_hz)
         self._payload_ns = self._slots * self._sub_ns
-        self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s)
+        self._hub_numbers_ns = to_ns(HUB_NUMBERS * given.number_s)
+        self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s) + self._hub_numbers_ns
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
 
     @property
@@ -278,8 +281,9 @@ class HubCarrier(Carrier):
     def _airtime(self, turns: int, hub_turns: IntArray, sent: IntArray) -> AirTime:
         """Pilots with the messages of choices, which go at the same power; who does not send listens."""
         frame = self._given.frame
-        own_choice = self._choice_ns // max(1, len(sent))
-        pilot_ns = turns * (frame.own_pilot_ns + own_choice) + hub_turns * (2 * self._slots + 1) * frame.own_pilot_ns
+        own_choice = (self._choice_ns - self._hub_numbers_ns) // max(1, len(sent))
+        of_hub = (2 * self._slots + 1) * frame.own_pilot_ns + self._hub_numbers_ns
+        pilot_ns = turns * (frame.own_pilot_ns + own_choice) + hub_turns * of_hub
         payload_ns = sent * self._payload_ns
         all_ns = turns * (frame.pilot_ns + self.turn_ns)
         return AirTime(payload_ns, pilot_ns, np.maximum(all_ns - payload_ns - pilot_ns, 0))

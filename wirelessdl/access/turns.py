@@ -71,11 +71,12 @@ class TurnCarrier(Carrier):
         nodes = len(given.on_air)
         known = np.eye(nodes)
         steps: list[AnnouncedStep] = []
-        took, payloads = np.zeros(nodes, dtype=bool), []
+        took, payloads, passes = np.zeros(nodes, dtype=bool), [], 0
         for lasts_ns, step, weights in self._turns(
             given.round, given.now_ns, given.channel, given.on_air, given.receivers
         ):
             payloads.append(lasts_ns)
+            passes += step is None or step.opens
             if weights is not None:
                 known = weights @ known
                 took |= (weights - np.diag(np.diag(weights))).any(axis=1)
@@ -87,7 +88,7 @@ class TurnCarrier(Carrier):
         return Carried(
             (Step.release(FrameWeights((SlotWeights(planned, found, None),)), given.model_w),),
             tuple(payloads),
-            self._airtime(payloads, steps),
+            self._airtime(payloads, steps, passes),
             announced=tuple(steps),
         )
 
@@ -102,7 +103,9 @@ class TurnCarrier(Carrier):
     ) -> tuple[tuple[int, ...], AirTime] | None:
         found = list(self._turns(round, now_ns, channel, on_air, receivers))
         payloads = [lasts_ns for lasts_ns, _, _ in found]
-        return tuple(payloads), self._airtime(payloads, [step for _, step, _ in found if step is not None])
+        steps = [step for _, step, _ in found if step is not None]
+        passes = sum(step is None or step.opens for _, step, _ in found)
+        return tuple(payloads), self._airtime(payloads, steps, passes)
 
     def errors(self, size: FloatArray) -> MeanErrors:
         given, nodes = self._given, len(size)
@@ -129,13 +132,12 @@ class TurnCarrier(Carrier):
             float(np.sqrt(found.receiver / channel.heard.nodes)),
         )
 
-    def _airtime(self, payloads_ns: list[int], steps: list[AnnouncedStep]) -> AirTime:
+    def _airtime(self, payloads_ns: list[int], steps: list[AnnouncedStep], passes: int) -> AirTime:
         frame, nodes = self._given.frame, len(self._given.power_w)
         sent, heard = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
         for step in steps:
             sent[np.unique(step.tx)] += 1
             heard[np.unique(step.rx)] += 1
-        passes = max(1, 1 + self._given.passes)
         payload_ns = sent * self._slots * self._sub_ns
         pilot_ns = passes * self._opening_ns // max(1, nodes) + heard * self._slots * frame.own_pilot_ns
         return AirTime(payload_ns, pilot_ns, np.maximum(sum(payloads_ns) - payload_ns - pilot_ns, 0))
