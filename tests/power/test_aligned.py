@@ -212,7 +212,7 @@ def test_hints_promise_only_what_the_allocator_will_do(wirelessdl_command):
     assert any("whatever epsilon_max is" in line for line in verdict)
     hidden = next(line for line in verdict if "hides behind others" in line)
     assert "leaks without bound" in hidden
-    assert 'allocator = "lp" with objective = "own-noise" would keep it within 1' in hidden
+    assert 'allocator = "lp" with objective = "own-noise" hides every sender by itself' in hidden
     auto = json.loads(wirelessdl_command("plan", *printed, "--set", "power.allocator.kappa=auto").out)
     assert any("per-sample clipping" in line for line in auto["verdict"])
     low = json.loads(wirelessdl_command("plan", *printed, "--set", "privacy.epsilon_max=0.01").out)

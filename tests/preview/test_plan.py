@@ -175,9 +175,7 @@ def test_the_verdict_tells_what_trains_and_what_does_not():
     printed = preview_plan(build(load_scenario("paper_k4_full")))
     assert "this will not train" in printed.verdict[0]
     assert printed.noise_to_update > 100
-    words, _, ratio = printed.verdict[1].rpartition(" ")
-    assert words == "per-sample clipping (with the hardened protocol) would give"
-    assert float(ratio.rstrip("x")) < printed.noise_to_update / 100  # the sensitivity falls by the batch, 256
+    assert printed.verdict[1].startswith("per-sample clipping (with the hardened protocol) has a smaller sensitivity")
     lp = preview_plan(build(load_scenario("urban_er_k20_paper_lp", overrides=["power.balance=false"])))
     assert any("receiver balancing would make it 20" in line for line in lp.verdict)
     assert any('objective = "own-noise"' in line for line in lp.verdict)

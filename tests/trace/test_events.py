@@ -130,7 +130,7 @@ def test_the_log_has_simulation_time_in_front(tmp_path, wirelessdl_command):
     assert result.code == 0
     lines = result.err.splitlines()
     assert lines[0] == "    0.000000000 s  sim  frame: round 1"
-    assert lines[2].startswith("    0.000000000 s  channel  12 links, ")
+    assert lines[2].startswith("    0.000000000 s  channel  channel.gain, rx 0 to 3 (12), tx 0 to 3 (12), gain 0.")
     assert lines[3] == "    0.008949000 s  sim  node 0: computed"
     assert len(lines) == 2 + 1 + 4 + 1 + 1
     quiet = wirelessdl_command("run", "tiny.toml", "--quiet", "--log", "sim=warning")

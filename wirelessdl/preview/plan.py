@@ -8,7 +8,7 @@ Noise that pairs of nodes share cancels in that mean, so only own_share of beta_
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,12 +17,11 @@ import numpy as np
 from wirelessdl.access import CarryPreview, Sending
 from wirelessdl.access.passes import noise_of_mean
 from wirelessdl.arrays import FloatArray
-from wirelessdl.contract import capability, guarded
-from wirelessdl.errors import WirelessdlError
+from wirelessdl.contract import capability
 from wirelessdl.gaussian import slot_epsilon, slot_mu
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.mechanism import Protection
-from wirelessdl.power.allocate import LinearProgram, PowerAllocator
+from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions
@@ -115,10 +114,6 @@ def preview_plan(world: World) -> PlanPreview:
         plan = replace(plan, notes=tuple(dict.fromkeys((*plan.notes, *planner.joint.notes))))
     alone = plan  # with noise of its own, a sender is hidden from everyone
     everyone, sigma = np.ones(world.nodes, dtype=bool), np.full(world.nodes, privacy.rho)
-
-    def paired(one: PowerPlan) -> PowerPlan:
-        return planner.protect(one, everyone, channel.links, sigma).plan
-
     protection = planner.protect(plan, everyone, channel.links, sigma)
     plan = protection.plan
     gamma = world.schedule.rate(1)
@@ -141,7 +136,6 @@ def preview_plan(world: World) -> PlanPreview:
     if noise_std and receiver_std:  # privacy noise falls with the learning rate, receiver noise stays
         rates = np.array([world.schedule.rate(round + 1) for round in range(world.scenario.scenario.rounds)])
         receiver_ratio = float(len(rates) * receiver_std**2 / np.sum((rates * plan.noise_per_step) ** 2))
-    divisor = world.learning.sampler.divisor
     # its weights and passes are those of frames that the plan lays out
     joint = None if world.access.lays_out_frames else planner.joint
     given = forecast_terms(world)
@@ -169,7 +163,7 @@ def preview_plan(world: World) -> PlanPreview:
         verdict=(_alone(world.nodes),)
         if not world.terms.sends
         else (
-            *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
+            *_verdict(plan, ratio, privacy, world.allocator),
             *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
             *_cancelled(joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),
         ),
@@ -268,22 +262,9 @@ def _violation_rate(plan: PowerPlan, fresh: FloatArray) -> float | None:
     return float(np.mean(over > plan.problem.epsilon_max * (1.0 + TOLERANCE)))
 
 
-def _verdict(
-    plan: PowerPlan,
-    ratio: float,
-    privacy: PrivacySection,
-    allocator: PowerAllocator,
-    parameters: int,
-    divisor: FloatArray,
-    paired: Callable[[PowerPlan], PowerPlan],
-) -> Iterator[str]:
-    """divisor: [K] what each client's sum of gradients is divided by. paired: a plan with the noise that pairs take."""
+def _verdict(plan: PowerPlan, ratio: float, privacy: PrivacySection, allocator: PowerAllocator) -> Iterator[str]:
     nodes, shared = len(plan.alpha), plan.own_share is not None
-
-    def other_ratio(**changes: object) -> float | None:
-        other = _try(allocator, plan, paired, **changes)
-        return None if other is None else noise_to_update(other, privacy.clip_norm, parameters)
-
+    looks = bool(capability(allocator, "keeps_epsilon_max"))  # others plan the same whatever noise is needed
     if not plan.problem.private:
         yield "no privacy noise: what limits training is the task and the air"
         return
@@ -297,33 +278,22 @@ def _verdict(
     if not shared and not _keeps(plan):
         leak = plan.link_epsilon.max()
         yield f"the worst link leaks {leak:.4g} in a slot, above epsilon_max {privacy.epsilon_max:g}"
-    if privacy.clipping == "batch" and privacy.unit == "sample" and ratio > MAX_RATIO_TRAINS:
-        other = other_ratio(sensitivity=sensitivity("per-sample", privacy.clip_norm, divisor, privacy.adjacency))
-        if other is not None and other < ratio * (1.0 - 1e-6):
-            hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
-            yield f"per-sample clipping{hint} would give {other:.3g}x"
-    if not plan.balance and plan.fixed is None and plan.theta > 1.05 * nodes:
-        other = other_ratio(balance="receiver")
-        gain = "" if other is None else f", and the noise {other:.3g}x the update"
-        yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}{gain}"
+    if looks and privacy.clipping == "batch" and privacy.unit == "sample" and ratio > MAX_RATIO_TRAINS:
+        hint = " (with the hardened protocol)" if privacy.protocol == "paper" else ""
+        yield f"per-sample clipping{hint} has a smaller sensitivity, and needs less noise"
+    if looks and not plan.balance and plan.fixed is None and plan.theta > 1.05 * nodes:
+        yield f"theta is {plan.theta:.3g}; receiver balancing would make it {nodes}"
     if not shared and plan.epsilon_own.max() > 10 * privacy.epsilon_max:
         node = int(np.argmax(plan.epsilon_own))
+        other = "" if looks else 'allocator = "lp" with '
         leak = f"{plan.epsilon_own[node]:.3g}" if np.isfinite(plan.epsilon_own[node]) else "without bound"
         yield (
             f"node {node} hides behind others: alone, or against listeners who join forces, its slot leaks "
-            f"{leak}{_own_noise(plan, allocator, privacy.epsilon_max)}"
+            f'{leak}; {other}objective = "own-noise" hides every sender by itself'
         )
     if privacy.credit_thermal:
         yield "thermal noise is credited on links: a better receiver than assumed hears more than epsilon says"
     yield from plan.notes
-
-
-def _own_noise(plan: PowerPlan, allocator: PowerAllocator, epsilon_max: float) -> str:
-    """What would keep a sender hidden by itself, where that is possible."""
-    if _try(LinearProgram("own-noise"), plan, lambda one: one) is None:
-        return ""
-    other = "" if isinstance(allocator, LinearProgram) else 'allocator = "lp" with '
-    return f'; {other}objective = "own-noise" would keep it within {epsilon_max:g}'
 
 
 def _cancelled(joint: JointPlan | None, terms: PrivacyAssumptions, independent: float) -> Iterator[str]:
@@ -339,20 +309,6 @@ def _cancelled(joint: JointPlan | None, terms: PrivacyAssumptions, independent: 
             f"models are predicted to lie {np.sqrt(apart):.3g} per coordinate from their mean, which noise moves by "
             f"{np.sqrt(mean):.3g}: more radio.mixing_passes would help more than less noise"
         )
-
-
-def _try(
-    allocator: PowerAllocator, plan: PowerPlan, paired: Callable[[PowerPlan], PowerPlan], **changes: object
-) -> PowerPlan | None:
-    """The plan under other circumstances, where there is one that keeps to epsilon_max."""
-    try:
-        ask = guarded("power.allocator", allocator, "allocate")
-        found = ask(replace(plan.problem, **changes), plan.fixed)  # type: ignore[arg-type]
-        found = paired(replace(found, fixed=plan.fixed))
-    except WirelessdlError:
-        return None
-    kept = capability(allocator, "keeps_epsilon_max") or _keeps(found)
-    return found if kept else None
 
 
 def _keeps(plan: PowerPlan) -> bool:

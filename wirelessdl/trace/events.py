@@ -24,6 +24,7 @@ The log, `--log sim=debug,channel=info`, is one more listener: lines on the stan
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ import numpy as np
 from wirelessdl.arrays import read_only
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ScenarioError, nearest
+from wirelessdl.units import format_range
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.part import Catalog
@@ -122,8 +124,20 @@ def user_listeners(catalog: "Catalog", connect: Mapping[str, str | list[str]]) -
 
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-_WARNINGS = ("violation", "budget", "battery")
-_DEBUG = ("computed", "frame", "late", "control", "hub")
+_STATES = {
+    **dict.fromkeys(("violation", "budget", "battery"), logging.WARNING),
+    **dict.fromkeys(("computed", "frame", "late", "control", "hub"), logging.DEBUG),
+}
+_INFO = ("channel.gain", "privacy.release", "learning.update")
+_COMPONENTS = {
+    "sim": ("node.state", "net.state"),
+    "network": ("mobility.move",),
+    "channel": ("channel.gain",),
+    "power": ("power.plan",),
+    "privacy": ("privacy.release",),
+    "phy": ("phy.tx", "phy.rx"),
+    "learning": ("learning.update",),
+}
 
 
 def parse_log(text: str) -> dict[str, int]:
@@ -133,11 +147,11 @@ def parse_log(text: str) -> dict[str, int]:
         name, equals, level = entry.partition("=")
         if not equals:
             name, level = "all", name
-        if name != "all" and name not in _WORDS:
-            raise ScenarioError(f"--log is {text!r}; no component {name!r}{nearest(name, ('all', *_WORDS))}")
+        if name != "all" and name not in _COMPONENTS:
+            raise ScenarioError(f"--log is {text!r}; no component {name!r}{nearest(name, ('all', *_COMPONENTS))}")
         if level not in _LEVELS:
             raise ScenarioError(f"--log is {text!r}; no level {level!r}: use debug, info or warning")
-        levels.update(dict.fromkeys(_WORDS if name == "all" else [name], _LEVELS[level]))
+        levels.update(dict.fromkeys(_COMPONENTS if name == "all" else [name], _LEVELS[level]))
     return levels
 
 
@@ -148,65 +162,24 @@ def connect_log(trace: TraceEvents, levels: dict[str, int]) -> None:
     for component, least in levels.items():
         logger = logging.Logger(component, least)  # of this run alone: nothing global is touched
         logger.addHandler(handler)
-        for source, words in _WORDS[component].items():
-            trace.connect(source, _writer(logger, words))
+        for source in _COMPONENTS[component]:
+            trace.connect(source, partial(_write, logger))
 
 
-def _writer(logger: logging.Logger, words: Callable[[Event], tuple[int, str]]) -> Listener:
-    def write(event: Event) -> None:
-        level, message = words(event)
-        logger.log(level, message, extra={"sim_s": event.time_s})
-
-    return write
-
-
-def _state(event: Event) -> tuple[int, str]:
-    level = logging.WARNING if event.state in _WARNINGS else logging.DEBUG if event.state in _DEBUG else logging.INFO
-    if event.source == "net.state":
-        return level, f"{event.state}: {event.detail}"
-    return level, f"node {event.node}: {event.state}{f', {event.detail}' if event.detail else ''}"
+def _write(logger: logging.Logger, event: Event) -> None:
+    if event.source.endswith(".state"):
+        node = f"node {event.node}: " if event.source == "node.state" else ""
+        level = _STATES.get(event.state, logging.INFO)
+        message = f"{node}{event.state}{f': {event.detail}' if event.detail else ''}"
+    else:
+        level = logging.INFO if event.source in _INFO else logging.DEBUG
+        figures = (_figure(name, value) for name, value in event.fields.items())
+        message = ", ".join([event.source, *filter(None, figures)])
+    logger.log(level, message, extra={"sim_s": event.time_s})
 
 
-def _move(event: Event) -> tuple[int, str]:
-    speed = np.linalg.norm(event.velocity_mps, axis=1)
-    return logging.DEBUG, f"{np.count_nonzero(speed)} of {len(speed)} nodes move, {speed.max():.3g} m/s at most"
-
-
-def _gain(event: Event) -> tuple[int, str]:
-    if not len(event.gain):
-        return logging.INFO, "nothing is heard"
-    db = 20 * np.log10(np.maximum(event.gain, 1e-300))
-    return logging.INFO, f"{len(db)} links, {db.min():.1f} to {db.max():.1f} dB, median {np.median(db):.1f}"
-
-
-def _release(event: Event) -> tuple[int, str]:
-    own, link = event.own_mu.max(initial=0.0), event.link_mu.max(initial=0.0)
-    return logging.INFO, f"round {event.round}: {event.on_air.sum()} releases, mu {own:.4g} own, {link:.4g} on a link"
-
-
-# level and line of each event, by component
-_WORDS: dict[str, dict[str, Callable[[Event], tuple[int, str]]]] = {
-    "sim": {"node.state": _state, "net.state": _state},
-    "network": {"mobility.move": _move},
-    "channel": {"channel.gain": _gain},
-    "power": {
-        "power.plan": lambda event: (
-            logging.DEBUG,
-            f"alpha {event.alpha.min():.4g} to {event.alpha.max():.4g}, theta {event.theta:.4g}",
-        )
-    },
-    "privacy": {"privacy.release": _release},
-    "phy": {
-        "phy.tx": lambda event: (logging.DEBUG, f"round {event.round}: sent by {event.node.tolist()}"),
-        "phy.rx": lambda event: (
-            logging.DEBUG,
-            f"round {event.round}: {len(event.rx)} receptions by {len(np.unique(event.rx))} nodes",
-        ),
-    },
-    "learning": {
-        "learning.update": lambda event: (
-            logging.INFO,
-            f"round {event.round}: {int(event.record.stepped.sum())} gradient steps",
-        )
-    },
-}
+def _figure(name: str, value: Any) -> str:
+    """A field of an event: a number as it is, an array by its size and ends."""
+    if isinstance(value, np.ndarray):
+        return f"{name} {format_range(value)} ({len(value)})" if value.size else f"no {name}"
+    return f"{name} {value:.4g}" if isinstance(value, int | float) else ""

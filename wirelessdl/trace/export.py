@@ -1,7 +1,7 @@
 """Traces for other tools: CSV files, and TensorBoard's event files."""
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -13,27 +13,6 @@ from wirelessdl.trace.schema import TABLES
 
 if TYPE_CHECKING:
     from wirelessdl.trace.run import Run
-
-# TensorBoard groups curves by what stands before the slash
-_CURVES = {
-    "accuracy_mean": "accuracy/mean",
-    "accuracy_min": "accuracy/worst node",
-    "accuracy_max": "accuracy/best node",
-    "loss_mean": "learning/loss",
-    "consensus_distance": "learning/consensus distance",
-    "learning_rate": "learning/rate",
-    "epsilon_promised_bound": "privacy/promised total, quick bound",
-    "epsilon_promised_total": "privacy/promised total",
-    "epsilon_own_bound": "privacy/own total (everyone else colludes), quick bound",
-    "epsilon_own_total": "privacy/own total (everyone else colludes)",
-    "epsilon_link_max": "privacy/one slot, one receiver",
-    "epsilon_own_max": "privacy/one slot, own noise",
-    "violations": "privacy/links above epsilon_max",
-    "spectral_gap": "network/spectral gap",
-    "active_nodes": "network/nodes on air",
-    "energy_j": "radio/energy in J",
-    "time_s": "radio/simulated time in s",
-}
 
 
 def write_csv(run: "Run", folder: Path) -> list[Path]:
@@ -70,8 +49,9 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def write_tensorboard(run: "Run", folder: Path, name: str = "") -> Path:
-    """One event file with a point per round, stamped with the wall-clock time the run began and its simulated time.
+    """One event file with every column of the rounds table, `accuracy_mean` as `accuracy/mean`.
 
+    Points are stamped with the wall-clock time the run began and its simulated time.
     name: of the folder that it is written to, else that of the run's.
     """
     try:
@@ -88,15 +68,15 @@ def write_tensorboard(run: "Run", folder: Path, name: str = "") -> Path:
     rounds = run.rounds
     began = _began(run)
     with SummaryWriter(str(target)) as writer:
-        for column, tag in _CURVES.items():
-            if column in rounds:
-                _curve(writer, tag, rounds[["round", "time_s", column]].dropna(), began)
+        for column in rounds.columns.drop("round"):
+            points = pd.DataFrame(
+                {"round": rounds["round"], "time_s": rounds["time_s"], "value": rounds[column]}
+            ).dropna()
+            for number, time_s, value in points.itertuples(index=False):
+                writer.add_scalar(
+                    column.replace("_", "/", 1), float(value), int(number), walltime=began + float(time_s)
+                )
     return target
-
-
-def _curve(writer: Any, tag: str, points: pd.DataFrame, began: float) -> None:
-    for number, time_s, value in points.itertuples(index=False):
-        writer.add_scalar(tag, float(value), int(number), walltime=began + float(time_s))
 
 
 def _began(run: "Run") -> float:
