@@ -389,7 +389,9 @@ def adversary_of_rows(rows: pd.DataFrame) -> str | None:
         else None
         for view, most in pairs
     }
-    return found.pop() if len(found) == 1 else None
+    declared = "epsilon_status" in rows and bool((rows["epsilon_status"] != "proven").any())
+    short = found.pop() if len(found) == 1 else None
+    return f"{short} (not proven)" if short is not None and declared else short
 
 
 def as_frame(family: Family) -> pd.DataFrame:

@@ -162,7 +162,12 @@ def _figures(run: Run, terms: Terms) -> Iterator[str]:
         "epsilon_link_max": rounds["epsilon_link_max"].max() if terms.counts_links else None,
     }
     yield from _misstated(run.summary, stated, "tables")
-    words = {"promised": terms.promised, "adversary": terms.adversary, "coalition": terms.coalition or None}
+    words = {
+        "epsilon_status": terms.status,
+        "promised": terms.promised,
+        "adversary": terms.adversary,
+        "coalition": terms.coalition or None,
+    }
     for name, word in words.items() if run.summary else ():
         if run.summary.get(name) != word:
             yield f"summary.json: {name} is {shown(run.summary.get(name), 80)}, the scenario says {word}"
@@ -235,7 +240,7 @@ def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
     """What is wrong with models and gradients of a checkpoint, as far as the tables of its round tell."""
     arrays, at = kept.arrays, (kept.round, kept.round)
     count, learning = run.scenario["network"]["nodes"], run.scenario["learning"]
-    models = arrays.get("mixed", np.zeros(0))
+    models = arrays.get("update_point", arrays.get("mixed", np.zeros(0)))
     shapes = {"gradient": models.shape, "step": (count, 1), "pending_gamma": (count,), "pending_multiplier": (count,)}
     shaped = all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items())
     if not shaped or models.ndim != 2 or len(models) != count or not np.isfinite(models).all():

@@ -24,7 +24,7 @@ from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import LinearProgram, PowerAllocator
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.privacy.terms import Terms
+from wirelessdl.privacy.terms import Terms, kept_declaration
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.radio.participation import Turns
@@ -165,6 +165,7 @@ def preview_plan(world: World) -> PlanPreview:
         verdict=(_alone(world.nodes),)
         if not world.terms.sends
         else (
+            *([f"totals hold {kept_declaration(world.terms.update)}"] if world.terms.update else ()),
             *_verdict(plan, ratio, privacy, world.allocator, parameters, divisor, paired),
             *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
             *_cancelled(joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),

@@ -220,7 +220,7 @@ class Statement:
     """Totals of one view, arrays over its streams: tx, rx (-1 for any listener), charged rounds and epsilon."""
 
     view: View
-    status: Literal["proven", "unproven"]
+    status: Literal["proven", "declared", "unproven"]
     accountant: str
     tx: IntArray
     rx: IntArray
@@ -304,7 +304,7 @@ class Ledger:
         found = [
             Statement(
                 view=view,
-                status="unproven" if self.terms.declared else "proven",
+                status=self.terms.status,
                 accountant=name,
                 tx=np.arange(self.nodes),
                 rx=np.full(self.nodes, -1),

@@ -142,6 +142,7 @@ class Progress:
     coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
     epsilon_own_total: float  # against everyone else; NaN likewise
     epsilon_own_bound: float
+    declared: bool = False  # not proven: a mechanism's or an update's word
 
 
 def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wirelessdl.families import Family, member
+from wirelessdl.families import MEMBERS, Family, member, modules
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -51,6 +51,7 @@ def _require_members(scenario: "Scenario") -> None:
             f'learning.update is "{update}" under privacy.protocol "paper"; there the gradient is taken at a model '
             'that was never sent: set protocol = "hardened"'
         )
+    _require_read_keys(scenario, update)
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),
@@ -60,6 +61,19 @@ def _require_members(scenario: "Scenario") -> None:
         module = member(family, name)
         if module is not None:
             module.refuse(scenario)
+
+
+def _require_read_keys(scenario: "Scenario", update: str) -> None:
+    """A key of another update than the one that is used would change nothing."""
+    chosen = member("update", update)
+    for module in modules("update"):
+        for key, field in module.Keys.model_fields.items():
+            if getattr(scenario.learning, key) != field.default and (chosen is None or key not in chosen.READS):
+                readers = [f'"{name}"' for name in MEMBERS["update"] if key in member("update", name).READS]  # type: ignore[union-attr]
+                raise ValueError(
+                    f'learning.{key} is {getattr(scenario.learning, key)} with learning.update "{update}", which does '
+                    f"not read it: leave it out, or set update to {' or '.join(readers)}"
+                )
 
 
 def _passes(scenario: "Scenario") -> Iterator[str]:

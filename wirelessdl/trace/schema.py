@@ -182,7 +182,8 @@ _COLUMNS = {
         view           label  -  own: only the sender's own noise counts, against everyone else; coalition: also what
                                  honest partners hide, against any c nodes; link: all noise that the receiver hears
                                  counts
-        status         label  -  proven; or unproven: the paper's sum over rounds
+        status         label  -  proven; declared: what an update says of itself, which twins did not refute; or
+                                 unproven: a mechanism's word, or the paper's sum over rounds
         accountant     label  -  method that composed the releases
         unit           label  -  what is protected: one sample, or all data of one node
         adjacency      label  -  neighbouring relation of data sets

@@ -129,7 +129,8 @@ def _draw_path(axis: Any, frames: list[pd.DataFrame], number: int, label: str) -
 
 def _adversary(group: Group) -> str:
     """Against whom the totals of a group are promised, in short; keys of its runs are alike."""
-    return adversary_in_short(run_status(group.runs[0].path).coalition)
+    status = run_status(group.runs[0].path)
+    return adversary_in_short(status.coalition, declared=status.declared)
 
 
 def _total_words(groups: list[Group]) -> str:
