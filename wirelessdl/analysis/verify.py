@@ -139,13 +139,15 @@ def _may_be_unlisted(name: str, found: list[str]) -> bool:
 def _figures(run: Run, terms: Terms) -> Iterator[str]:
     """Figures that stand at two places."""
     rounds = run.rounds
-    nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy"])
+    bounds = ("epsilon_own_bound", "epsilon_promised_bound")
+    nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy", *bounds])
     by_round = nodes[nodes["round"] <= rounds["round"].max()].groupby("round")
     pairs: list[tuple[str, Any]] = [
         ("active_nodes", by_round["transmitted"].sum()),
         ("energy_j", by_round["energy_j"].sum()),
         ("accuracy_mean", by_round["accuracy"].mean()),
         ("accuracy_min", by_round["accuracy"].min()),
+        *((name, by_round[name].max()) for name in bounds),
     ]
     if run.scenario["trace"]["links"] == "all":
         worst = run.frame("links", ["round", "epsilon"]).groupby("round")["epsilon"].max()

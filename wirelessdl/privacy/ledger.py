@@ -122,6 +122,21 @@ class SenderTotals:
             return bound
         return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
 
+    def total_of(self, node: int) -> float:
+        """Proven total of one sender so far, exact."""
+        bound = float(self.bound()[node])
+        return self._composed(node, self.cells[node], bound) if self.terms.amplified else bound
+
+    def known(self, bound: FloatArray) -> FloatArray:
+        """Exact totals that need no composition: all without amplification, else those of the worst; NaN elsewhere."""
+        if not self.terms.amplified:
+            return bound
+        total = np.full(self.nodes, np.nan)
+        for node, cells in enumerate(self.cells):
+            nothing = not cells or -1 in cells
+            total[node] = math.inf if nothing else self._exact.get(_digest(float(self._q[node]), cells), math.nan)
+        return np.asarray(np.minimum(bound, total))
+
     def worst(self) -> float:
         """Proven total of the worst sender so far, exact; NaN where composing it takes too long for an evaluation.
 

@@ -38,11 +38,12 @@ class OnAir:
 class ProvenTotal:
     """Proven total epsilon over the rounds so far: bound, `[K]` by a fast bound; worst, of the worst sender, exact.
 
-    worst is NaN between evaluations, and where it would take too long.
+    worst is NaN between evaluations, and where it would take too long; so are entries of total, `[K]`, the exact ones.
     """
 
     bound: FloatArray
     worst: float
+    total: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

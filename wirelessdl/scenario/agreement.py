@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wirelessdl.families import MEMBERS, Family, member, modules
 
@@ -65,15 +65,20 @@ def _require_members(scenario: "Scenario") -> None:
 
 def _require_read_keys(scenario: "Scenario", update: str) -> None:
     """A key of another update than the one that is used would change nothing."""
-    chosen = member("update", update)
-    for module in modules("update"):
+    reads = {name: getattr(module, "READS", tuple(module.Keys.model_fields)) for name, module in _updates()}
+    for _, module in _updates():
         for key, field in module.Keys.model_fields.items():
-            if getattr(scenario.learning, key) != field.default and (chosen is None or key not in chosen.READS):
-                readers = [f'"{name}"' for name in MEMBERS["update"] if key in member("update", name).READS]  # type: ignore[union-attr]
+            value = getattr(scenario.learning, key)
+            if value != field.default and key not in reads.get(update, ()):
+                readers = " or ".join(f'"{name}"' for name, keys in reads.items() if key in keys)
                 raise ValueError(
-                    f'learning.{key} is {getattr(scenario.learning, key)} with learning.update "{update}", which does '
-                    f"not read it: leave it out, or set update to {' or '.join(readers)}"
+                    f'learning.{key} is {value} with learning.update "{update}", which does not read it: leave it out, '
+                    f"or set update to {readers}"
                 )
+
+
+def _updates() -> Iterator[tuple[str, Any]]:
+    return zip(MEMBERS["update"], modules("update"))
 
 
 def _passes(scenario: "Scenario") -> Iterator[str]:
@@ -95,7 +100,7 @@ def _passes(scenario: "Scenario") -> Iterator[str]:
             f'{what} under privacy.protocol "paper"; there the gradient is taken at a model that was never sent: set '
             'protocol = "hardened"'
         )
-    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "windowed"):
+    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "tracked", "windowed"):
         yield (
             f"{what} without receiver balancing; z follows one averaging, not a row of them: set balance = "
             '"receiver" or "partial", and leave multiplier at "auto"'

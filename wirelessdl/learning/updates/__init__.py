@@ -1,7 +1,7 @@
 """Updates: what a node does between receptions, in one of three kinds. The kind decides what is proven.
 
     base     base, point, state <- base(s, state, round)                 sees no data
-             x <- Proj(base - gamma mult g(point))                       one gradient, clipped, and one step: the engine's
+             x <- Proj(base - gamma mult g(point))                       one clipped gradient: the engine's part
     change   change, state <- change(s, state, gradient, round)          gradients as it likes
              x <- Proj(s + gamma mult clip_C(change))                    the whole change clipped: the engine's part
     step     x, state <- step(s, state, gradient, round)                 gradients as it likes
@@ -20,8 +20,8 @@ them may have been there before, so a release counts whole in every round. A use
 what that node received, its own state and an oracle of its own data: no other node's data enter. step: twins that
 receive the same are tried before the run (`twins.py`) and by `wirelessdl audit`; they refute, and never prove.
 
-To add one: a module here with `Member`, `Keys`, `READS` (all keys it reads, its own or another's) and `refuse` (see
-`wirelessdl/families.py`), a line in `families.MEMBERS`, a test, a section of docs/learning.md. Your class,
+To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/families.py`), and `READS` where it reads
+another's keys, a line in `families.MEMBERS`, a test, a section of docs/learning.md. Your class,
 `learning.update = "mine.py:Mine"`:
 
     class Mine:

@@ -19,8 +19,6 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
-READS = ("compression", "top_k")
-
 
 class Keys(Section):
     compression: Literal["top-k", "one-bit"] = Field("top-k", description="What error-feedback keeps of a change.")

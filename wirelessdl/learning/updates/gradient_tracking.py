@@ -21,8 +21,6 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
-READS = ("tracking",)
-
 
 class Keys(Section):
     tracking: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(

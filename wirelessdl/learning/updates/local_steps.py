@@ -16,8 +16,6 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
-READS = ("local_steps", "local_rate")
-
 
 class Keys(Section):
     local_steps: Annotated[int, Field(ge=1, le=1000)] = Field(

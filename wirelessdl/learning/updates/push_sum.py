@@ -21,8 +21,6 @@ from wirelessdl.scenario.section import Section
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
-READS = ()
-
 
 class Keys(Section):
     """Push-sum has no keys of its own."""

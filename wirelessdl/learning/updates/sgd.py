@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
 
-READS = ()
-
-
 class Keys(Section):
     """Plain SGD has no keys of its own."""
 

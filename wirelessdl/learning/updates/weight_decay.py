@@ -14,8 +14,6 @@ from pydantic import Field, FiniteFloat
 from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
-READS = ("weight_decay",)
-
 
 class Keys(Section):
     weight_decay: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
