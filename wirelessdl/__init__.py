@@ -24,6 +24,7 @@ _HOMES = {
     "Geometry": "wirelessdl.links",
     "InfeasiblePowerError": "wirelessdl.errors",
     "Links": "wirelessdl.links",
+    "PowerPlan": "wirelessdl.power.problem",
     "Run": "wirelessdl.api.run",
     "Scenario": "wirelessdl.scenario.schema",
     "ScenarioError": "wirelessdl.errors",
@@ -64,6 +65,7 @@ if _TYPE_CHECKING:
     from wirelessdl.learning.data import Dataset as Dataset
     from wirelessdl.links import Geometry as Geometry
     from wirelessdl.links import Links as Links
+    from wirelessdl.power.problem import PowerPlan as PowerPlan
     from wirelessdl.scenario.loader import load_scenario as load_scenario
     from wirelessdl.scenario.schema import Scenario as Scenario
     from wirelessdl.streams import Streams as Streams

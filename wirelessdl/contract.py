@@ -138,7 +138,12 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
         ("still_heard", FLAG, False, "a blocked link still interferes where radio.interference is physical"),
     ),
     "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
-    "learning.update": (("initial", METHOD, None, "initial(received): its state before the first round, tensors"),),
+    "learning.update": (
+        ("initial", METHOD, None, "initial(received): its state before the first round, tensors"),
+        ("mixed", TEXT, None, "a state of a `base`, [K, 1], that is mixed by A before base is asked"),
+        ("shows_point", FLAG, False, "accuracy, losses and final models are those of the point of a `base`"),
+        ("moves", NUMBER, 1.0, "times 2C/B that one sample moves what `step` returns, per gamma mult, at most"),
+    ),
     "learning.learning_rate": (("spans_run", FLAG, False, "its rates depend on how many rounds the run has"),),
     "learning.model": (
         ("name", TEXT, None, "its name in messages; None: that of its class, in lower case"),

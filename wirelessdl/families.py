@@ -19,6 +19,9 @@ from typing import Any, Literal, TypeAlias
 from wirelessdl.errors import nearest
 
 Family: TypeAlias = Literal["access", "mechanism", "update"]
+UpdateKind: TypeAlias = Literal["base", "change", "step"]  # what is proven of an update: see `learning/updates`
+UPDATE_TWINS = 12  # pairs of twins that a declared update is tried with before a run
+UPDATE_KINDS: tuple[UpdateKind, ...] = ("base", "change", "step")
 
 MEMBERS: dict[Family, dict[str, str]] = {
     "access": {
@@ -31,7 +34,17 @@ MEMBERS: dict[Family, dict[str, str]] = {
         "independent": "wirelessdl.mechanism.own",
         "pairwise": "wirelessdl.mechanism.pairwise",
     },
-    "update": {"sgd": "wirelessdl.learning.updates.sgd"},
+    "update": {
+        "sgd": "wirelessdl.learning.updates.sgd",
+        "momentum": "wirelessdl.learning.updates.momentum",
+        "nesterov": "wirelessdl.learning.updates.nesterov",
+        "weight-decay": "wirelessdl.learning.updates.weight_decay",
+        "push-sum": "wirelessdl.learning.updates.push_sum",
+        "local-steps": "wirelessdl.learning.updates.local_steps",
+        "heavy-ball": "wirelessdl.learning.updates.heavy_ball",
+        "error-feedback": "wirelessdl.learning.updates.error_feedback",
+        "gradient-tracking": "wirelessdl.learning.updates.gradient_tracking",
+    },
 }
 KEYS: dict[Family, str] = {"access": "radio.access", "mechanism": "privacy.noise", "update": "learning.update"}
 
@@ -48,6 +61,25 @@ def member(family: Family, name: str) -> ModuleType | None:
 def modules(family: Family) -> list[ModuleType]:
     """All built-in members."""
     return [import_module(path) for path in MEMBERS[family].values()]
+
+
+def kind_of_update(name: str, part: Any, asked: str) -> UpdateKind:
+    """How an update is used: as asked, or by the method it has that proves most. Raises ValueError where it cannot be.
+
+    part: its class, or an object of it; asked: `learning.update_kind`.
+    """
+    has = [kind for kind in UPDATE_KINDS if callable(getattr(part, kind, None))]
+    if not has:
+        raise ValueError(
+            f'update.kind is "{name}"; the class needs a method base(received, state, round), or '
+            "change(received, state, gradient, round), or step(received, state, gradient, round)"
+        )
+    if asked == "auto":
+        return has[0]
+    for kind in has:
+        if kind == asked:
+            return kind
+    raise ValueError(f'update_kind is "{asked}"; "{name}" has no such method: use "auto", or {", ".join(has)}')
 
 
 def columns(table: str) -> list[tuple[str, str, str, str]]:

@@ -84,6 +84,12 @@ SOUND = {
     "batches": {"learning": {"sampling": "without-replacement", "batch_size": 20}},
     "a crash": {"faults": CRASH},
     "float64": {"learning": {"dtype": "float64"}, "faults": CRASH},
+    **{
+        f"update {name}": {"learning": {"update": name, "sampling": "without-replacement", "batch_size": 20}}
+        for name in ("nesterov", "push-sum", "local-steps", "gradient-tracking")
+    },
+    "update error-feedback": {"learning": {"update": "error-feedback", "top_k": 0.5}},
+    "update heavy-ball, a crash": {"learning": {"update": "heavy-ball", "dtype": "float64"}, "faults": CRASH},
     "the paper's protocol": {
         "privacy": {"epsilon_max": 8.0, "protocol": "paper", "clipping": "batch"},
         "power": {"balance": False},
@@ -136,6 +142,36 @@ def test_other_broken_engines_are_refuted(case, monkeypatch):
     broken, sections, expected = ALSO_BROKEN[case]
     broken(monkeypatch)
     assert refuted(checks_of(wide(**sections))) >= expected
+
+
+def test_an_audit_says_what_a_declared_total_rests_on(tmp_path, wirelessdl_command):
+    scenario = wide(learning={"update": "heavy-ball", "update_kind": "step"})
+    shown = audited(scenario, wirelessdl_command, tmp_path)
+    assert shown.code == 0, shown.out
+    assert "stated <=" in shown.out
+    assert "if heavy-ball keeps its declaration; 12 twins did not refute it; not proven" in " ".join(shown.out.split())
+
+
+def test_a_change_that_is_not_clipped_is_refuted(monkeypatch, tmp_path):
+    monkeypatch.setattr("wirelessdl.learning.engine.clip_rows_", lambda rows, _: torch.zeros(len(rows)))
+    (tmp_path / "long.py").write_text(
+        "class Long:\n    def change(self, received, state, gradient, round):\n"
+        "        return -500 * gradient(received), state\n"
+    )
+    found = checks_of(wide(learning={"update": f"{tmp_path}/long.py:Long"}))
+    assert SHIFT in refuted(found)
+    assert found[SHIFT].measured > 3.0
+
+
+def test_a_change_that_holds_another_node_s_data_is_refuted(tmp_path):
+    """Through a global, past the state that it is given: then another node sends what nobody charged for."""
+    (tmp_path / "leaks.py").write_text(
+        "BEFORE = []\n\n\nclass Leaks:\n    def change(self, received, state, gradient, round):\n"
+        "        mine, other = gradient(received), BEFORE[-1] if BEFORE else 0 * received\n"
+        "        BEFORE[:] = [mine]\n        return -mine - other, state\n"
+    )
+    found = checks_of(wide(learning={"update": f"{tmp_path}/leaks.py:Leaks"}))
+    assert TWINS in refuted(found)
 
 
 @pytest.mark.parametrize("case", SOUND)

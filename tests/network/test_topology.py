@@ -5,8 +5,10 @@ import math
 import networkx
 import numpy as np
 import pytest
+from conftest import tiny_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from watching import Watched
 
 from wirelessdl.links import Geometry, Links
 from wirelessdl.network.topology import physical, require_connected
@@ -287,3 +289,16 @@ def test_links_from_pairs_equal_those_of_a_mask(nodes, pairs, both_ways):
     )
     np.testing.assert_array_equal(listed.rx, masked.rx)
     np.testing.assert_array_equal(listed.tx, masked.tx)
+
+
+def test_a_topology_that_takes_time_is_told_it_in_every_frame(tmp_path):
+    """A ring in one direction, then in the other; nodes stand still."""
+    (tmp_path / "turning.py").write_text(
+        "import numpy as np\nfrom wirelessdl import Links\n\n\nclass Turning:\n    follows_motion = True\n\n"
+        "    def links(self, geometry, snr_db, rng, time_s):\n        node = np.arange(geometry.nodes)\n"
+        "        return Links.from_pairs(node, np.roll(node, 1 if time_s < 0.02 else -1), geometry)\n"
+    )
+    table = tiny_table(scenario={"rounds": 6}, network={"topology": "turning.py:Turning"})
+    one = Watched(table, folder=str(tmp_path)).run()
+    heard = {(event.time_ns < 2e7, int(event.rx[0]), int(event.tx[0])) for event in one.events["phy.rx"]}
+    assert heard == {(True, 0, 3), (False, 0, 1)}

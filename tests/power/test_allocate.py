@@ -1,13 +1,16 @@
 """Every plan keeps its promise, at any scale of gains, and reaches the optimum an independent solver finds."""
 
+from pathlib import Path
+
 import clarabel
 import numpy as np
 import pytest
-from conftest import paper_gain
+from conftest import paper_gain, tiny_table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from small_mixing import mixing_matrix
+from watching import Watched
 
 from wirelessdl.errors import InfeasiblePowerError
 from wirelessdl.gaussian import classic_factor
@@ -346,3 +349,15 @@ def test_wrong_arguments_are_refused(changes, words):
     with pytest.raises(ValueError) as caught:
         plan_power(arguments.pop("gain"), **arguments)
     assert words in str(caught.value)
+
+
+def test_the_allocator_of_the_documentation_keeps_its_promise(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "power.md").read_text(encoding="utf-8")
+    (tmp_path / "even.py").write_text(page.split("```python\n# even.py\n")[1].split("```")[0])
+    power = {"allocator": {"kind": "even.py:Even", "backoff_db": 3.0}, "alpha_min": 1e-9}
+    one = Watched(tiny_table(scenario={"rounds": 4}, power=power), folder=str(tmp_path)).run()
+    plan = one.decisions[0].plan
+    assert len(set(plan.alpha)) == 1
+    np.testing.assert_allclose(plan.backoff_db, 3.0)
+    assert plan.epsilon_own.max() == pytest.approx(1.0, rel=1e-6)
+    assert one.engine.violations == 0

@@ -172,7 +172,10 @@ def test_the_mean_leaves_out_rows_that_were_lost():
 
 @pytest.mark.parametrize(
     ("rule", "make"),
-    [(rule, lambda rule=rule: make_multiplier(rule, 4, lossy=True)) for rule in ("product", "mean", "windowed")]
+    [
+        (rule, lambda rule=rule: make_multiplier(rule, 4, lossy=True))
+        for rule in ("product", "mean", "tracked", "windowed")
+    ]
     + [("sparse mean", lambda: SparseMean(4))],
     ids=lambda value: value if isinstance(value, str) else "",
 )

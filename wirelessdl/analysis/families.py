@@ -351,7 +351,8 @@ def run_curves(groups: Sequence[Group], curves: str, y: str) -> tuple[Family, bo
             ends = {end: kept[0][f"accuracy_{name}"].to_numpy() for end, name in (("low", "min"), ("high", "max"))}
             curve = replace(curve, points=curve.points.assign(**ends))
         found.append(curve)
-        adversaries[group.name] = adversary_in_short(run_status(group.runs[0].path).coalition)
+        status = run_status(group.runs[0].path)
+        adversaries[group.name] = adversary_in_short(status.coalition, declared=status.declared)
         every_exact &= all(exact)
     endless = all(curve.kind == "level" or not np.isfinite(curve["y"]).any() for curve in found)
     if endless:
@@ -442,7 +443,9 @@ def adversary_of_rows(rows: pd.DataFrame) -> str | None:
         else None
         for view, most in pairs
     }
-    return found.pop() if len(found) == 1 else None
+    declared = "epsilon_status" in rows and bool((rows["epsilon_status"] != "proven").any())
+    short = found.pop() if len(found) == 1 else None
+    return f"{short} (not proven)" if short is not None and declared else short
 
 
 def as_frame(family: Family) -> pd.DataFrame:

@@ -32,7 +32,7 @@ def _results(status: ListedRun) -> str:
     words = [] if status.accuracy is None else [f"test accuracy {status.accuracy:.1%}"]
     if status.epsilon is not None:
         size = f"{'at most ' if status.bound else ''}{status.epsilon:.3g}"
-        against = adversary_in_short(status.coalition)
+        against = adversary_in_short(status.coalition, declared=status.declared)
         words.append(f"epsilon {size} for {protected(status.unit, status.adjacency)}, against {against}")
     return escape(", ".join(words))
 

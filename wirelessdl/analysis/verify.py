@@ -141,13 +141,15 @@ def _may_be_unlisted(name: str, found: list[str]) -> bool:
 def _figures(run: Run, terms: PrivacyAssumptions) -> Iterator[str]:
     """Figures that stand at two places."""
     rounds = run.rounds
-    nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy"])
+    bounds = ("epsilon_own_bound", "epsilon_promised_bound")
+    nodes = run.frame("nodes", ["round", "transmitted", "energy_j", "accuracy", *bounds])
     by_round = nodes[nodes["round"] <= rounds["round"].max()].groupby("round")
     pairs: list[tuple[str, Any]] = [
         ("active_nodes", by_round["transmitted"].sum()),
         ("energy_j", by_round["energy_j"].sum()),
         ("accuracy_mean", by_round["accuracy"].mean()),
         ("accuracy_min", by_round["accuracy"].min()),
+        *((name, by_round[name].max()) for name in bounds),
     ]
     if run.scenario["trace"]["links"] == "all":
         worst = run.frame("links", ["round", "epsilon"]).groupby("round")["epsilon"].max()
@@ -165,7 +167,7 @@ def _figures(run: Run, terms: PrivacyAssumptions) -> Iterator[str]:
     }
     yield from _misstated(run.summary, stated, "tables")
     words = {name: getattr(terms, name) for name in ("promised", "adversary", "adjacency")}
-    words["coalition"] = terms.coalition or None
+    words |= {"epsilon_status": terms.status, "coalition": terms.coalition or None}
     for name, word in words.items() if run.summary else ():
         if run.summary.get(name) != word:
             yield f"summary.json: {name} is {shown(run.summary.get(name), 80)}, the scenario says {word}"
@@ -238,7 +240,7 @@ def _models(kept: Checkpoint, run: Run) -> Iterator[str]:
     """What is wrong with models and gradients of a checkpoint, as far as the tables of its round tell."""
     arrays, at = kept.arrays, (kept.round, kept.round)
     count, learning = run.scenario["network"]["nodes"], run.scenario["learning"]
-    models = arrays.get("mixed", np.zeros(0))
+    models = arrays.get("update_point", arrays.get("mixed", np.zeros(0)))
     shapes = {"gradient": models.shape, "step": (count, 1), "pending_gamma": (count,), "pending_multiplier": (count,)}
     shaped = all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items())
     if not shaped or models.ndim != 2 or len(models) != count or not np.isfinite(models).all():

@@ -28,6 +28,8 @@ from wirelessdl.trace.run import Run as TracedRun
 from wirelessdl.trace.run import State, check_version, require_run, state_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from wirelessdl.learning.evaluation import RunLearner, StateDict
     from wirelessdl.round.records import Progress
     from wirelessdl.trace.events import Listener
@@ -150,6 +152,15 @@ class Run(TracedRun):
 
         return learner_of(self, {**self._objects, **named_objects(parts)}, device)
 
+    def leakage(self, tx: int, rx: int | None = None) -> "pd.DataFrame":
+        """What a node leaked over the rounds, to everyone together; with rx, also what single slots told that node.
+
+        `wirelessdl/analysis/leakage.py` has the columns; `run.plot("leakage", links=[(tx, rx)])` draws them.
+        """
+        from wirelessdl.analysis.leakage import leakage
+
+        return leakage(self, tx, rx)
+
     @np.errstate(**USUAL_ERRORS)
     def plot(
         self,
@@ -162,8 +173,9 @@ class Run(TracedRun):
     ) -> Any:
         """A figure of `wirelessdl plot`, as matplotlib axes; `.figure` is the whole.
 
-        figure: accuracy, privacy, tradeoff, power, map, timeline, channel or partition. against: horizontal axis of
-        the first two. round: of map, and the first of timeline; rounds: of timeline. links: (tx, rx) of channel.
+        figure: accuracy, privacy, tradeoff, power, map, timeline, channel, leakage or partition. against: horizontal
+        axis of the first two. round: of map, and the first of timeline; rounds: of timeline. links: (tx, rx) of channel
+        and leakage.
         """
         import matplotlib
 

@@ -190,8 +190,6 @@ def _refuse(scenario: Scenario, options: AuditOptions) -> None:
             )
     if not (np.isfinite(scenario.privacy.epsilon_max) or np.isfinite(scenario.privacy.epsilon_total)):
         raise ScenarioError(f"{origin}: privacy.epsilon_max is inf; nothing is claimed, so nothing can be audited")
-    if learning.update.name != "sgd":
-        raise ScenarioError(f'{origin}: learning.update is "{learning.update.name}"; an audit knows plain "sgd" only')
     if scenario.privacy.unit != "sample":
         raise ScenarioError(
             f'{origin}: privacy.unit is "{scenario.privacy.unit}"; the audit replaces one sample: set it to "sample"'

@@ -7,6 +7,9 @@ Given the past, what node j sends next is Gaussian about its model, whose mean t
     s_j(t)   what j held after slot t; the attacker knows it, as the proof of the own view allows
     step     gamma * multiplier; noise_scale: deviation of the noise, as decided before anything is sent
 
+Where an update uses its gradients as it likes, and may remember them (kinds change and step), the attacker knows the
+batches, and both models: the other engine runs beside the one that is listened to, and is made to send what that sends.
+
 What else the attacker knows is what the claim allows (`Knowledge`): the sampling rate alone, then the law is a mixture
 over whether the canary was in the batch; or the rest of the batch too; or the batch itself. The log-likelihood ratio of
 all transmissions is the sum over rounds. It is computed from what the engine really puts on air and really holds, and
@@ -194,7 +197,9 @@ class CanaryTrial:
         """One trial with batches and noise of its own."""
         engine, node = self.engines[with_canary], self._node
         engine.restart(streams)
-        tap = wiretap(engine)
+        tap, beside = wiretap(engine), self.engines[not with_canary] if engine.kind != "base" else None
+        if beside is not None:
+            beside.restart(streams)
         known = _Law((1.0,), (engine.x[node].clone(),))
         laws = (known, known)  # without the canary, with it
         own = coalition = link = square = 0.0
@@ -203,7 +208,15 @@ class CanaryTrial:
             if given.update.withdraw[node]:
                 back = _Law((1.0,), (models[node],))
                 laws = (back, back)
+            other = None if beside is None else unnoised_models(beside, given)[node]
+            if other is not None:
+                pair = _Law((1.0,), (models[node],)), _Law((1.0,), (other,))
+                laws = pair if not with_canary else pair[::-1]
             engine.round(given)
+            if beside is not None and other is not None:
+                if given.noise_scale[node] > 0:
+                    wiretap(beside).force(given, node, other, tap.sent[node])
+                beside.round(given)
             if laws[0] is not laws[1]:
                 seen, deviation = tap.sent[node], float(given.noise_scale[node])
                 if everyone is not None:
@@ -216,24 +229,22 @@ class CanaryTrial:
                     coalition += _ratio(seen, laws, some.deviation)
             if self._link is not None and self._link.round == given.round:
                 link = self._link_ratio(self._link, given, tap, models, laws)
-            if not given.update.keep[node]:
-                laws = self._next(engine, given, engine.held[node], laws)
+            if beside is None and not given.update.keep[node]:
+                laws = self._next(engine, given, laws)
         return Scores(own, coalition, link, square**0.5)
 
-    def _next(
-        self, engine: LearningEngine, given: RoundInput, held: Tensor, laws: tuple[_Law, _Law]
-    ) -> tuple[_Law, _Law]:
+    def _next(self, engine: LearningEngine, given: RoundInput, laws: tuple[_Law, _Law]) -> tuple[_Law, _Law]:
         """Laws of the model that the node holds after its step, under either data set."""
-        step = float(given.update.step[self._node])
+        step, base, held = float(given.update.step[self._node]), engine.base[self._node], engine.point[self._node]
         if step == 0:
-            known = _Law((1.0,), (engine.stepped(held.unsqueeze(0), held, 0.0)[0],))
+            known = _Law((1.0,), (engine.stepped(base.unsqueeze(0), base, 0.0)[0],))
             return known, known
         shares, batches = zip(*(self._batches(engine, given.round, world) for world in (0, 1)))
         # gradients of all batches in one call, by the engine that holds the canary beside copies of the other sample
         points = [laws[world].model[0] if self._own_point else held for world in (0, 1) for _ in batches[world]]
         samples = [*map(self._without, batches[0]), *batches[1]]
         gradient = self.engines[1].gradients(self._node, samples, torch.stack(points).to(held))
-        models = engine.stepped(held, gradient, step)
+        models = engine.stepped(base, gradient, step)
         first = len(batches[0])
         return _Law(shares[0], tuple(models[:first])), _Law(shares[1], tuple(models[first:]))
 
@@ -315,7 +326,7 @@ class CanaryTrial:
 def unnoised_models(engine: LearningEngine, given: RoundInput) -> Tensor:
     """Models that a round is about to send, without noise, `[K, m]`; a step that is taken back is none of them."""
     models, back = engine.x, torch.from_numpy(given.update.withdraw)
-    models[back] = engine.stepped(engine.held[back], engine.held[back], 0.0)
+    models[back] = engine.stepped(engine.base[back], engine.base[back], 0.0)
     return models
 
 

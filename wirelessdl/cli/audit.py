@@ -101,6 +101,8 @@ def _print(name: str, report: "AuditReport", adjacency: str) -> None:
         if view.coalition is not None:
             members = ", ".join(map(str, view.coalition))
             console.print(f"coalition: {view.adversary}; in the attack: {members}", soft_wrap=True)
+    if word == "stated":
+        console.print(f"stated against {report.views[0].adversary}", soft_wrap=True)
     refuted = sum(not check.sound for check in report.checks)
     if report.sound:
         verdict = f"none exceeds what is {word}"

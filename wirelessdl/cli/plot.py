@@ -33,7 +33,9 @@ _OF_RUNS = ("figure", "round_", "links")
 )
 @click.option("--round", "round_", type=click.IntRange(min=1), help="map: the round; timeline: the first round.")
 @click.option("--rounds", default=4, type=click.IntRange(1, 200), help="timeline: number of rounds.")
-@click.option("--link", "links", multiple=True, metavar="TX-RX", help="channel: a link; repeatable.")
+@click.option(
+    "--link", "links", multiple=True, metavar="TX-RX", help="channel, leakage: a link; repeatable for channel."
+)
 @click.option("--x", metavar="COLUMN", help="Study: horizontal axis; default: epsilon, else the first key varied.")
 @click.option("--y", metavar="COLUMN", help="Study: vertical axis; default: accuracy.")
 @click.option("--series", metavar="KEY", help="Study: key that colours stand for.")

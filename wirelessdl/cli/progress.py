@@ -152,7 +152,7 @@ def _figures(found: "Evaluation") -> str:
 
     total = found.epsilon_total
     epsilon = f"<= {found.epsilon_bound:.3g}" if math.isnan(total) else f"{total:.3g}"
-    against = adversary_in_short(found.coalition)
+    against = adversary_in_short(found.coalition, declared=found.declared)
     return f"accuracy {found.accuracy_mean:.1%}, epsilon {epsilon} against {against}  {found.time_s:.2f} s simulated"
 
 

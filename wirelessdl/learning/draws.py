@@ -6,7 +6,7 @@ Noise comes from the generator in tensor operations (`generator.py`), under one 
 
 for what a node draws, and [round, pair, word] for what two nodes share; kinds tell these apart, and `most_rounds` says
 how long counters last. So no two rows of a run have a word in common. Batches come from NumPy's Philox, whose counter
-is (node, round).
+is (call, node, round).
 """
 
 from collections.abc import Sequence
@@ -44,12 +44,13 @@ class NodeDraws:
         self._numpy = np.random.Generator(self._bits)
         self._batches = counter_rng.key(streams.draws("learning.batches"))
         self._state = self._bits.state
+        self.call = 0  # batches that a node draws in a round are told apart by it
         self._generator, self._key = CounterGenerator(device), counter_rng.key(streams.draws("learning.noise"))
         self._augment = counter_rng.key(streams.draws("learning.augment"))
 
     def generator(self, node: int, round: int) -> np.random.Generator:
         """Generator of a node's batch in a round; valid until the next call."""
-        self._state["state"]["counter"][:] = (0, 0, node, round)
+        self._state["state"]["counter"][:] = (0, self.call, node, round)
         self._bits.state = self._state
         return self._numpy
 
@@ -59,7 +60,7 @@ class NodeDraws:
 
     def uniform(self, nodes: IntArray, round: int, lanes: int) -> FloatArray:
         """Uniform on (0, 1), `[lanes, nodes]`: for batches of many nodes at once."""
-        return counter_rng.uniform(counter_rng.word(self._batches, round), nodes, lanes)
+        return counter_rng.uniform(counter_rng.word(self._batches, round + (self.call << 32)), nodes, lanes)
 
     def of_samples(self, nodes: range, round: int, width: int) -> FloatArray:
         """Uniform on (0, 1), `[3, nodes * width]`: of every sample of these nodes' batches, whatever their width."""

@@ -21,10 +21,19 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
+from wirelessdl.families import UpdateKind
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
 from wirelessdl.learning.behaviour import UNCLIPPED, LearnerTrials, refuse_autocast, refuse_mixing
-from wirelessdl.learning.clipping import charged_share, sensitivity, step_rounding, sum_rounding, wide
+from wirelessdl.learning.clipping import (
+    Clipping,
+    charged_share,
+    clip_rows_,
+    sensitivity,
+    step_rounding,
+    sum_rounding,
+    wide,
+)
 from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import GradientJob, choose
@@ -38,6 +47,7 @@ from wirelessdl.learning.runtime import Need, Workers, memory_need, one_thread, 
 from wirelessdl.learning.sampling import Sampler
 from wirelessdl.learning.superposition import consensus_distance, project_
 from wirelessdl.learning.updates.running import RunningUpdate
+from wirelessdl.learning.updates.twins import try_declaration
 from wirelessdl.streams import Streams
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -114,7 +124,13 @@ class LearningEngine:
         self._buffers = [Buffer(self._store) for _ in range(self._gradients.count)]
         self._tests = self._store.tests(settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
-        self.sensitivity = sensitivity(settings.clipping, settings.clip_norm, self._divisor, settings.adjacency)
+        # what one sample moves a model per gamma mult: by one gradient, by a change clipped as a whole, or as declared
+        self.kind: UpdateKind = "base" if settings.update is None else settings.update[2]
+        self.moves: float = (
+            1.0 if settings.update is None or self.kind != "step" else capability(settings.update[1], "moves")
+        )
+        clipping: Clipping = "batch" if self.kind == "change" else settings.clipping
+        self.sensitivity = self.moves * sensitivity(clipping, settings.clip_norm, self._divisor, settings.adjacency)
         self._penalty: float = capability(learner, "penalty") or 0.0
         # where x is computed: in float64, which not every accelerator has
         self._home = self.device if wide(self.device) == torch.float64 else torch.device("cpu")
@@ -124,6 +140,9 @@ class LearningEngine:
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
         self._third: Tensor | None = None  # where further steps need it
         self._update = self._running_update()
+        if settings.update is not None and self.kind == "step":
+            replaced = 1.0 if settings.clipping == "batch" else float(self._divisor.max())
+            try_declaration(*settings.update[:2], self.moves, learner.size, batch=replaced)
         # an audit listens in its place
         self.airing = Airing(self.nodes, learner.size, self.device, self.dtype, self._workers)
         self._objective = known_objective(learner, self._store, client_indices) if settings.regret else None
@@ -132,8 +151,8 @@ class LearningEngine:
         """None for plain SGD, which steps from what was received."""
         if self.settings.update is None:
             return None
-        name, given = self.settings.update
-        return RunningUpdate(name, given, self._mixed, is_user_class=":" in name)
+        name, given, kind = self.settings.update
+        return RunningUpdate(name, given, kind, self._mixed, is_user_class=":" in name)
 
     def _initial(self, streams: Streams) -> Tensor:
         with Guard(f"learning.model: {name_of(self.learner)}.initial", is_user_class=not is_built_in(self.learner)):
@@ -159,23 +178,35 @@ class LearningEngine:
         return project_(torch.addcmul(base, gradient, step, value=-1.0), self.radius)
 
     def _models(self, part: slice) -> Tensor:
-        base = self._mixed if self._update is None else self._update.base
-        return self.stepped(base[part], self._gradient[part], self._step[part])
+        return self.stepped(self.base[part], self._gradient[part], self._step[part])
+
+    @property
+    def base(self) -> Tensor:
+        """Where each node's step starts, `[K, m]`; not a copy."""
+        return self._mixed if self._update is None or self._update.base is None else self._update.base
+
+    @property
+    def point(self) -> Tensor:
+        """Where the one gradient is taken, `[K, m]`; not a copy."""
+        return self._mixed if self._update is None or self._update.point is None else self._update.point
 
     @property
     def rounding(self) -> FloatArray:
         """What rounding before the noise adds to the sensitivity at most, `[K]`: see `learning/clipping.py`."""
         settings, sampler = self.settings, self.sampler
         most = sampler.batch_sizes if settings.sampling in ("without-replacement", "shuffled") else sampler.sizes
-        summed = sum_rounding(
-            settings.clipping,
+        summed = self.moves * sum_rounding(
+            "batch" if self.kind == "change" else settings.clipping,
             settings.clip_norm,
             np.asarray(most, dtype=np.int64),
             self._divisor,
             dtype=self.dtype,
             device=self.device,
         )
-        share = step_rounding(self.radius, self.learner.size) / settings.least_step / self.sensitivity.min()
+        apart = step_rounding(self.radius, self.learner.size)
+        if self.kind == "step":  # x - s, up to 2 R, is kept in the engine's numbers
+            apart += 4.0 * self.radius * torch.finfo(self.dtype).eps
+        share = apart / settings.least_step / self.sensitivity.min()
         return np.asarray(summed + self.sensitivity.min() * charged_share(share))
 
     def zero_out(self, sample: int) -> None:
@@ -241,8 +272,9 @@ class LearningEngine:
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
-        if self._update is not None:
-            point_of_all = self._update.apply(mixed, None if kept is None else away, given.round)
+        if self._update is not None and self.kind == "base":
+            weights = given.segments[0].weights if self._update.mixed else None
+            point_of_all = self._update.apply(mixed, None if kept is None else away, given.round, weights)
         stood = None
         if self.remembered is not None and not update.step.all():  # statistics stand still with the model
             still = torch.as_tensor((update.step == 0).nonzero()[0], device=self.device)
@@ -252,14 +284,14 @@ class LearningEngine:
         def learn(worker: int, piece: int) -> None:
             nodes = self._piece(piece, self.strategy.chunk)
             part = slice(nodes.start, nodes.stop)
-            batch = self._batch(worker, nodes, given.round)
-            point, gradient = point_of_all[part], self._spare[part]
-            with self._guard():
-                loss[part], nonfinite[part] = self.strategy.gradient(worker, point, batch, gradient)
-            refuse_autocast(self.learner, self.device)
-            torch.linalg.vector_norm(gradient, dim=1, out=grad_norm[part])
+            loss[part], nonfinite[part] = self._take(worker, nodes, given.round, point_of_all[part], self._spare[part])
+            torch.linalg.vector_norm(self._spare[part], dim=1, out=grad_norm[part])
 
-        self._gradients.each(self.gradient_calls, learn)
+        if self._update is None or self.kind == "base":
+            self._gradients.each(self.gradient_calls, learn)
+        else:
+            self._direct(self._update, given, None if kept is None else away, loss, nonfinite)
+            torch.linalg.vector_norm(self._spare, dim=1, out=grad_norm)
         self._gradient, self._spare = self._spare, self._gradient
         if kept is not None:
             self._gradient.index_copy_(0, away, kept[0])
@@ -281,8 +313,56 @@ class LearningEngine:
             noise,
         )
 
+    def _take(
+        self, worker: int, nodes: range, round: int, point: Tensor, out: Tensor, call: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Clipped gradients of some nodes at points, into `out[k, m]`; losses, and how many counted as zero, `[k]`."""
+        batch = self._batch(worker, nodes, round, call)
+        with self._guard():
+            found = self.strategy.gradient(worker, point, batch, out)
+        refuse_autocast(self.learner, self.device)
+        return found
+
+    def _direct(
+        self, update: RunningUpdate, given: RoundInput, away: Tensor | None, loss: Tensor, nonfinite: Tensor
+    ) -> None:
+        """Directions d of nodes that use gradients as they like, `[K, m]`, in place of gradients: x = Proj(s - step d).
+
+        change   d = -clip_C(change)
+        step     d = (s - x) / step; 0 where no step is taken
+        """
+        nonfinite.zero_()
+
+        def take(points: Tensor, nodes: range, call: int) -> Tensor:
+            out = torch.empty_like(points)
+
+            def learn(worker: int, piece: int) -> None:
+                some = range(piece, min(piece + chunk, nodes.stop))
+                part, mine = slice(some.start, some.stop), slice(some.start - nodes.start, some.stop - nodes.start)
+                found = self._take(worker, some, given.round, points[mine], out[mine], call)
+                if not call:
+                    loss[part] = found[0]
+                nonfinite[part] += found[1]
+
+            chunk = self.strategy.chunk
+            starts = range(nodes.start, nodes.stop, chunk)
+            self._gradients.each(len(starts), lambda worker, number: learn(worker, starts[number]))
+            return out
+
+        held = self._mixed
+        step = torch.from_numpy(given.update.step).unsqueeze(1).to(self._home)
+        answer = update.answer(held, away, given.round, take, step.to(held))
+        if self.kind == "change":
+            torch.neg(answer, out=self._spare)
+            nonfinite += clip_rows_(self._spare, self.settings.clip_norm)
+            return
+        moved = held.to(step) * (1.0 - step * self._penalty) - answer.to(step)
+        self._spare.copy_(torch.where(step > 0, moved / step, 0.0))
+
     def _evaluated_models(self) -> Tensor:
         """What accuracy is of, `[K, m]`."""
+        if self._update is not None and self._update.shows_point:
+            return self.point
         return self._mixed if self.settings.evaluated == "mixed" else self.x.to(self._mixed)
 
     @property
@@ -384,10 +464,11 @@ class LearningEngine:
         self._mixed = y
         return y, power, passed
 
-    def _batch(self, worker: int, nodes: range, round: int) -> Batch:
+    def _batch(self, worker: int, nodes: range, round: int, call: int = 0) -> Batch:
         if nodes in self._kept_batches:
             return self._kept_batches[nodes]
         draws = self._draws[worker]
+        draws.call = call
         part = slice(nodes.start, nodes.stop)
         drawn = self.sampler.batches(draws, nodes, round)
         chosen = [self.client_indices[node][positions] for node, positions in zip(nodes, drawn)]

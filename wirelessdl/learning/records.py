@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.families import UpdateKind
 from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.learning.clipping import Clipping
 from wirelessdl.learning.gradients import StrategyName
@@ -145,7 +146,7 @@ class Settings:
     batch_fraction: float = 0.0  # share of its samples that each node's batch holds; 0: batch_size samples
     strategy: StrategyName = "auto"
     augment: Literal["none", "flip-crop"] = "none"
-    update: Any = None  # name and object of an update other than plain SGD, see `learning/updates`
+    update: tuple[str, Any, UpdateKind] | None = None  # name, object and kind of one other than plain SGD
     regret: bool = False
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all

@@ -10,7 +10,7 @@ from wirelessdl.learning.partition import class_histogram
 from wirelessdl.links import Links
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.preview.plan import PassCost, PlanPreview
-from wirelessdl.privacy.terms import PrivacyAssumptions
+from wirelessdl.privacy.terms import PrivacyAssumptions, kept_declaration
 from wirelessdl.run.build import World
 from wirelessdl.scenario.protection import PowerSection, PrivacySection
 from wirelessdl.units import format_range, prefixed, to_s, w_to_dbm
@@ -220,7 +220,9 @@ def promise(terms: PrivacyAssumptions, privacy: PrivacySection) -> str:
             f"{terms.protects}, against {terms.adversary}"
         )
     if terms.counts_links:
-        return f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g} for {terms.protects}"
+        rests = f", {kept_declaration(terms.update)}" if terms.update else ""
+        slot = f"epsilon_max {privacy.epsilon_max:g} per link and slot at delta {privacy.delta:g}"
+        return f"{slot} for {terms.protects}{rests}"
     return (
         f"epsilon_max {privacy.epsilon_max:g} per slot at delta {privacy.delta:g} for {terms.protects}, against "
         f"{terms.adversary}"

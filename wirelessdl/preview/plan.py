@@ -24,7 +24,7 @@ from wirelessdl.mechanism import Protection
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
-from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions
+from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions, kept_declaration
 from wirelessdl.privacy.totals import release_mu
 from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
@@ -163,6 +163,7 @@ def preview_plan(world: World) -> PlanPreview:
         verdict=(_alone(world.nodes),)
         if not world.terms.sends
         else (
+            *([f"totals hold {kept_declaration(world.terms.update)}"] if world.terms.update else ()),
             *_verdict(plan, ratio, privacy, world.allocator),
             *receiver_noise_warnings(world.scenario, 1.0, receiver_ratio),
             *_cancelled(joint, world.terms, noise_to_update(alone, privacy.clip_norm, parameters)),

@@ -127,6 +127,21 @@ class SenderTotals:
             return bound
         return np.array([self._composed(node, self.cells[node], bound[node]) for node in range(self.nodes)])
 
+    def total_of(self, node: int) -> float:
+        """Proven total of one sender so far, exact."""
+        bound = float(self.bound()[node])
+        return self._composed(node, self.cells[node], bound) if self.terms.amplified else bound
+
+    def known(self, bound: FloatArray) -> FloatArray:
+        """Exact totals that need no composition: all without amplification, else those of the worst; NaN elsewhere."""
+        if not self.terms.amplified:
+            return bound
+        total = np.full(self.nodes, np.nan)
+        for node, cells in enumerate(self.cells):
+            nothing = not cells or -1 in cells
+            total[node] = math.inf if nothing else self._exact.get(_digest(float(self._q[node]), cells), math.nan)
+        return np.asarray(np.minimum(bound, total))
+
     def worst(self) -> float:
         """Proven total of the worst sender so far, exact; NaN where composing it takes too long for an evaluation.
 
@@ -227,7 +242,7 @@ class Statement:
     """Totals of one view, arrays over its streams: tx, rx (-1 for any listener), charged rounds and epsilon."""
 
     view: View
-    status: Literal["proven", "unproven"]
+    status: Literal["proven", "declared", "unproven"]
     accountant: str
     tx: IntArray
     rx: IntArray
@@ -311,7 +326,7 @@ class Ledger:
         found = [
             Statement(
                 view=view,
-                status="unproven" if self.terms.declared else "proven",
+                status=self.terms.status,
                 accountant=name,
                 tx=np.arange(self.nodes),
                 rx=np.full(self.nodes, -1),

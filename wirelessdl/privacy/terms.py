@@ -28,6 +28,7 @@ from typing import Literal, TypeAlias, get_args
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.errors import UnsoundError
+from wirelessdl.families import UPDATE_TWINS, UpdateKind
 from wirelessdl.privacy.pld import Sampled
 
 Accountant: TypeAlias = Literal["rdp-wang19", "rdp", "pld", "gdp"]
@@ -133,11 +134,14 @@ OUTSIDE = "tuning, choice of features and repeated runs on the same data are out
 AMPLIFIED = "few batches hold a sample: the whole run counts that (amplification by sampling), one slot does not"
 
 
-def adversary(view: Proven, coalition: int, declared: str = "", *, sends: bool = True) -> str:
+def adversary(view: Proven, coalition: int, declared: str = "", *, update: str = "", sends: bool = True) -> str:
     """Against whom a total of a proven view holds, in words. coalition: most nodes that collude.
 
-    declared: the user's mechanism, whose word is all there is. sends: whether anything leaves a node.
+    declared: the user's mechanism, whose word is all there is; update: likewise an update. sends: whether anything
+    leaves a node.
     """
+    if update and sends:
+        return f"{adversary(view, coalition, declared)}, {kept_declaration(update)}"
     if not sends:
         return NOBODY_SENDS
     if declared:
@@ -149,9 +153,15 @@ def adversary(view: Proven, coalition: int, declared: str = "", *, sends: bool =
     return f"any {coalition} colluding nodes that hear every transmission"
 
 
-def adversary_in_short(coalition: int | None) -> str:
-    """The same for tables and legends: any so many nodes, or, for None, everyone else."""
-    return "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
+def kept_declaration(update: str) -> str:
+    """What a total rests on where an update only declares how far a sample moves a model."""
+    return f"if {update} keeps its declaration; {UPDATE_TWINS} twins did not refute it; not proven"
+
+
+def adversary_in_short(coalition: int | None, *, declared: bool = False) -> str:
+    """The same for tables and legends: any so many nodes, or, for None, everyone else. declared: not proven."""
+    found = "everyone" if coalition is None else "any one node" if coalition == 1 else f"any {coalition} nodes"
+    return f"{found} (not proven)" if declared else found
 
 
 def protected(unit: str, adjacency: str = "replace-one") -> str:
@@ -174,6 +184,8 @@ class PrivacyAssumptions:
     coalition: int = 0  # most nodes that collude, under noise that nodes share; 0: every node's noise is its own
     promised: Proven = "own"
     declared: str = ""  # mechanism of the user's: what its noise hides is its own statement, and no total is proven
+    kind: UpdateKind = "base"  # how the update of models uses data
+    update: str = ""  # name of an update that declares how far a sample moves a model: no total is proven
     passes: bool = False  # whether what was received is sent on, and averaged again
     one_slot: bool = True  # whether a receiver's share of a slot is known: not under an access of the user's
     sends: bool = True  # whether anything leaves a node at all
@@ -184,7 +196,7 @@ class PrivacyAssumptions:
     def amplified(self) -> bool:
         """Whether subsampling amplifies privacy."""
         drawn = self.sampler in ("without-replacement", "poisson")
-        return self.protocol == "hardened" and self.unit == "sample" and drawn
+        return self.protocol == "hardened" and self.unit == "sample" and drawn and self.kind == "base"
 
     @property
     def replaced(self) -> float:
@@ -203,7 +215,13 @@ class PrivacyAssumptions:
     @property
     def by_epoch(self) -> bool:
         """Whether shuffled epochs are charged, not rounds: a sample takes part once in each."""
-        return self.protocol == "hardened" and self.unit == "sample" and bool(self.epoch_rounds)
+        fresh = self.unit == "sample" and self.kind == "base"
+        return self.protocol == "hardened" and fresh and bool(self.epoch_rounds)
+
+    @property
+    def status(self) -> Literal["proven", "declared", "unproven"]:
+        """What totals of senders are worth: an update's declaration is tried with twins, a mechanism's is not."""
+        return "unproven" if self.declared else "declared" if self.update else "proven"
 
     @property
     def shares_noise(self) -> bool:
@@ -225,7 +243,7 @@ class PrivacyAssumptions:
 
     def against(self, view: Proven) -> str:
         """Against whom the total of a proven view holds, in words."""
-        return adversary(view, self.coalition, self.declared, sends=self.sends)
+        return adversary(view, self.coalition, self.declared, update=self.update, sends=self.sends)
 
     @property
     def protects(self) -> str:
@@ -242,6 +260,10 @@ class PrivacyAssumptions:
                 "covered",
             ]
         kept = [f"not proven: {self.declared} states what its noise hides"] if self.declared else []
+        if self.update:
+            kept.append(f"not proven: {kept_declaration(self.update)}")
+        if self.kind == "change":
+            kept.append("what a round adds to what was received is clipped as a whole, so that nodes may remember")
         kept += [
             f"{'one sample of one node is' if self.unit == 'sample' else 'all data of one node are'} protected: "
             f"{_NEIGHBOURS[self.adjacency, self.unit]}, everything else the same",

@@ -257,9 +257,14 @@ class Engine:
         return Charged(link, own, coalition, own_total, promised, ledger.terms.promised, violations)
 
     def _total(self, round: int, view: SenderTotals) -> ProvenTotal:
+        bound = view.bound()
         if not self._evaluated(round):
-            return ProvenTotal(view.bound(), float("nan"))
-        return ProvenTotal(view.bound(), float(view.total().max()) if round == self.settings.rounds else view.worst())
+            return ProvenTotal(bound, float("nan"), np.full(len(bound), np.nan))
+        if round == self.settings.rounds:
+            total = view.total()
+            return ProvenTotal(bound, float(total.max()), total)
+        worst = view.worst()
+        return ProvenTotal(bound, worst, view.known(bound))
 
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""

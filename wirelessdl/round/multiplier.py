@@ -1,12 +1,15 @@
 """What each gradient is multiplied by, so that every node's data counts alike.
 
 A row-stochastic A makes the network agree on a pi-weighted mean: node i's gradient must be multiplied
-by 1/pi_i, which nobody knows beforehand. Four ways to it, and others:
+by 1/pi_i, which nobody knows beforehand. Five ways to it, and others:
 
     balanced   K: under receiver or power balancing A is doubly stochastic and pi = 1/K
     product    1/z_ii of Z_t = A_t ... A_1 (the paper). Under fading Z freezes to the first rounds' A:
                the bias stays for ever
     mean       1/pi of the mean of A_1 ... A_t
+    tracked    1 over the mean of p_t, p_t = A_t^T p_(t-1), p_0 = 1/K: each node sums what receivers say they weigh it
+               by. For A_t drawn anew, E p_t = (E A)^T E p_(t-1) goes to pi of the mean A, with one number per node and
+               round instead of K; the last `MEMORY` rounds count, so it follows A that drifts
     none       1: plain D-PSGD, which ends at the minimum of sum pi_i f_i instead of sum f_i
     fixed      K (`multiplier = "nodes"`) or any number, whatever A is: the same minimum, another step
     windowed   Z restarted every `window` rounds, diag(Z) averaged over the finished windows
@@ -30,7 +33,8 @@ from wirelessdl.mixing import Mixing, perron_vector
 from wirelessdl.scenario.schema import Scenario
 
 _DENSE_MEAN = 200  # nodes up to which the mean mixing is a matrix
-Rule: TypeAlias = Literal["balanced", "product", "mean", "windowed", "none", "fixed"]
+MEMORY = 300  # rounds that a tracked weight is a mean of
+Rule: TypeAlias = Literal["balanced", "product", "mean", "tracked", "windowed", "none", "fixed"]
 
 
 class Multiplier(Protocol):
@@ -123,6 +127,30 @@ class Mean:
         self._sum, self._count = state["sum"], state["count"]
 
 
+class Tracked:
+    """1 over the mean of p_t = A_t^T p_(t-1), the weight that the first models have by now."""
+
+    def __init__(self, nodes: int):
+        self._p, self._mean, self._count = np.full(nodes, 1.0 / nodes), np.full(nodes, 1.0 / nodes), 0
+
+    def advance(self, mixing: Mixing, sent: BoolArray | None = None, lost: BoolArray | None = None) -> FloatArray:  # noqa: ARG002
+        links, at = mixing.links, self._p
+        # of a receiver whose number was lost, its senders use none: it keeps its share to itself
+        given = mixing.link if lost is None else np.where(lost[links.rx], 0.0, mixing.link)
+        own = mixing.own if lost is None else np.where(lost, 1.0, mixing.own)
+        moved = own * at + np.bincount(links.tx, weights=given * at[links.rx], minlength=len(at))
+        self._p = moved / moved.sum()  # rows sum to 1 but for errors of CSI
+        self._count += 1
+        self._mean = self._mean + (self._p - self._mean) / min(self._count, MEMORY)
+        return np.asarray(1.0 / self._mean)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"p": self._p, "mean": self._mean, "count": np.array([self._count])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self._p, self._mean, self._count = state["p"], state["mean"], int(state["count"][0])
+
+
 class SparseMean:
     """1/pi of the mean mixing so far, in a large network: of links that ever were, not of all pairs.
 
@@ -206,6 +234,7 @@ def make_multiplier(rule: Rule, nodes: int, *, lossy: bool = False, value: float
         "none": lambda nodes: Fixed(nodes, 1.0),
         "fixed": lambda nodes: Fixed(nodes, value),
         "product": lambda nodes: Product(nodes, lossy=lossy),
+        "tracked": Tracked,
         "mean": Mean if nodes <= _DENSE_MEAN else SparseMean,
         "windowed": lambda nodes: Windowed(nodes, lossy=lossy),
     }

@@ -16,7 +16,7 @@ from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, 
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links, MovingLinks
 from wirelessdl.network.mobility import Mobility, has_motion, require_geometry, require_motion
-from wirelessdl.network.topology import SnrDb, Topology, require_links
+from wirelessdl.network.topology import SnrDb, Topology, drawn_links, require_links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
@@ -105,7 +105,7 @@ class Observer:
         time_s = max(time_s, self._latest_s)
         geometry = self._geometry(time_s)
         self._note("network.mobility", geometry.position_m)
-        links = self._graph(geometry)
+        links = self._graph(geometry, time_s)
         channel = self._parts.channel
         if channel is None:  # no links, and nothing to ask about them
             nothing = np.zeros(0)
@@ -194,13 +194,13 @@ class Observer:
                 self._last_geometry = found
         return self._last_geometry
 
-    def _graph(self, geometry: Geometry) -> Links:
+    def _graph(self, geometry: Geometry, time_s: float) -> Links:
         """The graph as drawn, or what motion makes of it."""
         if not self._follows:
             return self._parts.links.at(geometry)
         rng = self._streams.world("network.topology")
         with self._guard("network.topology"):
-            links = self._parts.topology.links(geometry, self._snr_db, rng)
+            links = drawn_links(self._parts.topology, geometry, self._snr_db, rng, time_s)
         links = require_links(links, geometry, is_user_class=self._parts.labels["network.topology"].is_user_class)
         if np.array_equal(links.rx, self._links.rx) and np.array_equal(links.tx, self._links.tx):
             links = self._links.at(geometry)  # what was worked out of the same links holds

@@ -38,11 +38,12 @@ class OnAir:
 class ProvenTotal:
     """Proven total epsilon over the rounds so far: bound, `[K]` by a fast bound; worst, of the worst sender, exact.
 
-    worst is NaN between evaluations, and where it would take too long.
+    worst is NaN between evaluations, and where it would take too long; so are entries of total, `[K]`, the exact ones.
     """
 
     bound: FloatArray
     worst: float
+    total: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,7 @@ class Progress:
     coalition: int | None  # most nodes that collude, against whom it is promised; None: everyone else
     epsilon_own_total: float  # against everyone else; NaN likewise
     epsilon_own_bound: float
+    declared: bool = False  # not proven: a mechanism's or an update's word
 
 
 def fire_frame(trace: TraceEvents, time_ns: int, decision: FrameDecision) -> None:

@@ -18,6 +18,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.channel.csi import Csi
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import capability
+from wirelessdl.families import UpdateKind
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.runtime import own_settings
@@ -111,6 +112,8 @@ class World(BuiltNetwork, BuiltLearning):
             epoch_rounds=tuple(self.exposure.epoch_rounds.tolist()) if sampling == "shuffled" else (),
             coalition=self.mechanism.coalition,
             declared=privacy.noise.name if privacy.noise.is_user_class else "",
+            kind=self.learning.kind,
+            update=self.scenario.learning.update.name if self.learning.kind == "step" else "",
             promised=privacy.promised,
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
             one_slot=not self.scenario.radio.access.is_user_class and self.access.one_slot,
@@ -148,11 +151,14 @@ class World(BuiltNetwork, BuiltLearning):
     def exposure(self) -> Exposure:
         """How far and how often what epsilon protects enters gradients."""
         privacy, sampler, rounding = self.scenario.privacy, self.learning.sampler, self.learning.rounding
-        if privacy.unit == "sample":
+        once = np.ones(self.nodes)
+        if privacy.unit == "sample" and self.learning.kind == "base":
             return Exposure(self.learning.sensitivity + rounding, sampler.rate, sampler.epoch_rounds)
         # no gradient is longer than the clip norm
-        whole = sensitivity(privacy.clipping, privacy.clip_norm, np.ones(self.nodes), privacy.adjacency)
-        return Exposure(whole + rounding, np.ones(self.nodes), np.ones(self.nodes, dtype=np.int64))
+        clipping = privacy.clipping if self.learning.kind == "base" else "batch"
+        whole = self.learning.moves * sensitivity(clipping, privacy.clip_norm, once, privacy.adjacency)
+        moved = whole if privacy.unit == "node" else self.learning.sensitivity
+        return Exposure(moved + rounding, once, once.astype(np.int64))
 
     @property
     def rounding_share(self) -> float:
@@ -207,7 +213,7 @@ def build(
         self_interference=from_db(-radio.cancellation_db) if access.hears_itself else 0.0,
         offsets=None if access.coded else _offsets(builder, streams, simulation.frame, network.channel, access),
         listeners=tuple(user_listeners(builder.catalog, scenario.trace.connect)),
-        resolved=_resolved(scenario, builder.resolved),
+        resolved=_resolved(scenario, builder.resolved, built.learning.kind),
         user_files=tuple(builder.catalog.files.values()),
         objects=dict(builder.catalog.handed),
         notes=tuple(builder.catalog.notes),
@@ -267,8 +273,8 @@ def _access(builder: Builder, streams: Streams) -> Access:
     return UserAccess(part.name, built)
 
 
-def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
-    """The scenario with every part's parameters spelled out."""
+def _resolved(scenario: Scenario, parts: Mapping[str, Part], kind: UpdateKind) -> Scenario:
+    """The scenario with every part's parameters spelled out, and the kind of a user's update."""
     table = scenario.to_table()
     for where, part in parts.items():
         section, _, key = where.partition(".")
@@ -277,6 +283,8 @@ def _resolved(scenario: Scenario, parts: Mapping[str, Part]) -> Scenario:
             table[section][name][int(index)] = part.to_table()
         else:
             table[section][key] = part.to_table()
+    if scenario.learning.update.is_user_class:  # readers of the run import no file of the user's
+        table["learning"]["update_kind"] = kind
     return parse_scenario(table, origin=scenario.origin, folder=scenario.folder, objects=scenario.objects)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wirelessdl.arrays import IntArray
-from wirelessdl.families import member
+from wirelessdl.families import kind_of_update, member
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.clipping import sensitivity, step_rounding
 from wirelessdl.learning.data import Dataset
@@ -24,7 +24,7 @@ from wirelessdl.learning.runtime import own_settings
 from wirelessdl.learning.schedule import ROUNDED_ONE, CheckedSchedule, Schedule
 from wirelessdl.mechanism import Mechanism, UserMechanism
 from wirelessdl.round.multiplier import least_multiplier
-from wirelessdl.run.registry import PARTS, Builder
+from wirelessdl.run.registry import PARTS, UPDATE_CALLS, Builder
 from wirelessdl.scenario.loader import parse_scenario
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import Part
@@ -232,7 +232,9 @@ def _engine(
     least_step: float,
 ) -> LearningEngine:
     learning, privacy = builder.scenario.learning, builder.scenario.privacy
-    update = builder.part("learning.update", learning.update, learning=learning)
+    update = builder.construct("learning.update", learning.update, learning=learning)
+    kind = builder.check("learning", lambda: kind_of_update(learning.update.name, update, learning.update_kind))
+    builder.require("learning.update", learning.update, update, UPDATE_CALLS[kind])
     settings = Settings(
         batch_size=learning.batch_size,
         clipping=privacy.clipping,
@@ -249,7 +251,7 @@ def _engine(
         augment=learning.augment,
         regret=learning.regret,
         passes=_most_passes(builder.scenario),
-        update=None if learning.update.name == "sgd" else (learning.update.name, update),
+        update=None if learning.update.name == "sgd" else (learning.update.name, update, kind),
         eval_samples=learning.eval_samples,
         links=links,
         least_step=least_step,

@@ -29,7 +29,15 @@ from wirelessdl.memory import require_free
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.placement import require_apart, require_positions
 from wirelessdl.network.streets import CheckedMap, StreetMap, require_outdoors
-from wirelessdl.network.topology import NoLinks, SnrDb, Topology, require_connected, require_links
+from wirelessdl.network.topology import (
+    NoLinks,
+    SnrDb,
+    Topology,
+    drawn_links,
+    require_connected,
+    require_links,
+    takes_time,
+)
 from wirelessdl.network.topology.physical import Reach, heard_within, reach_of, require_pairs_fit
 from wirelessdl.radio.frame import subband_offset_hz
 from wirelessdl.round.multiplier import rule_for
@@ -131,13 +139,13 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     drawn = builder.ask(
         "network.topology",
         network.topology,
-        lambda: topology.links(geometry, snr_db, streams.world("network.topology")),
+        lambda: drawn_links(topology, geometry, snr_db, streams.world("network.topology"), 0.0),
     )
     links = builder.check(
         "network.topology", lambda: require_links(drawn, geometry, is_user_class=network.topology.is_user_class)
     )
     # where links come and go, staying connected is a matter of many frames, watched as they pass
-    changes = capability(topology, "follows_motion") and network.mobility.name != "static"
+    changes = capability(topology, "follows_motion") and (network.mobility.name != "static" or takes_time(topology))
     if not (builder.scenario.alone or changes):
         builder.check("network.topology", lambda: require_connected(links, topology, snr_db))
     reach = _reach(builder, geometry, links, snr_db)

@@ -137,7 +137,7 @@ def _frame(
 
 
 def _exchanges_z(scenario: Scenario) -> bool:
-    return rule_for(scenario) in ("product", "mean", "windowed")
+    return rule_for(scenario) in ("product", "mean", "tracked", "windowed")
 
 
 def _number_s(radio: RadioSection) -> float:

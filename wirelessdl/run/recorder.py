@@ -15,7 +15,7 @@ from wirelessdl.learning.data import Dataset
 from wirelessdl.learning.partition import class_histogram
 from wirelessdl.learning.runtime import fetch
 from wirelessdl.privacy.ledger import Ledger
-from wirelessdl.privacy.terms import Exposure
+from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions
 from wirelessdl.radio.energy import EnergyModel
 from wirelessdl.round.records import Progress, RoundRecord
 from wirelessdl.run.columns import (
@@ -141,8 +141,8 @@ def _require_within_budget(records: list[RoundRecord], power_w: FloatArray) -> N
         )
 
 
-def progress(record: RoundRecord, rounds: int, coalition: int) -> Progress:
-    """Where the run is, from an evaluated record. coalition: most nodes that collude, where that is promised."""
+def progress(record: RoundRecord, rounds: int, terms: PrivacyAssumptions) -> Progress:
+    """Where the run is, from an evaluated record. terms: what totals are stated under."""
     result, decision = record.result, record.decision
     assert result.accuracy is not None
     accuracy = fetch([result.accuracy])
@@ -157,9 +157,10 @@ def progress(record: RoundRecord, rounds: int, coalition: int) -> Progress:
         loss_mean=float(loss.mean()) if len(loss) else float("nan"),
         epsilon_total=decision.charged.promised_total.worst,
         epsilon_bound=float(decision.charged.promised_total.bound.max()),
-        coalition=coalition if decision.charged.view == "coalition" else None,
+        coalition=terms.coalition if decision.charged.view == "coalition" else None,
         epsilon_own_total=decision.charged.own_total.worst,
         epsilon_own_bound=float(decision.charged.own_total.bound.max()),
+        declared=terms.status != "proven",
     )
 
 

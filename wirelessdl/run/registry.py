@@ -10,7 +10,7 @@ from wirelessdl.channel import CHANNELS
 from wirelessdl.channel.csi import CSI
 from wirelessdl.contract import Guard
 from wirelessdl.errors import ContractError, ScenarioError
-from wirelessdl.families import classes
+from wirelessdl.families import UpdateKind, classes
 from wirelessdl.learning.data import DATASETS
 from wirelessdl.learning.features import FEATURES
 from wirelessdl.learning.models import MODELS
@@ -34,7 +34,7 @@ from wirelessdl.sim.policy import POLICIES
 class PartKind:
     """A kind of part: built-in classes by name, the method it is used by, and what constructors may ask for.
 
-    call: the method as it is called, `gain(links, time_s, rng)`.
+    call: the method as it is called, `gain(links, time_s, rng)`; in brackets, what it may take besides.
     """
 
     classes: Mapping[str, Any]
@@ -42,12 +42,18 @@ class PartKind:
     supplied: tuple[str, ...] = ()
 
 
+# how an update is called, by its kind
+UPDATE_CALLS: dict[UpdateKind, str] = {
+    "base": "base(received, state, round)",
+    "change": "change(received, state, gradient, round)",
+    "step": "step(received, state, gradient, round)",
+}
 # every part a scenario may name, by its key
 PARTS: dict[str, PartKind] = {
     "network.map": PartKind(MAPS, "obstructed(links)", ("find_file",)),
     "network.placement": PartKind(PLACEMENTS, "positions(nodes, rng)", ("streets", "find_file")),
     "network.mobility": PartKind(MOBILITIES, "geometry(time_s)", ("start_m", "rng", "streets", "find_file")),
-    "network.topology": PartKind(TOPOLOGIES, "links(geometry, snr_db, rng)", ("find_file",)),
+    "network.topology": PartKind(TOPOLOGIES, "links(geometry, snr_db, rng[, time_s])", ("find_file",)),
     "channel.models": PartKind(CHANNELS, "gain(links, time_s, rng)", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate(links, gain, pilot_w, noise_w, rng)"),
     "radio.access": PartKind(
@@ -60,7 +66,7 @@ PARTS: dict[str, PartKind] = {
     "learning.model": PartKind(MODELS, "gradient(...)", ("features", "input_shape", "classes")),
     "learning.partition": PartKind(PARTITIONS, "split(labels, nodes, rng)", ("folders",)),
     "learning.learning_rate": PartKind(SCHEDULES, "rate(round)", ("rounds",)),
-    "learning.update": PartKind(classes("update"), "base(received, state, round)", ("learning",)),
+    "learning.update": PartKind(classes("update"), UPDATE_CALLS["base"], ("learning",)),
     "time.compute": PartKind(
         COMPUTE_TIMES, "duration_s(node, round)", ("nodes", "rng", "world_rng", "samples", "model_flops")
     ),
@@ -101,9 +107,11 @@ class Builder:
             raise self.fail(f"{said}; the class needs a method {name}({arguments})")
         if arguments == "..." or not part.is_user_class:
             return
+        arguments, _, optional = arguments.removesuffix("]").partition("[, ")
         expected = arguments.split(", ") if arguments else []
         try:
             taken = inspect.signature(method).parameters.values()
+            expected += [parameter.name for parameter in taken if optional and parameter.name == optional]
             inspect.signature(method).bind(*expected)
         except ValueError:  # a callable that has no signature
             return

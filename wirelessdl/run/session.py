@@ -296,7 +296,7 @@ class _Session:
     def _recorded(self, record: RoundRecord) -> None:
         """A round is over and its record kept: tell, evaluate, save, stop."""
         if record.result.evaluated:
-            self._evaluated(progress(record, self.scenario.scenario.rounds, self.scenario.privacy.coalition))
+            self._evaluated(progress(record, self.scenario.scenario.rounds, self.engine.stages.ledger.terms))
         self._after_round(record.decision.round)
 
     def _after_round(self, round: int) -> None:

@@ -67,7 +67,7 @@ def summarise(scenario: Scenario, engine: Engine, run: Run, wall_s: float, warni
         "amplified": ledger.terms.amplified,
         "epsilon_total": total.get(ledger.terms.promised, total["own"]),
         "promised": ledger.terms.promised,
-        "epsilon_status": "unproven" if ledger.terms.declared else "proven",
+        "epsilon_status": ledger.terms.status,
         "adversary": ledger.terms.adversary,
         "coalition": ledger.terms.coalition or None,
         **engine.stages.planner.mechanism.figures(),
@@ -136,7 +136,7 @@ def forecast(
     share = plan.coalition_share if (view or terms.promised) == "coalition" else plan.own_share
     noise_w = plan.beta * plan.power_w * given.rho**2 * (1.0 if share is None else share)
     mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)
-    if terms.protocol == "paper" or terms.unit == "node":
+    if terms.protocol == "paper" or terms.unit == "node" or terms.kind != "base":
         lag = _lag(given) if terms.protocol == "paper" else np.ones(releases)
         spread = float(np.sqrt(np.sum(lag**2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}

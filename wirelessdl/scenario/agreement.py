@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from wirelessdl.families import Family, member
+from wirelessdl.families import MEMBERS, Family, member, modules
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -51,6 +51,7 @@ def _require_members(scenario: "Scenario") -> None:
             f'learning.update is "{update}" under privacy.protocol "paper"; there the gradient is taken at a model '
             'that was never sent: set protocol = "hardened"'
         )
+    _require_read_keys(scenario, update)
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),
@@ -60,6 +61,24 @@ def _require_members(scenario: "Scenario") -> None:
         module = member(family, name)
         if module is not None:
             module.refuse(scenario)
+
+
+def _require_read_keys(scenario: "Scenario", update: str) -> None:
+    """A key of another update than the one that is used would change nothing."""
+    reads = {name: getattr(module, "READS", tuple(module.Keys.model_fields)) for name, module in _updates()}
+    for _, module in _updates():
+        for key, field in module.Keys.model_fields.items():
+            value = getattr(scenario.learning, key)
+            if value != field.default and key not in reads.get(update, ()):
+                readers = " or ".join(f'"{name}"' for name, keys in reads.items() if key in keys)
+                raise ValueError(
+                    f'learning.{key} is {value} with learning.update "{update}", which does not read it: leave it out, '
+                    f"or set update to {readers}"
+                )
+
+
+def _updates() -> Iterator[tuple[str, Any]]:
+    return zip(MEMBERS["update"], modules("update"))
 
 
 def _passes(scenario: "Scenario") -> Iterator[str]:
@@ -81,7 +100,7 @@ def _passes(scenario: "Scenario") -> Iterator[str]:
             f'{what} under privacy.protocol "paper"; there the gradient is taken at a model that was never sent: set '
             'protocol = "hardened"'
         )
-    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "windowed"):
+    if power.balance in ("power", False) or power.multiplier in ("product", "mean", "tracked", "windowed"):
         yield (
             f"{what} without receiver balancing; z follows one averaging, not a row of them: set balance = "
             '"receiver" or "partial", and leave multiplier at "auto"'

@@ -212,8 +212,14 @@ class LearningKeys(Section):
     partition: Part = Field(Part(kind="iid"), description="How training samples are distributed to nodes.")  # type: ignore[call-arg]
     update: FamilyMember = Field(
         FamilyMember(kind="sgd"),  # type: ignore[call-arg]
-        description="What a node makes of what it received, around its one clipped gradient. sgd: a step from there; "
-        "or your class, file.py:Class, which sees no data: totals stay proven.",
+        description="What a node does between receptions: sgd, or any of docs/learning.md; or your class, "
+        "file.py:Class, whose kind decides what is proven of totals.",
+    )
+    update_kind: Literal["auto", "base", "change", "step"] = Field(
+        "auto",
+        description="How the update uses data. base: sees none, the engine takes one clipped gradient (proven, "
+        "amplified); change: as it likes, the whole change is clipped (proven, 2C, not amplified); step: it gives the "
+        "next model itself (declared, not proven); auto: the first of these that it has.",
     )
     batch_size: Count = Field(64, description="Samples per node and round; under poisson sampling, their mean number.")
     batch_fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = Field(

@@ -57,7 +57,7 @@ class Checkpoint:
         """What each node held after the round, before its own step, `[K, m]`; None where nothing is ever sent."""
         if self.facts.get("layout") is None:
             return None
-        return self.arrays.get(RELEASED, self.arrays.get("mixed"))
+        return self.arrays.get(RELEASED, self.arrays.get("update_point", self.arrays.get("mixed")))
 
 
 def save_checkpoint(run: Path, checkpoint: Checkpoint) -> None:
@@ -151,7 +151,9 @@ def _is_complete(facts: Any) -> bool:
     if layout is not None:  # of a run in which something is sent
         nodes = facts["scenario"]["network"]["nodes"]
         shape = [nodes, sum(math.prod(int(size) for size in shape) for _, shape, _ in layout)]
-        if any(facts["arrays"][name][1] != shape for name in ("mixed", RELEASED) if name in facts["arrays"]):
+        if any(
+            facts["arrays"][name][1] != shape for name in ("mixed", "update_point", RELEASED) if name in facts["arrays"]
+        ):
             return False
     return isinstance(wall_s, int | float) and 0 <= wall_s < math.inf
 

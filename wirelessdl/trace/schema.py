@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from wirelessdl.families import columns
 
-VERSION = 7
+VERSION = 8
 SNAPSHOTS = ("clients", "privacy")  # tables that are written whole, not by rounds
 
 _ROUNDS = b"wirelessdl_rounds"
@@ -120,6 +120,12 @@ _COLUMNS = {
         multiplier           float  -    multiplier of the gradient computed in this round: K or 1/z_ii
         sent_multiplier      float  -    multiplier of the gradient that its transmission contained; 0 for none
         sent_learning_rate   float  -    learning rate of that gradient; 0 for none
+        epsilon_own_bound    float  -    upper bound of epsilon_own_total that is quick to compute, in every round
+        epsilon_own_total    float  -    proven own total of this sender so far; null between evaluations, and where it
+                                         would take long, as run.leakage(node) then does
+        epsilon_promised_bound  float  -  upper bound of epsilon_promised_total that is quick to compute, in every round
+        epsilon_promised_total  float  -  proven total of this sender so far in the promised view; null where
+                                         epsilon_own_total may be
         row_sum              float  -    sum of the node's row of the mixing matrix; 1 if CSI is perfect and nothing
                                          interferes
         energy_tx_j          float  J    energy for payload and mixing passes: radiated energy over the amplifier's
@@ -182,7 +188,8 @@ _COLUMNS = {
         view           label  -  own: only the sender's own noise counts, against everyone else; coalition: also what
                                  honest partners hide, against any c nodes; link: all noise that the receiver hears
                                  counts
-        status         label  -  proven; or unproven: the paper's sum over rounds
+        status         label  -  proven; declared: what an update says of itself, which twins did not refute; or
+                                 unproven: a mechanism's word, or the paper's sum over rounds
         accountant     label  -  method that composed the releases
         unit           label  -  what is protected: one sample, or all data of one node
         adjacency      label  -  neighbouring relation of data sets

@@ -34,6 +34,7 @@ _NULLS = {
     "nodes": (
         *("accuracy", "loss", "grad_norm", "nonfinite_gradients"),
         *("excess_loss", "self_interference_w", "pass_power_w", "turn", "battery_j"),
+        *("epsilon_own_total", "epsilon_promised_total"),
     ),
     "links": ("phase_rad", "snr_db", "sinr_db", "epsilon"),
     "blocks": ("phase_rad", "epsilon"),

@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from wirelessdl.analysis.families import Request, run_curves
 from wirelessdl.analysis.figures.study import draw_family
 from wirelessdl.analysis.labels import Labels
+from wirelessdl.analysis.leakage import draw_leakage
 from wirelessdl.analysis.releases import data_split, terms_of
 from wirelessdl.analysis.runs import Group, grouped, mean_band, node_means
 from wirelessdl.analysis.style import BLUE, COLUMN, GREY, HEAT, ORANGE, dashed, save, styled
@@ -241,8 +242,18 @@ SINGLE: dict[str, Callable[[Run, FigureOptions], Any]] = {
     "map": lambda run, choice: draw_map(run, choice.round),
     "timeline": lambda run, choice: draw_timeline(run, choice.round, choice.rounds),
     "channel": lambda run, choice: draw_channel(run, choice.links),
+    "leakage": lambda run, choice: draw_leakage(run, *_one_link(run, choice.links)),
     "partition": lambda run, _: draw_partition(data_split(run).counts),
 }
+
+
+def _one_link(run: Run, links: Sequence[tuple[int, int]]) -> tuple[int, int | None]:
+    """The link that was asked for; else the sender that leaks most, towards no one in particular."""
+    if links:
+        return links[0]
+    promised = run.frame("nodes", ["round", "node", "epsilon_promised_bound"])
+    last = promised[promised["round"] == promised["round"].max()]
+    return int(last["node"].iloc[last["epsilon_promised_bound"].argmax()]), None
 
 
 def draw(name: str, runs: Sequence[Run], choice: FigureOptions, path: Path | None) -> Any:

@@ -164,8 +164,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     number = {name: format_figure(name, value) for name, value in final.items()}
     spread = f"{number['accuracy_min']} to {number['accuracy_max']} over nodes" if number["accuracy_mean"] else ""
     terms = terms_of(run)
-    status = run.summary.get("epsilon_status", "proven")
-    total = f"for {protects(run)}; {status}, against {terms.adversary}{'' if run.summary else ', so far'}"
+    total = f"for {protects(run)}; {terms.status}, against {terms.adversary}{'' if run.summary else ', so far'}"
     if number["epsilon"] != number["epsilon_total"]:
         total += f"; at the declared number of rounds: an odometer read {number['epsilon_total']} at the stop"
     if terms.promised == "coalition":

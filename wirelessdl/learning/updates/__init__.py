@@ -1,18 +1,28 @@
-"""Updates: what a node makes of what it received, around the one clipped gradient that the engine takes.
+"""Updates: what a node does between receptions, in one of three kinds. The kind decides what is proven.
 
-    base, point, state <- update.base(s, state, round)         sees no data
-    x <- Proj(base - gamma mult g(point))                      the engine's part: one gradient, clipped, and one step
+    base     base, point, state <- base(s, state, round)                 sees no data
+             x <- Proj(base - gamma mult g(point))                       one clipped gradient: the engine's part
+    change   change, state <- change(s, state, gradient, round)          gradients as it likes
+             x <- Proj(s + gamma mult clip_C(change))                    the whole change clipped: the engine's part
+    step     x, state <- step(s, state, gradient, round)                 gradients as it likes
+             x <- Proj(x)                                                nothing but the ball
 
-**Statement.** Totals are those of plain SGD, amplification by sampling included, whatever `base` does.
+**Statement.** Totals of `base` are those of plain SGD, amplification by sampling included, whatever it does. Under
+`change` a release moves by 2C gamma mult at most, for one sample as for all data of a node, whatever it does and
+remembers; nothing amplifies. Of `step` nothing is proven: it declares `moves`, times 2C/B per gamma mult.
 
-**Proof.** base, point and state are functions of what was received: of released values, and of receiver noise. Given
-the past they are known to the adversary, as s is. One record enters x only by the one clipped gradient at a known
+**Proof.** base: base, point and state are functions of what was received: of released values, and of receiver noise.
+Given the past they are known to the adversary, as s is. One record enters x only by the one clipped gradient at a known
 point, so it moves x by at most sens gamma mult: the release is the same Gaussian about a known centre. This covers
 s + b (s - s_before), Nesterov's point, weight decay, averages of received models. It does not cover memory of own
-gradients: that needs another charge.
+gradients. change: s is known, and two changes of norm C or less are 2C apart; Proj is 1-Lipschitz. Whatever went into
+them may have been there before, so a release counts whole in every round. A user's class is called node by node, with
+what that node received, its own state and an oracle of its own data: no other node's data enter. step: twins that
+receive the same are tried before the run (`twins.py`) and by `wirelessdl audit`; they refute, and never prove.
 
-To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/families.py`), a line in
-`families.MEMBERS`, a test, a section of docs/learning.md. Your class, `learning.update = "mine.py:Mine"`:
+To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/families.py`), and `READS` where it reads
+another's keys, a line in `families.MEMBERS`, a test, a section of docs/learning.md. Your class,
+`learning.update = "mine.py:Mine"`:
 
     class Mine:
         def initial(self, received):                    # optional: state before the first round, tensors [K, ...]
@@ -22,7 +32,13 @@ To add one: a module here with `Member`, `Keys` and `refuse` (see `wirelessdl/fa
             moved = received + 0.5 * (received - state["before"])
             return moved, moved, {"before": received}
 
-The state is part of checkpoints, and never sent.
+    class Local:                                        # change and step: one node at a time, received: [m]
+        def change(self, received, state, gradient, round):
+            point = received - 0.1 * gradient(received)     # each call draws a new batch
+            return (point - received) / 0.1 - gradient(point), state
+
+The state is part of checkpoints, and never sent. One number per node of a `base` may be mixed by A as models are:
+`mixed = "weight"` names it; no data are in it.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -30,10 +46,26 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from wirelessdl.learning.updates.running import Gradient
+
 
 class Update(Protocol):
+    """One of these methods is enough."""
+
     def base(
         self, received: "Tensor", state: "dict[str, Tensor]", round: int
     ) -> "tuple[Tensor, Tensor, dict[str, Tensor]]":
         """Where the step starts and where the gradient is taken, `[K, m]` each, and what is remembered."""
+        ...
+
+    def change(
+        self, received: "Tensor", state: "dict[str, Tensor]", gradient: "Gradient", round: int
+    ) -> "tuple[Tensor, dict[str, Tensor]]":
+        """What is added to what was received, per gamma mult, before it is clipped; and what is remembered."""
+        ...
+
+    def step(
+        self, received: "Tensor", state: "dict[str, Tensor]", gradient: "Gradient", round: int
+    ) -> "tuple[Tensor, dict[str, Tensor]]":
+        """The next model, before it is projected, and what is remembered."""
         ...

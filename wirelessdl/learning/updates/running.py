@@ -1,6 +1,6 @@
 """An update at work in the engine: asked once a round, held to its contract, kept in checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,70 +9,158 @@ from torch import Tensor
 
 from wirelessdl.contract import Guard, Memory, capability
 from wirelessdl.errors import ContractError
+from wirelessdl.families import UpdateKind
 
 State = dict[str, Tensor]
+Take = Callable[[Tensor, range, int], Tensor]  # gradients at points of some nodes, in the so-manieth call of a round
+
+
+class Gradient:
+    """The oracle that `change` and `step` are given: `gradient(point)`, as long as they like; each call, a new batch.
+
+    step: gamma mult of this round, which multiplies what `change` returns; one number, or `[K, 1]` of all nodes.
+    """
+
+    def __init__(self, name: str, take: Take, nodes: range, step: Tensor, like: Tensor):
+        self._name, self._take, self._nodes, self.step, self._like = name, take, nodes, step, like
+        self.calls = 0
+
+    def __call__(self, point: Tensor) -> Tensor:
+        given = _numbers(self._name, "asked for the gradient at a point", point, self._like)
+        rows = given if given.ndim == 2 else given.unsqueeze(0)
+        self.calls += 1
+        return self._take(rows, self._nodes, self.calls - 1).view(self._like.shape)
 
 
 class RunningUpdate:
-    """What nodes step from, and their state. A node that takes no part keeps both."""
+    """What nodes step from, and their state. A node that takes no part keeps both.
 
-    def __init__(self, name: str, update: Any, start: Tensor, *, is_user_class: bool):
-        self._update, self._guard = update, Guard(f"learning.update: {name}", is_user_class=is_user_class)
-        self._name, self.base = name, start.clone()
-        self._memory = Memory(f"learning.update: {name}.base", update, "keep it in the state that base returns")
+    base: where the step starts, `[K, m]`, and point, where the gradient is taken; None where that is what was received.
+    A user's `change` or `step` is called node by node, so that no node's model can hold another's data.
+    """
+
+    def __init__(self, name: str, update: Any, kind: UpdateKind, start: Tensor, *, is_user_class: bool):
+        self.kind, self._update, self._name = kind, update, f"{name}.{kind}"
+        self._guard = Guard(f"learning.update: {name}", is_user_class=is_user_class)
+        self._memory = Memory(f"learning.update: {self._name}", update, f"keep it in the state that {kind} returns")
+        self.base: Tensor | None = start.clone() if kind == "base" else None
+        self.point = self.base
+        self.shows_point: bool = kind == "base" and capability(update, "shows_point")
+        self._one_by_one = is_user_class and kind != "base"
         self._state: State = {}
         if capability(update, "initial") is not None:
             with self._guard:
-                given = update.initial(start.clone())
+                given = [update.initial(row) for row in self._rows(start.clone())]
             self._state = self._checked(given, start)
+        self.mixed: str | None = capability(update, "mixed") if kind == "base" else None
+        if self.mixed is not None and self._state.get(self.mixed, start).shape != (len(start), 1):
+            raise ContractError(
+                f'learning.update: {name}.mixed is "{self.mixed}"; must name a state of one number per node, [K, 1], '
+                "that initial(received) gives"
+            )
 
     @torch.no_grad()
-    def apply(self, received: Tensor, away: Tensor | None, round: int) -> Tensor:
-        """The point of the gradient, `[K, m]`. away: nodes that took no part."""
-        before = {name: values.clone() for name, values in self._state.items()}
+    def apply(self, received: Tensor, away: Tensor | None, round: int, weights: Any = None) -> Tensor:
+        """The point of the gradient, `[K, m]`, of a `base`. away: nodes that took no part; weights: A of the round."""
+        if self.mixed is not None:
+            values = self._state[self.mixed]
+            self._state[self.mixed] = torch.from_numpy(np.asarray(weights @ values.double().numpy())).to(values)
         with self._guard:
-            found = self._update.base(received.clone(), before, round)
-        self._memory.require_none()
-        if not isinstance(found, tuple) or len(found) != 3:
-            raise ContractError(f"learning.update: {self._name}.base must return base, point and state")
-        for what, values in (("base", found[0]), ("point", found[1])):
-            sound = isinstance(values, Tensor) and values.shape == received.shape
-            if not sound or not values.to(received).isfinite().all():
-                raise ContractError(
-                    f"learning.update: {self._name}.base returned a {what} that is not {tuple(received.shape)} finite "
-                    "numbers"
-                )
-        base, state = found[0].to(received).clone(), self._checked(found[2], received)
-        if state.keys() != self._state.keys():
-            raise ContractError(
-                f"learning.update: {self._name}.base returned the state {sorted(state)}, expected "
-                f"{sorted(self._state)}: name all of it in initial(received)"
-            )
-        if away is not None:
+            found = self._update.base(received.clone(), self._copies(), round)
+        base, point, state = self._parts(found, ("base", "point", "state"))
+        base = _numbers(self._name, "returned a base", base, received).clone()
+        point = _numbers(self._name, "returned a point", point, received)
+        if away is not None and self.base is not None and self.point is not None:
             base.index_copy_(0, away, self.base.index_select(0, away))
-            for name, values in state.items():
-                values.index_copy_(0, away, self._state[name].index_select(0, away))
-        self.base, self._state = base, state
-        point: Tensor = found[1].to(received)
+            point = point.index_copy(0, away, self.point.index_select(0, away))
+        self.base, self.point = base, point
+        self._keep([state], received, away)
         return point
+
+    @torch.no_grad()
+    def answer(self, received: Tensor, away: Tensor | None, round: int, take: Take, step: Tensor) -> Tensor:
+        """What `change` or `step` gives, `[K, m]`: the change, or the models. step: gamma mult, `[K, 1]`."""
+        found, states = [], []
+        state, nodes = self._copies(), range(len(received))
+        for number, row in enumerate(self._rows(received.clone())):
+            own = state if not self._one_by_one else {name: values[number] for name, values in state.items()}
+            part = nodes if not self._one_by_one else range(number, number + 1)
+            gradient = Gradient(self._name, take, part, step[number, 0] if self._one_by_one else step, row)
+            call = self._update.change if self.kind == "change" else self._update.step
+            with self._guard:
+                given = call(row, own, gradient, round)
+            values, kept = self._parts(given, ("change" if self.kind == "change" else "x", "state"))
+            found.append(
+                _numbers(self._name, f"returned a{' change' if self.kind == 'change' else 'n x'}", values, row)
+            )
+            states.append(kept)
+            if not gradient.calls:  # the loss of a round is that of its first batch
+                take(row.unsqueeze(0) if self._one_by_one else row, part, 0)
+        self._keep(states, received, away)
+        return torch.stack(found) if self._one_by_one else found[0]
 
     def kept(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds of it."""
-        parts = {"update_base": self.base, **{f"update_of_{name}": values for name, values in self._state.items()}}
+        parts = {f"update_of_{name}": values for name, values in self._state.items()}
+        if self.base is not None and self.point is not None:
+            parts |= {"update_base": self.base} | ({"update_point": self.point} if self.shows_point else {})
         return {name: values.cpu().numpy().copy() for name, values in parts.items()}
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        self.base.copy_(torch.as_tensor(kept["update_base"]))
+        if self.base is not None:
+            self.base = torch.as_tensor(kept["update_base"]).to(self.base).clone()
+            self.point = torch.as_tensor(kept["update_point"]).to(self.base) if self.shows_point else self.base
         for name, values in self._state.items():
             values.copy_(torch.as_tensor(kept[f"update_of_{name}"]))
 
-    def _checked(self, given: Any, received: Tensor) -> State:
-        sound = isinstance(given, dict) and all(
-            isinstance(name, str) and isinstance(values, Tensor) and values.shape[:1] == received.shape[:1]
-            for name, values in given.items()
-        )
-        if not sound:
+    def _rows(self, values: Tensor) -> list[Tensor]:
+        return list(values) if self._one_by_one else [values]
+
+    def _copies(self) -> State:
+        return {name: values.clone() for name, values in self._state.items()}
+
+    def _parts(self, found: Any, names: tuple[str, ...]) -> Any:
+        self._memory.require_none()
+        if not isinstance(found, tuple) or len(found) != len(names):
+            words = f"{', '.join(names[:-1])} and {names[-1]}"
+            raise ContractError(f"learning.update: {self._name} must return {words}")
+        return found
+
+    def _keep(self, given: list[Any], received: Tensor, away: Tensor | None) -> None:
+        state = self._checked(given, received)
+        if state.keys() != self._state.keys():
             raise ContractError(
-                f"learning.update: {self._name} gave a state that is not a dict of tensors with one row per node"
+                f"learning.update: {self._name} returned the state {sorted(state)}, expected "
+                f"{sorted(self._state)}: name all of it in initial(received)"
             )
-        return {name: values.clone() for name, values in given.items()}
+        if away is not None:
+            for name, values in state.items():
+                values.index_copy_(0, away, self._state[name].index_select(0, away))
+        self._state = state
+
+    def _checked(self, given: list[Any], received: Tensor) -> State:
+        """One state of all nodes, from that of all, or of each."""
+        for one in given:
+            sound = isinstance(one, dict) and all(
+                isinstance(name, str)
+                and isinstance(values, Tensor)
+                and (self._one_by_one or values.shape[:1] == received.shape[:1])
+                for name, values in one.items()
+            )
+            if not sound or one.keys() != given[0].keys():
+                raise ContractError(
+                    f"learning.update: {self._name} gave a state that is not a dict of tensors"
+                    + ("" if self._one_by_one else " with one row per node")
+                )
+        if not self._one_by_one:
+            return {name: values.clone() for name, values in given[0].items()}
+        try:
+            return {name: torch.stack([one[name] for one in given]) for name in given[0]}
+        except RuntimeError:
+            raise ContractError(f"learning.update: {self._name} gave states of different shapes") from None
+
+
+def _numbers(name: str, what: str, values: Any, like: Tensor) -> Tensor:
+    if not isinstance(values, Tensor) or values.shape != like.shape or not values.to(like).isfinite().all():
+        raise ContractError(f"learning.update: {name} {what} that is not {tuple(like.shape)} finite numbers")
+    return values.to(like)

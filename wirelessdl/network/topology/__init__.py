@@ -1,10 +1,12 @@
 """Topologies: which node hears which.
 
-A topology is any object with `links(geometry, snr_db, rng)`. Most are drawn once, at the start; one that declares
-`follows_motion = True` is evaluated again as nodes move. Graphs must be strongly connected: every model must reach
-every node; but for `none`, of which nobody expects that. A topology that can say what would connect it has a `remedy`.
+A topology is any object with `links(geometry, snr_db, rng)`, or `links(geometry, snr_db, rng, time_s)`. Most are drawn
+once, at the start; one that declares `follows_motion = True` is evaluated again when every frame opens. Graphs must be
+strongly connected: every model must reach every node; but for `none`, of which nobody expects that. A topology that can
+say what would connect it has a `remedy`.
 """
 
+import inspect
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,11 +30,36 @@ from wirelessdl.network.topology.graphs import (
 )
 from wirelessdl.network.topology.physical import InRange, RandomGeometric, SnrLimited
 
-__all__ = ["TOPOLOGIES", "NoLinks", "SnrDb", "Topology", "require_connected", "require_links"]
+__all__ = [
+    "TOPOLOGIES",
+    "NoLinks",
+    "SnrDb",
+    "Topology",
+    "drawn_links",
+    "require_connected",
+    "require_links",
+    "takes_time",
+]
 
 
 class Topology(Protocol):
-    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links: ...
+    def links(self, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator) -> Links:
+        """The links of a geometry; a class that takes `time_s` as well is told the time, 0 at the start."""
+        ...
+
+
+def takes_time(topology: object) -> bool:
+    """Whether its links are a matter of time."""
+    try:
+        return "time_s" in inspect.signature(topology.links).parameters  # type: ignore[attr-defined]
+    except ValueError:  # a callable that has no signature
+        return False
+
+
+def drawn_links(topology: Any, geometry: Geometry, snr_db: SnrDb, rng: np.random.Generator, time_s: float) -> Any:
+    """What a topology answers, unchecked."""
+    time = {"time_s": time_s} if takes_time(topology) else {}
+    return topology.links(geometry, snr_db, rng, **time)
 
 
 TOPOLOGIES = {

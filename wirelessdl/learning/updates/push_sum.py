@@ -1,0 +1,49 @@
+"""Push-sum: a weight travels with every model and is mixed as it is; the ratio is the model.
+
+    s = A w,   v <- A v (v = 1 at first),   x <- Proj(s - gamma mult g(s / v))
+
+If the columns of A sum to 1, the mean of s over nodes is kept and s / v agrees on it, whatever the rows sum to. Where
+rows sum to 1, v stays 1, and this is plain SGD: over-the-air weights are normalised by receivers, so it takes an access
+whose senders divide their power (columns), or imperfect CSI, to make a difference. Set `power.multiplier = "none"`
+with columns that sum to 1. Accuracy, final models and losses are those of s / v.
+
+Source: A. Nedic and A. Olshevsky, "Stochastic gradient-push for strongly convex functions on time-varying directed
+graphs", 2016.
+
+Proven as plain SGD is (kind base): v follows from gains alone, and s / v from what was received. The weight is one
+number beside the m of a model; neither its airtime nor receiver noise on it is counted.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from wirelessdl.scenario.section import Section
+
+if TYPE_CHECKING:
+    from wirelessdl.scenario.schema import Scenario
+
+
+class Keys(Section):
+    """Push-sum has no keys of its own."""
+
+
+def refuse(scenario: "Scenario") -> None:
+    """The weight is mixed once a round, by the matrix of one averaging."""
+    radio: Any = scenario.radio  # with the keys of every access
+    clashes = (
+        (radio.alignment != "all", f'radio.alignment "{radio.alignment}"', 'set alignment = "all"'),
+        (bool(radio.mixing_passes or scenario.learning.closing_passes), "mixing or closing passes", "set them to 0"),
+    )
+    for there, what, remedy in clashes:
+        if there:
+            raise ValueError(f'learning.update is "push-sum" with {what}; its weight is mixed in one slot: {remedy}')
+
+
+class Member:
+    mixed = "weight"
+    shows_point = True
+
+    def initial(self, received: Any) -> dict[str, Any]:
+        return {"weight": received[:, :1] * 0.0 + 1.0}
+
+    def base(self, received: Any, state: Any, round: int) -> tuple[Any, Any, Any]:  # noqa: ARG002
+        return received, received / state["weight"], state
