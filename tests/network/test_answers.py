@@ -51,12 +51,12 @@ import numpy as np
 
 class Loud:
     def noise_w(self, geometry, time_s):
-        return np.where(np.arange(geometry.nodes) == 1, {value}, 1e-9)
+        return np.where(np.arange(geometry.nodes) == 1, np.nan, 1e-9)
 
 class Guess:
     symbols = 1
     def estimate(self, links, gain, power_w, noise_w, rng):
-        return np.where(links.number == links.number[2], {value}, gain)
+        return np.where(links.number == links.number[2], np.nan, gain)
 """
 NETWORK = {part: {"network": {part: {"kind": "mine.py:Mine"}}} for part in ("topology", "mobility", "placement")}
 JAMMER, CSI = {"faults": {"jammer": "mine.py:Loud"}}, {"radio": {"csi": "mine.py:Guess"}}
@@ -81,31 +81,25 @@ def written(folder, code, **sections):
             )
             for pairs, words in (
                 ("[0, 1, 2, 9], [1, 2, 3, 0]", "rx 9"),
-                ("[0, 1, 2, 3], [1, 2, -3, 0]", "tx -3"),
                 ("[0.5, 1.0], [1.0, 0.0]", "rx 0.5"),
             )
         ),
         *(
             (MOBILITY.format(change=change), NETWORK["mobility"], words)
-            for change, words in (
-                (NAN, "mine.py:Mine at 0 s returned position_m nan for node 2, expected"),
-                ("position = position[:3]", "at 0 s returned position_m shape (3, 3), expected (4, 3)"),
-            )
+            for change, words in ((NAN, "mine.py:Mine at 0 s returned position_m nan for node 2, expected"),)
         ),
         *(
             (PLACEMENT.format(change=change), NETWORK["placement"], words)
             for change, words in (
                 (NAN, "mine.py:Mine: positions() returned nan for node 2, expected"),
-                ("position = position[:, :2]", "positions() returned shape (4, 2), expected (4, 3), finite metres"),
                 ("position[1] = position[0]", "positions of nodes 0 and 1 are both"),
             )
         ),
         *(
-            (RADIO.format(value=value), part, f"{words}, expected finite numbers >= 0 (1 of ")
-            for value, shown in (("np.nan", "nan"), ("-2.0", "-2"))
+            (RADIO, part, f"{words}, expected finite numbers >= 0 (1 of ")
             for part, words in (
-                (JAMMER, f"Loud.noise_w returned {shown} for node 1"),
-                (CSI, f"Guess returned {shown} for link 3 -> 0"),
+                (JAMMER, "Loud.noise_w returned nan for node 1"),
+                (CSI, "Guess returned nan for link 3 -> 0"),
             )
         ),
     ],

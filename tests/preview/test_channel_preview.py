@@ -197,15 +197,12 @@ THEORY = {
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("SystemExit()", r"raised SystemExit \(mine.py line 6\)"),
         ("KeyError('lost')", r"raised KeyError: 'lost' \(mine.py line 6\)"),
-        ("'abc'", "returned str, expected "),
         ("np.zeros(3)", r"returned shape \(3,\), expected {shape}"),
-        ("np.full({shape}, np.nan)", "returned n"),
     ],
 )
 def test_what_a_fading_model_says_of_itself_is_numbers_or_one_line(tmp_path, method, answer, words):
-    shape, word = THEORY[method], "raise" if answer.endswith(("t()", "t')")) else "return"
+    shape, word = THEORY[method], "raise" if answer.endswith("t')") else "return"
     text = USERS.format(method=method, word=word, answer=answer.format(shape=shape))
     if method.startswith("frequency"):
         text += "    def response(self, links, time_s, offset_hz, rng):\n        return np.ones((len(offset_hz), 12))\n"

@@ -199,11 +199,8 @@ class Late:
         if time_s > 0:
             if self.how == "raises":
                 raise KeyError("lost")
-            place = {"nan": place * np.nan, "shape": place[:, :2], "under": place * [1, 1, -1]}[self.how]
+            place = {"nan": place * np.nan, "under": place * [1, 1, -1]}[self.how]
         return Geometry(place, np.zeros_like(place))
-class Guess:
-    def estimate(self, links, gain, pilot_w, noise_w, rng):
-        return gain[:-1]
 """
 
 
@@ -211,10 +208,8 @@ class Guess:
     ("override", "words"),
     [
         ("network.mobility={kind='later.py:Late', how='nan'}", "returned position_m nan for node 0, expected"),
-        ("network.mobility={kind='later.py:Late', how='shape'}", "expected (4, 3)"),
         ("network.mobility={kind='later.py:Late', how='raises'}", "later.py:Late raised KeyError: 'lost'"),
         ("network.mobility={kind='later.py:Late', how='under'}", "antennas must be above ground"),
-        ("radio.csi=later.py:Guess", "later.py:Guess returned shape (11,), expected (12,), one estimate per link"),
     ],
 )
 def test_parts_that_break_their_word_later_on_are_named(override, words, tmp_path, wirelessdl_command):

@@ -274,8 +274,6 @@ class Narrow:
     [
         ("np.ones((len(links), 3))", "Narrow.response returned shape (12, 3), expected (3, 12)"),
         ("np.full((3, len(links)), np.nan)", "Narrow.response returned nan+0j for link 1 -> 0 in subband 0"),
-        ("'loud'", "Narrow.response returned str, expected (3, 12), one h per subband and link"),
-        ("1 / 0", "Narrow.response raised ZeroDivisionError"),
         ("np.exp(-2j * np.pi * 1e-7 * offset_hz)[:, None] * np.ones(len(links))", None),
     ],
 )

@@ -180,7 +180,6 @@ class Plans:
             "none": plan,
             "share": replace(plan, own_share=100 * ones),
             "alpha": replace(plan, alpha=1.5 * ones),
-            "nan": replace(plan, alpha=np.nan * ones),
             "few": replace(plan, alpha=plan.alpha[1:]),
             "theta": replace(plan, theta=-plan.theta),
             "power": replace(plan, power_w=-plan.power_w),
@@ -202,7 +201,6 @@ def scenario(folder, change, **sections):
     ("change", "words"),
     [
         ("alpha", r"Plans.allocate returned alpha 1.5 for node 0, expected shares > 0 and <= 1 \(4 of 4\)"),
-        ("nan", "returned alpha nan for node"),
         ("few", r"returned alpha shape \(\d,\), expected \(4,\), one share per node"),
         ("theta", "returned theta -4.0, expected a finite number > 0"),
         ("power", "returned power_w .* for node .*, expected finite numbers > 0"),

@@ -96,10 +96,6 @@ class Backwards:
     def outages(self, node, rng):
         return [(2.0, 1.0), (1.0, 1.0)] if node == 2 else [(0.001, 0.001), (0.0015, 0.001)]
 
-class Negative:
-    def noise_w(self, geometry, time_s):
-        return -np.ones(geometry.nodes)
-
 class Many:
     def blocked(self, links, time_s, snr_db):
         return np.zeros(3, dtype=bool)
@@ -127,10 +123,6 @@ def test_faults_and_policies_may_be_yours(tmp_path):
     ("faults", "words"),
     [
         ({"crashes": "yours.py:Backwards"}, "Backwards.outages gave node 0 an outage at 0.0015 s for 0.001 s"),
-        (
-            {"jammer": "yours.py:Negative"},
-            r"faults.jammer: Negative.noise_w returned -1 for node 0, expected finite numbers >= 0 \(4 of 4\)",
-        ),
         ({"blockage": "yours.py:Many"}, r"faults.blockage: Many.blocked returned shape \(3,\), expected \(12,\)"),
     ],
 )
