@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wirelessdl.families import Family, member
+from wirelessdl.mechanism import gram
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -51,6 +52,8 @@ def _require_members(scenario: "Scenario") -> None:
             f'learning.update is "{update}" under privacy.protocol "paper"; there the gradient is taken at a model '
             'that was never sent: set protocol = "hardened"'
         )
+    if scenario.privacy.gram_share:
+        gram.refuse(scenario)
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),
