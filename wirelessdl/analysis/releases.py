@@ -19,7 +19,7 @@ from wirelessdl.errors import TraceError, shown
 from wirelessdl.families import KEYS, MEMBERS, UPDATE_KINDS, Family, UpdateKind, kind_of_update, member
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
-from wirelessdl.privacy.ledger import FrameRelease, Ledger
+from wirelessdl.privacy.ledger import FrameRelease, Ledger, add_to_stage
 from wirelessdl.privacy.terms import SAMPLERS, Clipping, PrivacyAssumptions, Unit
 from wirelessdl.trace.checkpoint import Checkpoint, array_problem, arrays_of
 from wirelessdl.trace.run import Run
@@ -76,6 +76,7 @@ def terms_of(run: Run) -> PrivacyAssumptions:
         promised="own" if everyone or not coalition else "coalition",
         passes=bool(scenario["radio"]["mixing_passes"] or scenario["learning"]["closing_passes"]),
         adjacency=_stored(run, "privacy.adjacency", ("replace-one", "zero-out")),
+        gram=bool(scenario["privacy"].get("gram_share")),
         one_slot=":" not in str(scenario["radio"]["access"]) and not published,
         # not with one node alone, nor on a graph without links, unless it publishes
         sends=published
@@ -189,6 +190,7 @@ def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[Fram
         own, coalition = (np.sqrt(nodes[name].to_numpy().reshape(shape)) for name in _SHARES)
     rho, aligned = run.scenario["privacy"]["rho"], split.terms.protocol == "hardened"
     no_links = np.zeros(0, dtype=np.int64)
+    stage, charged = stage_rounds(run), dict.fromkeys(("own", "coalition"), np.zeros(count))
     for row, (number, learning_rate) in enumerate(rate.items()):
         lag = 1.0 if aligned else gamma[row] / learning_rate
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -201,6 +203,9 @@ def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[Fram
                 f"{shown(run.path)}: alpha, beta or shares of the nodes table are no shares of power in round "
                 f"{number}: they were edited"
             )
+        if row < stage:
+            charged["own"], own_mu = add_to_stage(charged["own"], own_mu)
+            charged["coalition"], coalition_mu = add_to_stage(charged["coalition"], coalition_mu)
         yield FrameRelease(
             round=int(number),
             on_air=on_air[row],
@@ -211,7 +216,13 @@ def releases_of(run: Run, split: DataSplit, scale: float = 1.0) -> Iterator[Fram
             link_rx=no_links,
             link_tx=no_links,
             link_mu=np.zeros(0),
+            stage=row < stage,
         )
+
+
+def stage_rounds(run: Run) -> int:
+    """Rounds of the Gram stage that were written, the first of the run."""
+    return int((run.frame("rounds", ["stage"])["stage"] == "gram").sum())
 
 
 def pending_gradients(run: Run) -> tuple[FloatArray, FloatArray]:
@@ -222,9 +233,14 @@ def pending_gradients(run: Run) -> tuple[FloatArray, FloatArray]:
     present, sent, multiplier = (
         table[name].to_numpy().reshape(-1, count) for name in ("present", "transmitted", "multiplier")
     )
-    gamma, factor = np.zeros(count), np.zeros(count)
+    gamma, factor, stage = np.zeros(count), np.zeros(count), stage_rounds(run)
+    if stage:  # a triangle is pending all the time
+        begun = run.frame("nodes", ["sent_learning_rate", "sent_multiplier"]).to_numpy()[: stage * count]
+        gamma, factor = begun.reshape(stage, count, 2).max(axis=0).T
     for row, rate in enumerate(run.rounds["learning_rate"].to_numpy()):
-        held = ~(present[row] & sent[row])  # what was not sent stays
+        if row < stage - 1:
+            continue
+        held = ~(present[row] & sent[row]) & (row != stage - 1)  # what was not sent stays
         gamma = np.where(stepped[row], rate, np.where(held, gamma, 0.0))
         factor = np.where(stepped[row], multiplier[row], np.where(held, factor, 0.0))
     return gamma, factor

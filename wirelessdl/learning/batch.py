@@ -185,6 +185,16 @@ class Store:
             kept[some] = norm_bound(buffer.normalise(self.train_x[some]))
         return kept
 
+    @property
+    def flat(self) -> bool:
+        """Whether samples are rows of numbers that are taken as they are stored."""
+        return len(self.shape) == 1 and self.train_x.is_floating_point() and not self._scaled
+
+    def replace_rows(self, rows: Tensor) -> None:
+        """Other training samples in place of the stored ones."""
+        self.train_x = rows
+        self.__dict__.pop("norms", None)
+
     def normalise_(self, values: Tensor) -> None:
         """Shift and scale rows in place."""
         if isinstance(self._slope, Tensor):

@@ -39,6 +39,7 @@ from wirelessdl.learning.draws import NodeDraws
 from wirelessdl.learning.gradients import GradientJob, choose
 from wirelessdl.learning.gradients.batched import ClosedForm, UserGradients, unwritten
 from wirelessdl.learning.gradients.threads import Threads
+from wirelessdl.learning.gram import Gram
 from wirelessdl.learning.models import is_built_in
 from wirelessdl.learning.models.convex import known_objective
 from wirelessdl.learning.models.module import ModuleLearner, name_of, require_fit
@@ -135,6 +136,14 @@ class LearningEngine:
         # where x is computed: in float64, which not every accelerator has
         self._home = self.device if wide(self.device) == torch.float64 else torch.device("cpu")
 
+        self._stored, self.gram = self._store.train_x, None
+        if settings.gram:
+            if not self._store.flat:
+                raise ValueError(
+                    f"privacy.gram_share needs samples that are rows of features; {data.name} has none: set "
+                    "learning.features, or leave it at 0"
+                )
+            self.gram = Gram(self.nodes, data.features, learner.size, self.dtype)
         self._mixed = self._initial(streams)
         self._gradient, self._spare = torch.zeros_like(self._mixed), torch.zeros_like(self._mixed)
         self._step = torch.zeros(self.nodes, 1, dtype=torch.float64, device=self._home)
@@ -220,6 +229,9 @@ class LearningEngine:
         self._draws = [NodeDraws(streams, self.nodes, self.device, self.settings.passes) for _ in self._draws]
         self.draws = self._draws[0]
         self.sampler.restart()
+        if self.gram is not None:
+            self.gram.restart()
+            self._precondition()
         self._mixed.copy_(self._initial(streams))
         self._step.zero_()
         self._update = self._running_update()
@@ -258,8 +270,10 @@ class LearningEngine:
         hardened = self.settings.gradient_at == "mixed"
         sent_power = torch.empty(self.nodes, dtype=self.dtype, device=self.device)
 
+        start = None if given.gram is None else self._mixed.clone()
+
         def model(part: slice) -> Tensor:
-            x = self._models(part)
+            x = self._models(part) if given.gram is None else self.triangles(given, part)
             sent_power[part] = torch.linalg.vector_norm(x, dim=1).square_().div_(self.learner.size)
             if not hardened:  # the next gradient is taken there; the last one is in x now
                 self._gradient[part] = x
@@ -269,6 +283,11 @@ class LearningEngine:
         radiated = noise = None
         if given.announced:
             radiated, noise = self.airing.announced_steps(given.announced, given.round, self.draws, mixed)
+        if start is not None and self.gram is not None:  # models stay where they begin
+            self.gram.take(given.round, mixed, update.keep)
+            mixed.copy_(start)
+            if given.round == self.gram.frames:
+                self._precondition()
         if kept is not None:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
@@ -287,7 +306,9 @@ class LearningEngine:
             loss[part], nonfinite[part] = self._take(worker, nodes, given.round, point_of_all[part], self._spare[part])
             torch.linalg.vector_norm(self._spare[part], dim=1, out=grad_norm[part])
 
-        if self._update is None or self.kind == "base":
+        if self.gram is not None and given.round < self.gram.frames:  # training has not begun
+            self._spare.zero_(), loss.fill_(torch.nan), grad_norm.zero_(), nonfinite.zero_()
+        elif self._update is None or self.kind == "base":
             self._gradients.each(self.gradient_calls, learn)
         else:
             self._direct(self._update, given, None if kept is None else away, loss, nonfinite)
@@ -359,6 +380,25 @@ class LearningEngine:
         moved = held.to(step) * (1.0 - step * self._penalty) - answer.to(step)
         self._spare.copy_(torch.where(step > 0, moved / step, 0.0))
 
+    def triangles(self, given: RoundInput, part: slice) -> Tensor:
+        """What nodes send of their triangles in a frame of the Gram stage, without noise, `[n, m]` in float64."""
+        assert self.gram is not None
+        assert given.gram is not None
+        rows = self.gram.sent(given.round, part, self._stored, self.client_indices, self._store.null)
+        return rows.mul_(torch.from_numpy(given.gram[part]).unsqueeze(1)).to(self._home)
+
+    def _precondition(self) -> None:
+        """Every node's samples as they are after the Gram stage; as they were stored, before."""
+        assert self.gram is not None
+        rows = self._stored
+        if self.gram.matrices:
+            rows = rows.clone()
+            for node, client in enumerate(self.client_indices):
+                place = torch.from_numpy(client).to(rows.device)
+                rows[place] = self.gram.rows(node, rows[place])
+        self._store.replace_rows(rows)
+        self._kept_batches.clear()
+
     def _evaluated_models(self) -> Tensor:
         """What accuracy is of, `[K, m]`."""
         if self._update is not None and self._update.shows_point:
@@ -381,6 +421,9 @@ class LearningEngine:
         if self.remembered is not None:
             found["remembered"] = self.remembered
         kept = {name: values.cpu().numpy().copy() for name, values in found.items()}
+        if self.gram is not None:
+            kept |= {"gram_heard": self.gram.heard.numpy().copy(), "gram_got": self.gram.got.copy()}
+            kept["gram_done"] = np.array([len(self.gram.matrices) > 0])
         return kept if self._update is None else kept | self._update.kept()
 
     def mixed(self) -> np.ndarray:
@@ -395,6 +438,12 @@ class LearningEngine:
             self.remembered.copy_(torch.as_tensor(state["remembered"]))
         if self._update is not None:
             self._update.restore(state)
+        if self.gram is not None:
+            self.gram.heard.copy_(torch.as_tensor(state["gram_heard"]))
+            self.gram.got[:] = state["gram_got"]
+            if state["gram_done"][0]:
+                self.gram.finish()
+            self._precondition()
 
     def ready(self, stored: np.ndarray) -> Tensor:
         """Samples, as the data set stores them, as this learner takes them."""
@@ -426,7 +475,11 @@ class LearningEngine:
         def evaluate(worker: int, piece: int) -> None:
             part = slice(piece * chunk, min((piece + 1) * chunk, len(x)))
             given = {"nodes": range(part.start, part.stop)} if self.remembered is not None else {}
-            scores = self.scores(worker, x[part].to(right), features, **given)
+            rows = features
+            if self.gram is not None and self.gram.matrices:  # one node at a time: each in its own coordinates
+                rows = features.clone()
+                rows[:, : self.gram.features] = self.gram.rows(part.start, features[:, : self.gram.features])
+            scores = self.scores(worker, x[part].to(right), rows, **given)
             if self.data.task == "regression":
                 right[part] = 1.0 - (scores.squeeze(2) - labels).square().mean(dim=1) / labels.var(correction=0)
             else:
@@ -493,7 +546,7 @@ class LearningEngine:
     @property
     def evaluated_at_once(self) -> int:
         """Nodes that are evaluated at once."""
-        if self.strategy.name == "threads":
+        if self.strategy.name == "threads" or self.settings.gram:
             return 1
         return max(1, _MAX_SCORES // (len(self.data.test_y) * max(1, self.data.classes) * 8))
 

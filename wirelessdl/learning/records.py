@@ -99,6 +99,7 @@ class RoundInput:
     whole: bool = False  # evaluated on all test samples, whatever `Settings.eval_samples` says
     pairs: PairInput | None = None  # None: every node's noise is its own, of deviation noise_scale
     messages: MessageInput | None = None  # None: what is sent arrives as it is
+    gram: FloatArray | None = None  # in a frame of the Gram stage: [K] c that nodes multiply their triangles by
     announced: tuple[AnnouncedStep, ...] = ()  # in place of what steps send, where there are any
 
     @property
@@ -151,5 +152,6 @@ class Settings:
     passes: int = 0  # most mixing passes of a round
     eval_samples: int = 0  # test samples of an evaluation; 0: all
     links: int | None = None  # that are heard in a slot; None: all pairs may be
+    gram: bool = False  # whether training begins with a Gram stage
     adjacency: str = "replace-one"  # what the sensitivity of a gradient is of
     least_step: float = math.inf  # smallest gamma * multiplier of all rounds; inf: no rounding of steps is counted

@@ -48,7 +48,7 @@ class FrameRelease:
     and sender. link_mu: [links] mu masked by all noise that the receiver hears; NaN where that means nothing.
     coalition_mu: [K] mu masked by what the coalition does not know, where pairs share noise. counts_links: whether what
     a receiver hears is accounted for at all. block_mu: [blocks, links] link_mu block by block, of which it is the
-    largest.
+    largest. stage: whether it is a frame of a Gram stage, which nothing amplifies.
     """
 
     round: int
@@ -62,11 +62,21 @@ class FrameRelease:
     coalition_mu: FloatArray | None = None
     counts_links: bool = True
     block_mu: FloatArray | None = None
+    stage: bool = False
 
     @property
     def link_number(self) -> IntArray:
         """Number rx * K + tx of each link."""
         return self.link_rx * len(self.on_air) + self.link_tx
+
+
+def add_to_stage(charged: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """mu that a stage is charged with after one more frame, and what that adds, `[K]` each.
+
+    A little more than mu is charged, so that the last bits of later frames add nothing.
+    """
+    most = np.where(mu > charged, mu * (1.0 + 1e-9), charged)
+    return most, np.sqrt(np.maximum(most - charged, 0.0) * (most + charged))
 
 
 _SUM_TOLERANCE = 1e-9  # of the same sums in another order
@@ -93,15 +103,20 @@ class SenderTotals:
         else:
             self.accountant = GaussianAccountant(self.nodes)
         self.counts = ReleaseCounts()
+        self.whole = np.zeros(self.nodes)  # mu^2 of releases that sampling does not amplify, where it does others
         self._room: dict[tuple[float, int, float], int] = {}
         self._exact: dict[bytes, float] = {}  # by digest: releases of a long run are in hundreds of cells
 
-    def record(self, round: int, sender: IntArray, mu: FloatArray) -> None:
-        """Releases of one slot: mu of each of these senders."""
+    def record(self, round: int, sender: IntArray, mu: FloatArray, *, whole: bool = False) -> None:
+        """Releases of one slot: mu of each of these senders. whole: nothing amplifies them."""
         if not (mu >= 0).all():  # a NaN would count as nothing
             raise ValueError(f"mu of a release is {mu[~(mu >= 0)][0]}; must be >= 0, or inf without noise")
         if isinstance(self.accountant, EpochAccountant):
             self.accountant.round = round
+        if whole and self.terms.amplified:
+            self.whole[sender] += mu**2
+            self.accountant.total[sender] += 0.5 * mu[:, None] ** 2 * SPARSE_ORDERS
+            return
         mu = mu * self._replaced
         self.accountant.record(sender, mu)
         self.counts.record(sender, mu)
@@ -193,20 +208,25 @@ class SenderTotals:
 
     def _composed(self, node: int, cells: Mapping[int, int], bound: float = math.inf) -> float:
         """Exact composition of one sender's releases; the bound where composing them is not possible."""
+        whole = float(self.whole[node])
         if not cells or -1 in cells:
-            return bound
+            return bound if cells else min(bound, analytic_epsilon(math.sqrt(whole), self.terms.delta))
         rate = float(self._q[node])
-        key = _digest(rate, cells)
+        key = _digest(rate, {**cells, -2: whole})
         if key not in self._exact:
             cells = dict(sorted(cells.items()))  # the order of sums decides the last bit, and a resumed run has its own
             nu = GRID.nu(np.array(list(cells)))
             terms = self.terms
             counts = {(rate, float(value)): count for value, count in zip(nu * terms.factor("pld"), cells.values())}
-            gdp = math.sqrt(sum(count / value**2 for value, count in zip(nu * terms.factor("gdp"), cells.values())))
+            plain = zip(nu * terms.factor("gdp"), cells.values())
+            gdp = math.sqrt(whole + sum(count / value**2 for value, count in plain))
             rows = rdp_table(tuple(SPARSE_ORDERS.tolist()), np.full(len(nu), rate), nu * terms.factor("rdp-wang19"))
-            amplified = convert((np.array(list(cells.values())) @ rows)[None], self.terms.delta)[0]
+            renyi = np.array(list(cells.values())) @ rows + 0.5 * whole * SPARSE_ORDERS
+            amplified = convert(renyi[None], self.terms.delta)[0]
             least = min(analytic_epsilon(gdp, self.terms.delta), float(amplified))
             if least <= BEYOND:
+                if whole:
+                    counts[1.0, 1.0 / math.sqrt(whole)] = 1
                 sampler = profile_of(terms.sampler, terms.clipping, terms.adjacency)
                 least = min(least, compose(counts, self.terms.delta, sampler=sampler))
             if len(self._exact) >= _REMEMBERED_TOTALS + self.nodes:
@@ -220,7 +240,8 @@ class SenderTotals:
         return np.asarray(bound & ~np.isin(np.arange(self.nodes), self.counts.fewer_than(other.counts)))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"total": self.accountant.total, "counts": self.counts.state()}
+        kept = {"total": self.accountant.total, "counts": self.counts.state()}
+        return {**kept, "whole": self.whole} if self.terms.gram else kept
 
     def fits(self, state: Mapping[str, NDArray[Any]]) -> bool:
         """Whether a kept state is about these senders."""
@@ -229,12 +250,13 @@ class SenderTotals:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that `state` returned."""
         self.accountant.total[:] = state["total"]
+        self.whole[:] = state.get("whole", 0.0)
         self.counts.restore(state["counts"])
 
 
-def _digest(rate: float, cells: Mapping[int, int]) -> bytes:
+def _digest(rate: float, cells: Mapping[int, float]) -> bytes:
     """What tells releases of one sampling rate, by cell, from all others."""
-    return sha256(np.array([rate]).tobytes() + np.array(sorted(cells.items()), dtype=np.int64).tobytes()).digest()
+    return sha256(np.array([rate]).tobytes() + np.array(sorted(cells.items())).tobytes()).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,10 +294,10 @@ class Ledger:
     def record(self, release: FrameRelease) -> None:
         """Record one slot; called before anything is sent."""
         sender = np.flatnonzero(release.on_air)
-        self.own.record(release.round, sender, release.own_mu[sender])
+        self.own.record(release.round, sender, release.own_mu[sender], whole=release.stage)
         if self.coalition is not None:
             assert release.coalition_mu is not None
-            self.coalition.record(release.round, sender, release.coalition_mu[sender])
+            self.coalition.record(release.round, sender, release.coalition_mu[sender], whole=release.stage)
         if self.terms.counts_links:
             self.link.record(self._streams(release.link_number), release.link_mu * self.terms.link_scale)
 
@@ -365,4 +387,4 @@ class Ledger:
 
 
 def _of_view(state: Mapping[str, NDArray[Any]], view: str) -> dict[str, NDArray[Any]]:
-    return {name: state[f"{view}_{name}"] for name in ("total", "counts")}
+    return {name: state[f"{view}_{name}"] for name in ("total", "counts", "whole") if f"{view}_{name}" in state}

@@ -189,6 +189,7 @@ class PrivacyAssumptions:
     passes: bool = False  # whether what was received is sent on, and averaged again
     one_slot: bool = True  # whether a receiver's share of a slot is known: not under an access of the user's
     sends: bool = True  # whether anything leaves a node at all
+    gram: bool = False  # whether training begins with a Gram stage, one release that nothing amplifies
     rounding: float = 0.0  # largest share of a charged sensitivity that is rounding before the noise
     public: tuple[str, ...] = ()  # maps of features, which everyone knows
 
@@ -290,6 +291,8 @@ class PrivacyAssumptions:
                 "the frame opens with",
                 "batches of different nodes are independent, and a record is at one node only",
             ]
+        if self.gram:
+            kept.append("the Gram stage is one release of its own; preconditioners come from what was received of it")
         if self.passes:
             kept.append("mixing passes carry what was received, never a step that was not sent with its noise")
         if self.protocol == "hardened":

@@ -41,29 +41,36 @@ def total_epsilon(
     sampler: Sampler = "without-replacement",
     adjacency: Adjacency = "replace-one",
     clipping: Clipping = "per-sample",
+    beside: float = 0.0,
 ) -> float:
-    """Epsilon of `rounds` charged releases with noise multiplier nu, the noise over replace-one sensitivity."""
+    """Epsilon of `rounds` charged releases with noise multiplier nu, the noise over replace-one sensitivity.
+
+    beside: mu of one more release, which nothing amplifies (the Gram stage); not by `rdp`.
+    """
     nu = noise_multiplier * noise_factor(accountant, sampler, adjacency, clipping)
     _check(noise_multiplier, q, rounds, delta)
     if rounds == 0 or math.isinf(nu):
-        return 0.0
+        return analytic_epsilon(beside, delta)
     if nu == 0:
         return math.inf
     plain_nu = noise_multiplier * noise_factor("gdp", sampler, adjacency, clipping)
-    plain = analytic_epsilon(math.sqrt(rounds) / plain_nu, delta)  # amplification never hurts
+    plain = analytic_epsilon(math.hypot(math.sqrt(rounds) / plain_nu, beside), delta)  # amplification never hurts
     if accountant == "gdp" or q == 1.0:
         return plain
     if accountant == "rdp-wang19":
-        return _wang19(nu, q, rounds, delta)
+        return _wang19(nu, q, rounds, delta, beside=beside)
+    if accountant == "rdp" and beside:
+        raise UnsoundError("rdp counts no release beside those that sampling amplifies; use pld")
     if accountant == "rdp":
         return _dp_accounting_rdp(nu, q, rounds, delta, poisson=sampler == "poisson")
     wang19_nu = noise_multiplier * noise_factor("rdp-wang19", sampler, adjacency, clipping)
-    bound = min(plain, _wang19(wang19_nu, q, rounds, delta, SPARSE_ORDERS))
+    bound = min(plain, _wang19(wang19_nu, q, rounds, delta, SPARSE_ORDERS, beside=beside))
     if bound > BEYOND:
         return bound
     if adjacency == "add-remove":
         return min(bound, _dp_accounting_pld(nu, q, rounds, delta, bound))
-    return min(bound, compose({(q, nu): rounds}, delta, sampler=profile_of(sampler, clipping, adjacency)))
+    counts = {(q, nu): rounds, **({(1.0, 1.0 / beside): 1} if beside else {})}
+    return min(bound, compose(counts, delta, sampler=profile_of(sampler, clipping, adjacency)))
 
 
 def calibrate(
@@ -77,6 +84,7 @@ def calibrate(
     sampler: Sampler = "without-replacement",
     adjacency: Adjacency = "replace-one",
     clipping: Clipping = "per-sample",
+    beside: float = 0.0,
 ) -> float:
     """The least noise multiplier that `rounds` releases need for a target, or the most rounds a multiplier allows."""
     if not (target_epsilon > 0 and math.isfinite(target_epsilon)):
@@ -89,6 +97,7 @@ def calibrate(
         "sampler": sampler,
         "adjacency": adjacency,
         "clipping": clipping,
+        "beside": beside,
     }
     if rounds is not None:
         return _least_noise(target_epsilon, q, rounds, terms)
@@ -96,10 +105,13 @@ def calibrate(
     return _most_rounds(target_epsilon, q, noise_multiplier, terms)
 
 
-def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: PrivacyAssumptions) -> float:
+def release_mu(
+    epsilon_total: float, rounds: int, exposure: Exposure, terms: PrivacyAssumptions, *, beside: float = 0.0
+) -> float:
     """Largest mu of a release with which no node's total exceeds epsilon_total after all rounds.
 
     The first round sends no gradient. Batches and sizes decide how much sampling amplifies; the worst node counts.
+    beside: mu of what else is released once, which nothing amplifies.
     """
     releases = rounds - 1
     charged = (
@@ -107,16 +119,18 @@ def release_mu(epsilon_total: float, rounds: int, exposure: Exposure, terms: Pri
     )
     kinds = {(float(q), int(n)) for q, n in zip(exposure.sampling_rate, charged)}
     # nu is over replace-one sensitivity, mu of that of the adjacency
-    least = max(_least_counted_nu(epsilon_total, q, n, terms) for q, n in kinds)
+    least = max(_least_counted_nu(epsilon_total, q, n, terms, beside) for q, n in kinds)
     return 1.0 / (least * terms.factor("gdp") if terms.amplified else least)
 
 
-def _least_counted_nu(target: float, q: float, releases: int, terms: PrivacyAssumptions) -> float:
+def _least_counted_nu(target: float, q: float, releases: int, terms: PrivacyAssumptions, beside: float) -> float:
     """The least noise multiplier of so many releases of a node, as the ledger counts it: by the lower end of a cell."""
     try:
         if not terms.amplified:
-            return calibrate(target, q=1.0, delta=terms.delta, accountant="gdp", rounds=releases) * (1.0 + 1e-9)
+            plain: dict[str, Any] = {"accountant": "gdp", "rounds": releases, "beside": beside * (1.0 + 2e-9)}
+            return calibrate(target, q=1.0, delta=terms.delta, **plain) * (1.0 + 1e-9)
         of_ledger: dict[str, Any] = {name: getattr(terms, name) for name in ("sampler", "clipping", "adjacency")}
+        of_ledger["beside"] = beside * (1.0 + 2e-9)  # as it is charged
         found = calibrate(target, q=q, delta=terms.delta, accountant="pld", rounds=releases, **of_ledger)
     except UnsoundError as error:
         raise ValueError(f"epsilon_total is {target:g}; {error}") from error
@@ -166,9 +180,11 @@ def _most_rounds(target: float, q: float, nu: float, terms: dict[str, Any]) -> i
     return low + bisect_right(range(low + 1, high), target, key=lambda rounds: total_epsilon(nu, q, rounds, **terms))
 
 
-def _wang19(nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS) -> float:
+def _wang19(
+    nu: float, q: float, rounds: int, delta: float, orders: IntArray = ALL_ORDERS, *, beside: float = 0.0
+) -> float:
     rdp = subsampled_rdp(orders, q, nu)
-    return float(np.min(rounds * rdp + math.log(1 / delta) / (orders - 1)))
+    return float(np.min(rounds * rdp + 0.5 * orders * beside**2 + math.log(1 / delta) / (orders - 1)))
 
 
 def _dp_accounting_rdp(nu: float, q: float, rounds: int, delta: float, *, poisson: bool) -> float:

@@ -34,6 +34,7 @@ from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.engine import LearningEngine
 from wirelessdl.learning.records import RoundInput
 from wirelessdl.learning.schedule import Schedule
+from wirelessdl.mechanism.gram import GramStage
 from wirelessdl.mixing import Mixing, spectral_gap
 from wirelessdl.power.problem import TOLERANCE
 from wirelessdl.privacy.ledger import FrameRelease, Ledger, SenderTotals
@@ -77,7 +78,7 @@ class RoundSettings:
 
     thermal_w: receiver noise in W; self_interference: share of its own emission that a node hears; blocked_heard:
     whether blocked links are still heard as interference; z_over_air: whether z goes through the channel's own mixing.
-    offsets: of carriers and timing, None without any.
+    offsets: of carriers and timing, None without any. gram: the stage that training begins with, None without one.
     """
 
     rounds: int
@@ -92,6 +93,11 @@ class RoundSettings:
     z_over_air: bool
     control: ControlLosses
     offsets: Offsets | None = None
+    gram: GramStage | None = None
+
+    def in_stage(self, round: int) -> bool:
+        """Whether a round is a frame of the Gram stage."""
+        return self.gram is not None and round <= self.gram.frames
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,8 @@ class Engine:
             self.net_state("plan", f"theta {first.theta:.4g}, mean alpha {first.alpha.mean():.4g}")
             if first.notes:
                 self.net_state("plan", "; ".join(first.notes))
+            if self.settings.gram is not None:
+                stages.pending.begin(*self.settings.gram.pending(self._learning_rate(1), first.theta))
             stages.carrier.expect(stages.access.audible(channel, turns), first, turns)
         channel = stages.access.audible(channel.unblocked(still_heard=self.settings.blocked_heard), turns)
         if self._replay is not None:
@@ -174,7 +182,7 @@ class Engine:
     def _decide(self, round: int, channel: FrameChannel, participation: Participation, turns: Turns) -> FrameDecision:
         """Steps 3 to 5: who is on air, power and mixing, and what the frame will leak, written down."""
         stages, settings = self.stages, self.settings
-        gamma = self._rate(round)
+        gamma = self._learning_rate(round)
         stages.pending.withdraw(participation.lost)  # a gradient that a crash took will never be sent
         sigma = stages.releases.sigma(gamma)
         air = stages.gate.admit(round, channel, participation, sigma)
@@ -202,7 +210,8 @@ class Engine:
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
         # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
         multiplier = np.clip(exchanged, 0.0, plan.theta)
-        release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma)
+        in_stage = settings.in_stage(round)
+        release = stages.releases.release(round, air.on_air, air.channel, plan, budget_w, sigma, gamma, stage=in_stage)
         stages.ledger.record(release)
         return FrameDecision(
             round=round,
@@ -232,12 +241,16 @@ class Engine:
             return
         decision = self._decision
         assert decision is not None
-        stepped = decision.computes & ~fallen
+        stepped = decision.computes & ~fallen & (not self.settings.in_stage(round + 1))
         result = self.stages.learning.round(self._input(decision, stepped))
         self.time_ns = now_ns
         record = RoundRecord(decision, now_ns, result, stepped)
         self.trace.fire("learning.update", now_ns, round=round, decision=decision, result=result, record=record)
         self._hooks.on_record(record)
+
+    def _learning_rate(self, round: int) -> float:
+        """gamma of a round; the last frame of a Gram stage is the first of training."""
+        return self._rate(round if self.settings.gram is None else max(1, round + 1 - self.settings.gram.frames))
 
     def _evaluated(self, round: int) -> bool:
         return round % self.settings.eval_every == 0 or round == self.settings.rounds
@@ -269,17 +282,28 @@ class Engine:
     def _input(self, decision: FrameDecision, stepped: BoolArray) -> RoundInput:
         """What the learning engine is to do with this frame."""
         plan = decision.plan
+        pending, release, gram = self.stages.pending, decision.release, self.settings.gram
+        scale = None
+        if gram is not None and self.settings.in_stage(decision.round):
+            scale = gram.scale(release.gamma, release.multiplier)
+        if self.settings.in_stage(decision.round + 1):
+            update = pending.hold(decision.absent)
+        else:
+            if scale is not None:  # who missed the end of the stage never sends what is left of its triangle
+                pending.withdraw(decision.absent)
+            update = pending.update(
+                stepped=stepped,
+                absent=decision.absent,
+                learning_rate=decision.learning_rate,
+                multiplier=decision.multiplier,
+            )
         noise_scale = np.asarray(decision.on_air * np.sqrt((1.0 - plan.alpha) / plan.alpha) * decision.sigma)
         return RoundInput(
             round=decision.round,
             steps=self._segments.steps(decision),
             noise_scale=noise_scale,
-            update=self.stages.pending.update(
-                stepped=stepped,
-                absent=decision.absent,
-                learning_rate=decision.learning_rate,
-                multiplier=decision.multiplier,
-            ),
+            update=update,
+            gram=scale,
             evaluate=self._evaluated(decision.round),
             whole=decision.round == self.settings.rounds,
             pairs=decision.air.protection.noise(noise_scale),
@@ -312,7 +336,10 @@ class Engine:
 
     def _count_violations(self, round: int, epsilon: FloatArray, what: str) -> int:
         """Links above epsilon_max; where links are not accounted for, senders above it in the promised view."""
-        over = int(np.sum(epsilon > self.settings.epsilon_max * (1.0 + TOLERANCE)))
+        most = self.settings.epsilon_max
+        if self.settings.gram is not None and self.settings.in_stage(round):
+            most = float(slot_epsilon(np.array([self.settings.gram.mu]), self.settings.delta)[0])
+        over = int(np.sum(epsilon > most * (1.0 + TOLERANCE)))
         if over:
             self.violations += over
             worst = float(epsilon.max())

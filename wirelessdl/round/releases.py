@@ -21,7 +21,7 @@ from wirelessdl.arrays import BoolArray, FloatArray
 from wirelessdl.leakage import link_mu, own_mu
 from wirelessdl.learning.records import ModelUpdate
 from wirelessdl.power.problem import PowerPlan
-from wirelessdl.privacy.ledger import FrameRelease
+from wirelessdl.privacy.ledger import FrameRelease, add_to_stage
 from wirelessdl.radio.frame_channel import FrameChannel
 from wirelessdl.radio.offsets import masking_share
 
@@ -58,10 +58,27 @@ class ReleaseSettings:
 class PendingGradients:
     """Learning rate and multiplier of the gradient in each node's model that it has not sent, `[K]`; 0 for none."""
 
-    def __init__(self, nodes: int):
+    def __init__(self, nodes: int, *, stage: bool = False):
+        """stage: whether training begins with a Gram stage."""
         self.gamma: FloatArray = np.zeros(nodes)
         self.multiplier: FloatArray = np.zeros(nodes)
         self._withdrawn: BoolArray = np.zeros(nodes, dtype=bool)
+        # of a Gram stage: mu that each node is charged with so far, by view
+        self.stage = {view: np.zeros(nodes) for view in ("own", "coalition") if stage}
+
+    def begin(self, learning_rate: FloatArray, multiplier: FloatArray) -> None:
+        """A Gram stage begins: every node holds its triangle, charged as a gradient, `[K]` each."""
+        self._settle(learning_rate, multiplier)
+
+    def hold(self, absent: BoolArray) -> ModelUpdate:
+        """A frame of the stage ends, and others follow: nobody takes a step, and what is pending stays."""
+        withdrawn, self._withdrawn = self._withdrawn, np.zeros_like(self._withdrawn)
+        return ModelUpdate(withdraw=withdrawn, keep=absent, step=self.gamma * self.multiplier)
+
+    def beyond(self, view: str, mu: FloatArray) -> FloatArray:
+        """What a frame of the stage adds to its charge, `[K]`: frames are one release with the largest mu of them."""
+        self.stage[view], added = add_to_stage(self.stage[view], mu)
+        return added
 
     def withdraw(self, nodes: BoolArray) -> None:
         """The gradients of these nodes, `[K]`, will never be sent; their models lose them with the next update."""
@@ -83,10 +100,12 @@ class PendingGradients:
         return ModelUpdate(withdraw=withdrawn, keep=absent, step=stepped * learning_rate * multiplier)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"gamma": self.gamma, "multiplier": self.multiplier}
+        stage = {f"stage_{view}": charged for view, charged in self.stage.items()}
+        return {"gamma": self.gamma, "multiplier": self.multiplier, **stage}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._settle(state["gamma"], state["multiplier"])
+        self.stage = {view: state[f"stage_{view}"].copy() for view in self.stage}
 
     def _settle(self, gamma: FloatArray, multiplier: FloatArray) -> None:
         # new arrays, never edited: a release that was written down keeps what it was made from
@@ -110,7 +129,7 @@ class Releases:
         """What each transmission would leak to those against whom it is promised, by the pending gradient, `[K]`."""
         share = plan.coalition_share if self._settings.promised == "coalition" else plan.own_share
         noise_w = plan.beta * plan.power_w * sigma**2 * (1.0 if share is None else share)
-        return own_mu(plan.alpha * plan.power_w, noise_w, self._shift)
+        return own_mu(plan.alpha * plan.power_w, noise_w, self._shift())
 
     def budget_w(self, plan: PowerPlan, sigma: FloatArray) -> FloatArray:
         """Power that amplitudes are measured against, `[K]`: the plan's, or scaled up to use all of it."""
@@ -139,20 +158,24 @@ class Releases:
         budget_w: FloatArray,
         sigma: FloatArray,
         gamma: float,
+        *,
+        stage: bool = False,
     ) -> FrameRelease:
         """What this frame will leak: by the pending gradients, or on links as the paper prints it.
 
         Blocks (slots, and subbands of each) carry disjoint coordinates, so a sample's shift is shared among them and
         the worst block bounds all: sum of |shift_b|^2 / sigma_b^2 <= |shift|^2 / min sigma_b^2.
-        A jammer's noise hides nothing: it is never counted.
+        A jammer's noise hides nothing: it is never counted. stage: whether this is a frame of a Gram stage.
         """
         settings = self._settings
         model_w, noise_w = plan.alpha * budget_w, plan.beta * budget_w * sigma**2
-        shift = self._shift
+        shift = self._shift(stage=stage)
         hidden = {
             name: np.where(on_air, own_mu(model_w, noise_w * (1.0 if share is None else share), shift), 0.0)
             for name, share in (("own", plan.own_share), ("coalition", plan.coalition_share))
         }
+        if stage:
+            hidden = {name: self._pending.beyond(name, mu) for name, mu in hidden.items()}
         printed = settings.sensitivity * gamma * plan.theta
         on_links = np.full((1, len(channel.heard)), np.nan)
         if settings.counts_links:
@@ -169,17 +192,16 @@ class Releases:
             link_tx=channel.heard.tx,
             link_mu=np.max(on_links, axis=0) if len(on_links) > 1 else on_links[0],
             block_mu=on_links,
+            stage=stage,
             counts_links=settings.counts_links,
         )
 
-    @property
-    def _shift(self) -> FloatArray:
-        """How far one replaced sample moves what each node sends, `[K]`."""
+    def _shift(self, *, stage: bool = False) -> FloatArray:
+        """How far one sample that changes moves what each node sends, `[K]`. stage: of a Gram stage."""
         step = np.abs(self._pending.gamma * self._pending.multiplier)
-        # the share of rounding in the sensitivity is that of the least step
-        return np.asarray(
-            self._settings.sensitivity * np.where(step > 0, np.maximum(step, self._settings.least_step), 0.0)
-        )
+        # the share of rounding in the sensitivity is that of the least step; a triangle has its own
+        least = 0.0 if stage else self._settings.least_step
+        return np.asarray(self._settings.sensitivity * np.where(step > 0, np.maximum(step, least), 0.0))
 
     def _on_links(
         self, channel: FrameChannel, gain: FloatArray, model_w: FloatArray, noise_w: FloatArray, shift: FloatArray

@@ -22,6 +22,7 @@ from wirelessdl.families import UpdateKind
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.learning.clipping import sensitivity
 from wirelessdl.learning.runtime import own_settings
+from wirelessdl.mechanism.gram import GramStage, share_mu
 from wirelessdl.power.allocate import PowerAllocator
 from wirelessdl.privacy.terms import SAMPLERS, Exposure, PrivacyAssumptions
 from wirelessdl.privacy.totals import release_mu
@@ -118,6 +119,7 @@ class World(BuiltNetwork, BuiltLearning):
             passes=bool(self.scenario.radio.mixing_passes or self.scenario.learning.closing_passes),
             one_slot=not self.scenario.radio.access.is_user_class and self.access.one_slot,
             sends=not self.scenario.silent,
+            gram=privacy.gram_share > 0,
             rounding=self.rounding_share,
             public=self.public,
         )
@@ -128,7 +130,24 @@ class World(BuiltNetwork, BuiltLearning):
         total = self.scenario.privacy.epsilon_total
         if math.isinf(total) or self.scenario.silent:
             return None
-        return release_mu(total, self.scenario.scenario.rounds, self.exposure, self.terms)
+        rounds = self.scenario.scenario.rounds
+        frames = max(self.learning.gram.frames, 1) if self.learning.gram is not None else 1
+        if frames > rounds - 1:
+            raise ValueError(
+                f"gram_share is {self.scenario.privacy.gram_share:g}; its stage takes {frames} rounds of "
+                f"scenario.rounds {rounds}: set at least {frames + 1}, or gram_share = 0"
+            )
+        return release_mu(total, rounds - frames + 1, self.exposure, self.terms, beside=share_mu(self.scenario))
+
+    @property
+    def gram(self) -> GramStage | None:
+        """The stage that training begins with."""
+        stage, mu = self.learning.gram, share_mu(self.scenario)
+        if stage is None or not mu or self.mu_max is None:
+            return None
+        samples = int(max(len(client) for client in self.client_indices))
+        given = (self.exposure.sensitivity, samples, self.scenario.privacy.adjacency)
+        return GramStage(stage.frames, mu, mu / self.mu_max, *given)
 
     @property
     def spans_run(self) -> bool:

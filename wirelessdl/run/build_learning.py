@@ -240,6 +240,7 @@ def _engine(
         clipping=privacy.clipping,
         clip_norm=privacy.clip_norm,
         adjacency=privacy.adjacency,
+        gram=privacy.gram_share > 0,
         projection_radius=learning.projection_radius,
         gradient_at="mixed" if privacy.protocol == "hardened" else "own",
         evaluated="mixed" if privacy.protocol == "hardened" or learning.stop_after else "own",

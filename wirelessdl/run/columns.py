@@ -323,6 +323,7 @@ def round_columns(
         "accuracy_max": accuracy.max(axis=1),
         "loss_mean": nodes["loss"].reshape(count, -1).mean(axis=1),
         "consensus_distance": fetch([record.result.consensus_distance for record in records]),
+        "stage": each(lambda d: "gram" if d.release.stage else "train"),
         "learning_rate": each(lambda d: d.learning_rate),
         "noise_std": each(lambda d: d.sigma.max()),
         "privacy_noise_std": noise[:, 0],

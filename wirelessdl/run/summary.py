@@ -25,6 +25,7 @@ from wirelessdl.arrays import FloatArray
 from wirelessdl.families import columns as access_columns
 from wirelessdl.gaussian import analytic_epsilon
 from wirelessdl.leakage import own_mu
+from wirelessdl.mechanism.gram import GramStage
 from wirelessdl.mechanism.own import Member as OwnNoise
 from wirelessdl.power.problem import PowerPlan
 from wirelessdl.privacy import total_epsilon, valid_accountants
@@ -107,6 +108,12 @@ class ForecastTerms:
     exposure: Exposure
     terms: PrivacyAssumptions
     complete: bool
+    gram: GramStage | None = None
+
+    @property
+    def releases(self) -> int:
+        """Gradients that are charged."""
+        return len(self.rates) - (1 if self.gram is None else self.gram.frames)
 
 
 def forecast_terms(world: World) -> ForecastTerms:
@@ -117,6 +124,7 @@ def forecast_terms(world: World) -> ForecastTerms:
         rho=world.scenario.privacy.rho,
         exposure=world.exposure,
         terms=world.terms,
+        gram=world.gram,
         complete=world.always_complete and math.isinf(world.scenario.privacy.budget_total),
     )
 
@@ -130,18 +138,20 @@ def forecast(
     protocol proves nothing with amplification, and its noise lags behind the gradient it masks. Nothing amplifies what
     a whole node's data add.
     """
-    terms, releases = given.terms, len(given.rates) - 1
+    terms, releases = given.terms, given.releases
     if not terms.sends:
         return {"gdp": 0.0}
     share = plan.coalition_share if (view or terms.promised) == "coalition" else plan.own_share
     noise_w = plan.beta * plan.power_w * given.rho**2 * (1.0 if share is None else share)
     mu = own_mu(plan.alpha * plan.power_w, noise_w, given.exposure.sensitivity * plan.theta)
+    beside = 0.0 if given.gram is None else float(mu.max()) * given.gram.ratio
     if terms.protocol == "paper" or terms.unit == "node" or terms.kind != "base":
         lag = _lag(given) if terms.protocol == "paper" else np.ones(releases)
         spread = float(np.sqrt(np.sum(lag**2)))
         return {"gdp": float(analytic_epsilon(float(mu.max()) * spread, terms.delta))}
     sampler = terms.sampler
     names = valid_accountants(sampler, terms.adjacency, terms.clipping)
+    names = tuple(name for name in names if name != "rdp" or not beside)
     if not np.isfinite(mu).all():
         return dict.fromkeys(names, math.inf)
     # rounds of an epoch are 1 unless batches are shuffled, where epochs are charged
@@ -152,7 +162,12 @@ def forecast(
     triples = sorted({(float(v), float(q), n) for v, q, n in zip(nu, given.exposure.sampling_rate, charged)})
 
     def total(name: Accountant, triple: tuple[float, float, int]) -> float:
-        kinds: dict[str, Any] = {"sampler": sampler, "adjacency": terms.adjacency, "clipping": terms.clipping}
+        kinds: dict[str, Any] = {
+            "beside": beside,
+            "sampler": sampler,
+            "adjacency": terms.adjacency,
+            "clipping": terms.clipping,
+        }
         return total_epsilon(*triple, delta=terms.delta, accountant=name, **kinds)
 
     # dp-accounting takes a second a call: only where the tightest of the quick ones is largest

@@ -189,7 +189,7 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         trace.connect(source, listener)
     scenario, nodes = world.scenario, world.nodes
     radio, privacy = scenario.radio, scenario.privacy
-    pending = PendingGradients(nodes)
+    pending = PendingGradients(nodes, stage=world.gram is not None)
     planner, releases, observer = make_planner(world), make_releases(world, pending), make_observer(world)
     ledger = Ledger(world.terms, world.exposure.sampling_rate)
     stages = Stages(
@@ -227,6 +227,7 @@ def make_engine(world: World, recorder: Recorder | None = None, hooks: Hooks | N
         z_over_air=radio.z_exchange == "air",
         control=world.simulation.control,
         offsets=world.offsets,
+        gram=world.gram,
     )
     return Engine(stages, settings, trace, hooks)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wirelessdl.families import MEMBERS, Family, member, modules
+from wirelessdl.mechanism import gram
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -52,6 +53,8 @@ def _require_members(scenario: "Scenario") -> None:
             'that was never sent: set protocol = "hardened"'
         )
     _require_read_keys(scenario, update)
+    if scenario.privacy.gram_share:
+        gram.refuse(scenario)
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),

@@ -154,10 +154,17 @@ def _as_one_node(scenario: Scenario) -> tuple[str, ...]:
     return (f"power.multiplier={multiplier!r}", f"learning.batch_size={nodes * batch}")
 
 
+_NO_STAGE = "privacy.gram_share=0.0"
 _INDEPENDENT = ("privacy.noise=independent", "privacy.against=auto")
 _NO_PASSES = ("radio.mixing_passes=0", "learning.closing_passes=0")
-_NO_NOISE = (*_INDEPENDENT, "privacy.epsilon_max=inf", "privacy.epsilon_total=inf", "privacy.budget_total=inf")
-_SILENT = ("network.topology=none", *_INDEPENDENT, *_NO_PASSES, "power.multiplier=auto")
+_NO_NOISE = (
+    *_INDEPENDENT,
+    "privacy.epsilon_max=inf",
+    "privacy.epsilon_total=inf",
+    "privacy.budget_total=inf",
+    _NO_STAGE,
+)
+_SILENT = ("network.topology=none", *_INDEPENDENT, *_NO_PASSES, "power.multiplier=auto", _NO_STAGE)
 # a sender that is heard alone hides behind its own noise, and Metropolis weights need no balancing
 _TDMA = (
     "radio.access=tdma",

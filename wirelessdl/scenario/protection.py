@@ -145,6 +145,11 @@ class PrivacyKeys(Section):
         False,
         description="Count thermal noise as masking in link epsilons. Not proven: a better receiver has less of it.",
     )
+    gram_share: Annotated[FiniteFloat, Field(ge=0, le=0.5)] = Field(
+        0.0,
+        description="Share of the run's mu^2 for a Gram stage: second moments of features, released once in the first "
+        "rounds, before training, from which every node makes a preconditioner; 0: none.",
+    )
     rho: Positive = Field(10.0, description="sigma / gamma: noise standard deviation per unit of learning rate.")
 
     @property

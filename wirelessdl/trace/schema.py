@@ -31,6 +31,7 @@ _COLUMNS = {
         accuracy_max            float  -    test accuracy of the best node
         loss_mean               float  nat  mini-batch loss at the point of the gradient, mean over nodes
         consensus_distance      float  -    root mean square distance of the evaluated models from their mean
+        stage                   label  -    what is sent: models (train), or second moments before training (gram)
         learning_rate           float  -    gamma_t
         noise_std               float  -    sigma, standard deviation of the noise eta before the power split; largest
                                             of all nodes
