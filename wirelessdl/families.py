@@ -3,8 +3,10 @@ learn from what was received (`update`).
 
 A member is one module of its own. Beside its class, `Member`, it has
 
-    Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family
-    refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it
+    Keys        scenario keys that this member alone reads, a pydantic model; they stand in the section of its family;
+                `Section` itself for none
+    refuse      refuse(scenario) raises ValueError, with keys and remedy, for what does not go together with it; none
+                where it goes with everything
 
 and what the protocol of the family names (`wirelessdl/access/__init__.py`, `wirelessdl/mechanism/__init__.py`,
 `wirelessdl/learning/updates/__init__.py`).
@@ -12,6 +14,7 @@ Modules are imported by name, so nothing but this table knows one: to add a memb
 section of its page. A member's imports at the top are light (no torch, no SciPy): scenarios are checked with it.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -80,6 +83,16 @@ def kind_of_update(name: str, part: Any, asked: str) -> UpdateKind:
         if kind == asked:
             return kind
     raise ValueError(f'update_kind is "{asked}"; "{name}" has no such method: use "auto", or {", ".join(has)}')
+
+
+def stored_kind(learning: Mapping[str, Any]) -> tuple[str, UpdateKind]:
+    """Update of a resolved scenario and its kind. Raises ValueError where somebody edited it."""
+    stored, kind = learning.get("update"), learning.get("update_kind", "auto")
+    name = stored.get("kind") if isinstance(stored, dict) else stored
+    if not isinstance(name, str) or kind not in ("auto", *UPDATE_KINDS) or (":" in name and kind == "auto"):
+        raise ValueError(f"update is {str(name)[:40]!r}, update_kind {str(kind)[:40]!r}; it was edited")
+    module = member("update", name)
+    return name, kind if module is None else kind_of_update(name, module.Member, kind)
 
 
 def columns(table: str) -> list[tuple[str, str, str, str]]:

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 # radio.truncate_snr_db "auto": highest mean accuracy of thresholds from -inf to 15 dB, over 5 to 20 nodes and three
 # powers (docs/digital.md)
 TRUNCATE_DB = 10.0
+Keys = Section  # none of its own
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {}
-
-
-class Keys(Section):
-    """TDMA has no keys of its own."""
 
 
 def refuse(scenario: "Scenario") -> None:

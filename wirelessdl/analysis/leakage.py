@@ -30,10 +30,8 @@ def leakage(run: Run, tx: int, rx: int | None = None) -> pd.DataFrame:
     Totals at evaluations that the run left out are composed again from its traces. attrs: against whom they hold.
     """
     count = run.scenario["network"]["nodes"]
-    for key, node in (("tx", tx), ("rx", rx)):
-        if not (node is None and key == "rx") and not (
-            isinstance(node, int | np.integer) and not isinstance(node, bool) and 0 <= node < count
-        ):
+    for key, node in (("tx", tx), *([] if rx is None else [("rx", rx)])):
+        if isinstance(node, bool) or not isinstance(node, int | np.integer) or not 0 <= node < count:
             raise TraceError(f"{key} is {shown(node, 40)}; must be a node of {shown(run.path)}, from 0 to {count - 1}")
     names = [f"{view}_{kind}" for view in _TOTALS for kind in ("bound", "total")]
     nodes = run.frame("nodes", ["round", "node", "time_s", "transmitted", *names])
@@ -60,7 +58,7 @@ def leakage(run: Run, tx: int, rx: int | None = None) -> pd.DataFrame:
 def draw_leakage(run: Run, tx: int, rx: int | None) -> Any:
     """Total of a sender over rounds in the promised view, bound and exact; below, what one slot tells one receiver."""
     frame = leakage(run, tx, rx)
-    panels = 1 if rx is None else 2
+    panels = 1 + (rx is not None)
     figure, axes = plt.subplots(panels, 1, figsize=(COLUMN, 1.5 + 0.8 * panels), sharex=True, layout="constrained")
     total, *slot = np.atleast_1d(axes)
     total.plot(frame["round"], frame["epsilon_promised_bound"], color=GREY, linewidth=1.0, label="bound")

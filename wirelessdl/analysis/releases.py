@@ -16,7 +16,7 @@ import numpy as np
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.families import KEYS, MEMBERS, UPDATE_KINDS, Family, UpdateKind, kind_of_update, member
+from wirelessdl.families import MEMBERS, member, stored_kind
 from wirelessdl.gaussian import slot_epsilon
 from wirelessdl.privacy.counts import GRID, ReleaseCounts
 from wirelessdl.privacy.ledger import FrameRelease, Ledger, add_to_stage
@@ -59,7 +59,10 @@ def terms_of(run: Run) -> PrivacyAssumptions:
         if not is_count(coalition) or coalition < 1:
             raise _edited(run, "privacy.coalition", coalition, ">= 1 where nodes share noise")
     everyone = _stored(run, "privacy.against", ("auto", "everyone", "coalition")) == "everyone"
-    update, kind = _update(run)
+    try:
+        update, kind = stored_kind(scenario["learning"])
+    except ValueError as error:
+        raise TraceError(f"{shown(run.path)}/scenario.toml: learning.{error}") from None
     sampling, topology = _stored(run, "learning.sampling", tuple(SAMPLERS)), scenario["network"].get("topology")
     published = scenario["radio"]["access"] in ("published", {"kind": "published"})
     return PrivacyAssumptions(
@@ -85,27 +88,11 @@ def terms_of(run: Run) -> PrivacyAssumptions:
 
 
 def _mechanism(run: Run) -> str:
-    """The mechanism that hid senders."""
-    return _member_name(run, "mechanism")
-
-
-def _update(run: Run) -> tuple[str, UpdateKind]:
-    """The update of models, and how it used data."""
-    name, kind = _member_name(run, "update"), _stored(run, "learning.update_kind", ("auto", *UPDATE_KINDS))
-    module = member("update", name)
-    if module is None and kind != "auto":
-        return name, kind
-    if module is None:
-        raise _edited(run, "learning.update_kind", kind, f"one of {', '.join(UPDATE_KINDS)} for your class")
-    return name, kind_of_update(name, module.Member, kind)
-
-
-def _member_name(run: Run, family: Family) -> str:
-    """A name of ours, or a class of the user's, `file.py:Class`."""
-    stored = _stored(run, KEYS[family])
+    """The mechanism that hid senders: a name of ours, or a class of the user's, `file.py:Class`."""
+    stored = _stored(run, "privacy.noise")
     name = stored.get("kind") if isinstance(stored, dict) else stored
-    if not isinstance(name, str) or (name not in MEMBERS[family] and ":" not in name):
-        raise _edited(run, KEYS[family], name, f"one of {', '.join(MEMBERS[family])}, or file.py:Class")
+    if not isinstance(name, str) or (name not in MEMBERS["mechanism"] and ":" not in name):
+        raise _edited(run, "privacy.noise", name, f"one of {', '.join(MEMBERS['mechanism'])}, or file.py:Class")
     return name
 
 

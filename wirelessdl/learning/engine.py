@@ -21,6 +21,7 @@ from torch import Tensor
 
 from wirelessdl.arrays import FloatArray, IntArray
 from wirelessdl.contract import Guard, capability
+from wirelessdl.errors import ContractError
 from wirelessdl.families import UpdateKind
 from wirelessdl.learning.airing import Airing
 from wirelessdl.learning.batch import Batch, Buffer, Store, apply_changes, draw_changes, require_range, sample_shape
@@ -126,11 +127,10 @@ class LearningEngine:
         self._tests = self._store.tests(settings.eval_samples, streams)
         self._divisor = self.sampler.divisor
         # what one sample moves a model per gamma mult: by one gradient, by a change clipped as a whole, or as declared
-        self.kind: UpdateKind = "base" if settings.update is None else settings.update[2]
-        self.moves: float = (
-            1.0 if settings.update is None or self.kind != "step" else capability(settings.update[1], "moves")
-        )
-        clipping: Clipping = "batch" if self.kind == "change" else settings.clipping
+        _, update, kind = settings.update or ("sgd", None, "base")
+        self.kind: UpdateKind = kind
+        self.moves: float = capability(update, "moves") if kind == "step" else 1.0
+        clipping: Clipping = "batch" if kind == "change" else settings.clipping
         self.sensitivity = self.moves * sensitivity(clipping, settings.clip_norm, self._divisor, settings.adjacency)
         self._penalty: float = capability(learner, "penalty") or 0.0
         # where x is computed: in float64, which not every accelerator has
@@ -292,6 +292,8 @@ class LearningEngine:
             mixed.index_copy_(0, away, kept[1])
         point_of_all = mixed if hardened else self._gradient
         if self._update is not None and self.kind == "base":
+            if self._update.mixed and (given.announced or len(given.steps) > 1):
+                raise ContractError(f"learning.update: {self._update.mixed} is mixed in one slot, and a round has more")
             weights = given.segments[0].weights if self._update.mixed else None
             point_of_all = self._update.apply(mixed, None if kept is None else away, given.round, weights)
         stood = None
@@ -355,19 +357,16 @@ class LearningEngine:
         nonfinite.zero_()
 
         def take(points: Tensor, nodes: range, call: int) -> Tensor:
-            out = torch.empty_like(points)
+            out, first, chunk = torch.empty_like(points), nodes.start, self.strategy.chunk
 
             def learn(worker: int, piece: int) -> None:
-                some = range(piece, min(piece + chunk, nodes.stop))
-                part, mine = slice(some.start, some.stop), slice(some.start - nodes.start, some.stop - nodes.start)
+                some = range(first + piece * chunk, min(first + (piece + 1) * chunk, nodes.stop))
+                part, mine = slice(some.start, some.stop), slice(some.start - first, some.stop - first)
                 found = self._take(worker, some, given.round, points[mine], out[mine], call)
-                if not call:
-                    loss[part] = found[0]
+                loss[part] = loss[part] if call else found[0]
                 nonfinite[part] += found[1]
 
-            chunk = self.strategy.chunk
-            starts = range(nodes.start, nodes.stop, chunk)
-            self._gradients.each(len(starts), lambda worker, number: learn(worker, starts[number]))
+            self._gradients.each(-(-len(nodes) // chunk), learn)
             return out
 
         held = self._mixed

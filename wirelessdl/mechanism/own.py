@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
     from wirelessdl.trace.run import Run
 
+Keys = Section  # none of its own
 COALITION = False
-
-
-class Keys(Section):
-    """Own noise has no keys of its own."""
 
 
 def refuse(scenario: "Scenario") -> None:

@@ -115,15 +115,10 @@ def node_columns(
         "multiplier": flat(lambda d: d.multiplier),
         "sent_multiplier": flat(lambda d: d.on_air * d.release.multiplier),
         "sent_learning_rate": flat(lambda d: d.on_air * d.release.gamma),
-        **{
-            f"epsilon_{view}_{kind}": _known(flat(get))
-            for view, kind, get in (
-                ("own", "bound", lambda d: d.charged.own_total.bound),
-                ("own", "total", lambda d: d.charged.own_total.total),
-                ("promised", "bound", lambda d: d.charged.promised_total.bound),
-                ("promised", "total", lambda d: d.charged.promised_total.total),
-            )
-        },
+        "epsilon_own_bound": flat(lambda d: d.charged.own_total.bound),
+        "epsilon_own_total": _known(flat(lambda d: d.charged.own_total.total)),
+        "epsilon_promised_bound": flat(lambda d: d.charged.promised_total.bound),
+        "epsilon_promised_total": _known(flat(lambda d: d.charged.promised_total.total)),
         "row_sum": flat(lambda d: d.weights.actual.row_sum),
         "energy_tx_j": np.concatenate([one.transmit_j for one in spent]),
         "energy_pilot_j": np.concatenate([one.pilot_j for one in spent]),

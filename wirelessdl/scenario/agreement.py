@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wirelessdl.families import MEMBERS, Family, member, modules
 from wirelessdl.mechanism import gram
@@ -62,26 +62,22 @@ def _require_members(scenario: "Scenario") -> None:
     )
     for family, name in parts:
         module = member(family, name)
-        if module is not None:
+        if module is not None and hasattr(module, "refuse"):
             module.refuse(scenario)
 
 
 def _require_read_keys(scenario: "Scenario", update: str) -> None:
     """A key of another update than the one that is used would change nothing."""
-    reads = {name: getattr(module, "READS", tuple(module.Keys.model_fields)) for name, module in _updates()}
-    for _, module in _updates():
-        for key, field in module.Keys.model_fields.items():
-            value = getattr(scenario.learning, key)
-            if value != field.default and key not in reads.get(update, ()):
-                readers = " or ".join(f'"{name}"' for name, keys in reads.items() if key in keys)
-                raise ValueError(
-                    f'learning.{key} is {value} with learning.update "{update}", which does not read it: leave it out, '
-                    f"or set update to {readers}"
-                )
-
-
-def _updates() -> Iterator[tuple[str, Any]]:
-    return zip(MEMBERS["update"], modules("update"))
+    found = dict(zip(MEMBERS["update"], modules("update")))
+    reads = {name: getattr(module, "READS", tuple(module.Keys.model_fields)) for name, module in found.items()}
+    for key, field in ((key, field) for module in found.values() for key, field in module.Keys.model_fields.items()):
+        value = getattr(scenario.learning, key)
+        if value != field.default and key not in reads.get(update, ()):
+            readers = " or ".join(f'"{name}"' for name, keys in reads.items() if key in keys)
+            raise ValueError(
+                f'learning.{key} is {value} with learning.update "{update}", which does not read it: leave it out, or '
+                f"set update to {readers}"
+            )
 
 
 def _passes(scenario: "Scenario") -> Iterator[str]:

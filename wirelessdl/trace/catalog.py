@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wirelessdl.errors import TraceError, shown
-from wirelessdl.families import MEMBERS, kind_of_update, member
+from wirelessdl.families import MEMBERS, member, stored_kind
 from wirelessdl.trace.files import is_locked, read_object_if_whole
 from wirelessdl.trace.run import Run, State, check_version, state_of
 from wirelessdl.trace.schema import TABLES
@@ -125,18 +125,9 @@ def run_status(path: Path) -> ListedRun:
         error=str(origin.get("error", "")),
         unit="node" if run.scenario["privacy"].get("unit") == "node" else "sample",
         adjacency=str(run.scenario["privacy"].get("adjacency", "replace-one")),
-        declared=":" in str(run.scenario["privacy"].get("noise")) or _declares(run.scenario["learning"]),
+        declared=":" in str(run.scenario["privacy"].get("noise")) or stored_kind(run.scenario["learning"])[1] == "step",
         coalition=_coalition(run.scenario["privacy"]),
         bound=total is None and bound,
-    )
-
-
-def _declares(learning: Mapping[str, Any]) -> bool:
-    """Whether an update only declares how far a sample moves a model."""
-    name, kind = learning.get("update", "sgd"), learning.get("update_kind", "auto")
-    module = member("update", name) if isinstance(name, str) and name in MEMBERS["update"] else None
-    return kind == "step" or (
-        module is not None and kind == "auto" and kind_of_update(name, module.Member, kind) == "step"
     )
 
 

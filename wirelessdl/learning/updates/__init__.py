@@ -40,32 +40,3 @@ another's keys, a line in `families.MEMBERS`, a test, a section of docs/learning
 The state is part of checkpoints, and never sent. One number per node of a `base` may be mixed by A as models are:
 `mixed = "weight"` names it; no data are in it.
 """
-
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from wirelessdl.learning.updates.running import Gradient
-
-
-class Update(Protocol):
-    """One of these methods is enough."""
-
-    def base(
-        self, received: "Tensor", state: "dict[str, Tensor]", round: int
-    ) -> "tuple[Tensor, Tensor, dict[str, Tensor]]":
-        """Where the step starts and where the gradient is taken, `[K, m]` each, and what is remembered."""
-        ...
-
-    def change(
-        self, received: "Tensor", state: "dict[str, Tensor]", gradient: "Gradient", round: int
-    ) -> "tuple[Tensor, dict[str, Tensor]]":
-        """What is added to what was received, per gamma mult, before it is clipped; and what is remembered."""
-        ...
-
-    def step(
-        self, received: "Tensor", state: "dict[str, Tensor]", gradient: "Gradient", round: int
-    ) -> "tuple[Tensor, dict[str, Tensor]]":
-        """The next model, before it is projected, and what is remembered."""
-        ...

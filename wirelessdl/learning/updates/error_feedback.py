@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat
 
-from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
 

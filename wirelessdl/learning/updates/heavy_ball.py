@@ -12,13 +12,10 @@ the step, if every gradient is taken at s, which is known. Sampling amplifies ne
 
 from typing import Any
 
-from wirelessdl.learning.updates.momentum import READS as READS
-from wirelessdl.learning.updates.momentum import refuse as refuse
+from wirelessdl.learning.updates import momentum
 from wirelessdl.scenario.section import Section
 
-
-class Keys(Section):
-    """It reads `learning.momentum`."""
+Keys, READS = Section, momentum.READS
 
 
 class Member:

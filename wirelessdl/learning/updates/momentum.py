@@ -9,29 +9,20 @@ Proven as plain SGD is (kind base): base and state are functions of what was rec
 multiplied by b, too: the noise of every round stays 1 / (1 - b) times as long.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
 from wirelessdl.scenario.section import Section
 
-if TYPE_CHECKING:
-    from wirelessdl.scenario.schema import Scenario
-
-READS = ("momentum",)
+READS = ("momentum",)  # by `nesterov` and `heavy-ball`, too
 
 
 class Keys(Section):
-    """Read by `nesterov` and `heavy-ball`, too."""
-
     momentum: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
         0.5,
         description="b of momentum, nesterov and heavy-ball: share of the last movement, or velocity, that is kept.",
     )
-
-
-def refuse(scenario: "Scenario") -> None:
-    """It goes together with everything."""
 
 
 class Member:

@@ -11,13 +11,9 @@ Proven as plain SGD is (kind base): base, point and state are functions of what 
 from typing import Any
 
 from wirelessdl.learning.updates import momentum
-from wirelessdl.learning.updates.momentum import READS as READS
-from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
-
-class Keys(Section):
-    """It reads `learning.momentum`."""
+Keys, READS = Section, momentum.READS
 
 
 class Member(momentum.Member):

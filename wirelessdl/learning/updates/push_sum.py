@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
 
-class Keys(Section):
-    """Push-sum has no keys of its own."""
+Keys = Section
 
 
 def refuse(scenario: "Scenario") -> None:

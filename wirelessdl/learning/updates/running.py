@@ -62,11 +62,12 @@ class RunningUpdate:
     @torch.no_grad()
     def apply(self, received: Tensor, away: Tensor | None, round: int, weights: Any = None) -> Tensor:
         """The point of the gradient, `[K, m]`, of a `base`. away: nodes that took no part; weights: A of the round."""
+        given = self._copies()
         if self.mixed is not None:
-            values = self._state[self.mixed]
-            self._state[self.mixed] = torch.from_numpy(np.asarray(weights @ values.double().numpy())).to(values)
+            values = given[self.mixed]
+            given[self.mixed] = torch.from_numpy(np.asarray(weights @ values.double().cpu().numpy())).to(values)
         with self._guard:
-            found = self._update.base(received.clone(), self._copies(), round)
+            found = self._update.base(received.clone(), given, round)
         base, point, state = self._parts(found, ("base", "point", "state"))
         base = _numbers(self._name, "returned a base", base, received).clone()
         point = _numbers(self._name, "returned a point", point, received)
@@ -83,16 +84,15 @@ class RunningUpdate:
         found, states = [], []
         state, nodes = self._copies(), range(len(received))
         for number, row in enumerate(self._rows(received.clone())):
-            own = state if not self._one_by_one else {name: values[number] for name, values in state.items()}
-            part = nodes if not self._one_by_one else range(number, number + 1)
-            gradient = Gradient(self._name, take, part, step[number, 0] if self._one_by_one else step, row)
-            call = self._update.change if self.kind == "change" else self._update.step
+            own, part, size = state, nodes, step
+            if self._one_by_one:
+                own, part = {name: values[number] for name, values in state.items()}, range(number, number + 1)
+                size = step[number, 0]
+            gradient = Gradient(self._name, take, part, size, row)
             with self._guard:
-                given = call(row, own, gradient, round)
+                given = getattr(self._update, self.kind)(row, own, gradient, round)
             values, kept = self._parts(given, ("change" if self.kind == "change" else "x", "state"))
-            found.append(
-                _numbers(self._name, f"returned a{' change' if self.kind == 'change' else 'n x'}", values, row)
-            )
+            found.append(_numbers(self._name, "returned a model or change", values, row))
             states.append(kept)
             if not gradient.calls:  # the loss of a round is that of its first batch
                 take(row.unsqueeze(0) if self._one_by_one else row, part, 0)
@@ -139,7 +139,7 @@ class RunningUpdate:
         self._state = state
 
     def _checked(self, given: list[Any], received: Tensor) -> State:
-        """One state of all nodes, from that of all, or of each."""
+        """One state of all nodes, from that of all, or from one of each."""
         for one in given:
             sound = isinstance(one, dict) and all(
                 isinstance(name, str)

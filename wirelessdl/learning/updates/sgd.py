@@ -3,20 +3,11 @@
 x <- Proj(s - gamma mult g(s))
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wirelessdl.scenario.section import Section
 
-if TYPE_CHECKING:
-    from wirelessdl.scenario.schema import Scenario
-
-
-class Keys(Section):
-    """Plain SGD has no keys of its own."""
-
-
-def refuse(scenario: "Scenario") -> None:
-    """It goes together with everything."""
+Keys = Section
 
 
 class Member:

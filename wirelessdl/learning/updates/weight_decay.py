@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
-from wirelessdl.learning.updates.momentum import refuse as refuse
 from wirelessdl.scenario.section import Section
 
 
