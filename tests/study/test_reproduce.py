@@ -17,7 +17,7 @@ from in_process import one_for_all, write_quick
 
 from wirelessdl.errors import StudyError
 from wirelessdl.study import sweep
-from wirelessdl.study.reproduce import PAPER, Runner, bundled_studies, reproductions, with_scale
+from wirelessdl.study.reproduce import PAPER, bundled_studies, reproductions, run_study, with_scale
 
 STUDY = """
 [study]
@@ -110,8 +110,8 @@ def test_interrupted_and_resumed_every_csv_has_the_same_bytes(folder):
     with chdir(folder):
         one = reproductions("mine.toml", "smoke", "hardened")[0]
         study = folder / "cut" / one.name
-        with Runner(1, jobs=1) as runner:
-            result = runner.run(study, one.plan, sweep.Listener(), lambda: any(study.rglob("summary.json")))
+        options = sweep.Options(jobs=1, threads=1)
+        result = run_study(study, one.plan, options, sweep.Listener(), lambda: any(study.rglob("summary.json")))
         assert result.stopped
         assert result.counts["finished"] < len(one.plan)
         said = command_line("reproduce", "mine.toml", "--scale", "smoke", "--out", "cut")

@@ -58,7 +58,8 @@ def command(
     goes on with what is there; CSV files come out the same, byte for byte, whatever the number of jobs.
     """
     from wirelessdl.cli.sweep_progress import study_listener
-    from wirelessdl.study.reproduce import PAPER, Runner, reproductions, require_same, with_scale
+    from wirelessdl.study.reproduce import PAPER, THREADS, reproductions, require_same, run_study, with_scale
+    from wirelessdl.study.sweep import Options
     from wirelessdl.trace.study import is_study
 
     console = Console(quiet=quiet, highlight=False)
@@ -70,12 +71,12 @@ def command(
     for one in wanted:  # all that can be refused is refused before anything runs
         if is_study(folder / one.name):
             require_same(folder / one.name, one.plan)
-    failed, most = 0, max(len(one.plan) for one in wanted)
-    with stopper_installed() as stop, Runner(most, jobs, device, force) as runner:
+    failed, options = 0, Options(jobs, threads=THREADS, device=device, force=force)
+    with stopper_installed() as stop:
         for one in wanted:
             try:
                 with study_listener(console, as_json=False) as listener:
-                    result = runner.run(folder / one.name, one.plan, listener, stop.asked)
+                    result = run_study(folder / one.name, one.plan, options, listener, stop.asked)
                 stopped = result.stopped
             except KeyboardInterrupt:  # while cells were checked
                 stopped = True

@@ -15,7 +15,6 @@ from wirelessdl.errors import shown
 
 if TYPE_CHECKING:
     from wirelessdl.study.engine import Estimate, Result
-    from wirelessdl.study.folder import StudyProgress
     from wirelessdl.study.plan import Plan
     from wirelessdl.study.sweep import Options
 
@@ -174,33 +173,10 @@ def _print_status(folder: Path, console: Console, as_json: bool) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in status.counts().items())
     state = "running" if status.active else "complete" if set(status.counts()) <= {"finished"} else "not running"
     console.print(f"[bold]{escape(shown(status.name))}[/]  {state}: {len(status.runs)} runs, {counts}", soft_wrap=True)
-    _print_runs(status, console)
-    if not status.active and state != "complete":
-        console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
-
-
-def _print_runs(status: "StudyProgress", console: Console) -> None:
-    from wirelessdl.study.study_file import plain_text
-
-    listed = status.with_status("running", "interrupted", "failed")
-    if not listed:
-        return
-    names = ("run", "cell", "status", "round", "accuracy")
-    table = plain_table(names, left=names[:3], overflow="fold")
-    for run in listed[:40]:
-        values = ", ".join(f"{key}={plain_text(value)}" for key, value in run.planned.values.items())
-        table.add_row(
-            run.planned.folder_name,
-            escape(shown(" ".join(filter(None, [run.planned.name, values])), 100)),
-            run.status,
-            "{round}/{rounds}".format(**run.figures) if run.figures else "",
-            "" if run.figures.get("accuracy") is None else f"{run.figures['accuracy']:.1%}",
-        )
-    console.print(table)
-    if len(listed) > 40:
-        console.print(f"and {len(listed) - 40} more")
     for run in status.with_status("failed"):
         console.print(f"{run.planned.folder_name}: {shown(run.error, 1000)}", soft_wrap=True, markup=False)
+    if not status.active and state != "complete":
+        console.print(f"go on with: wirelessdl sweep --resume {folder}", soft_wrap=True, markup=False)
 
 
 def _dry_run(plan: "Plan", options: "Options", console: Console, as_json: bool) -> None:

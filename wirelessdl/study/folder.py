@@ -4,7 +4,6 @@ study.json is written before anything runs. What decides results stands in it: t
 overrides, seeds, runs, threads of each run, versions, the hashes of the user's files.
 """
 
-import contextlib
 import hashlib
 import re
 from collections.abc import Mapping
@@ -19,7 +18,6 @@ from wirelessdl.scenario.loader import load_scenario, parse_scenario, read_table
 from wirelessdl.scenario.objects import UserPart
 from wirelessdl.scenario.part import MODELS, Catalog, Model, UserFile
 from wirelessdl.study.plan import Cell, Plan
-from wirelessdl.trace.catalog import run_status
 from wirelessdl.trace.files import (
     LOCK,
     is_locked,
@@ -251,7 +249,7 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """A study: whether a process works on it, and every run; the figures of those that have begun: how far they are."""
+    """A study: whether a process works on it, and every run."""
 
     path: Path
     name: str
@@ -290,11 +288,4 @@ def _row(folder: Path, planned: PlannedRun, error: str | None) -> Row:
     status, said = status_of(folder, planned)
     if error and status in ("planned", "interrupted"):  # as its driver saw it last
         status = "failed"
-    if status == "failed":
-        return Row(planned, status, error or said)
-    row = Row(planned, status)
-    if status in ("running", "interrupted"):
-        with contextlib.suppress(TraceError, KeyError, TypeError, ValueError):  # it is just being made
-            seen = run_status(folder / planned.path)
-            row.figures = {"round": seen.round, "rounds": seen.rounds, "accuracy": seen.accuracy}
-    return row
+    return Row(planned, status, (error or said) if status == "failed" else None)

@@ -9,15 +9,13 @@ one seed and 20 rounds, and cpu. Each run has one thread, whatever the number of
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from wirelessdl.errors import ScenarioError, StudyError, nearest, shown
 from wirelessdl.scenario.loader import share_folder
 from wirelessdl.scenario.overrides import parse_value
-from wirelessdl.study.cluster import DaskCluster
 from wirelessdl.study.engine import Listener, Result, never
 from wirelessdl.study.folder import read_plan
 from wirelessdl.study.plan import Plan, make_plan
@@ -150,32 +148,14 @@ def _changed(spec: StudySpec, change: VariantTable, title: str) -> StudySpec:
     return StudySpec(table.model_copy(update=changes), (*spec.overrides, *overrides_of(change.set)))
 
 
-class Runner(Options):
-    """Runs studies one after another on one set of workers, which are started when the first of them needs some."""
-
-    def __init__(self, most: int, jobs: int | None = None, device: str = "auto", force: bool = False):
-        """most: runs of a study."""
-        super().__init__(jobs, threads=THREADS, device=device, force=force)
-        self._most, self._stack = most, ExitStack()
-        self._cluster: DaskCluster | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def open(self, runs: int, threads: int) -> AbstractContextManager[DaskCluster]:
-        if self._cluster is None:
-            self._cluster = self._stack.enter_context(super().open(max(runs, self._most), threads))
-        return nullcontext(self._cluster)
-
-    def run(self, folder: Path, plan: Plan, listener: Listener, should_stop: Callable[[], bool] = never) -> Result:
-        """Start the study in a folder, or go on with it where it is there already."""
-        if not is_study(folder):
-            return start_in(folder, plan, self, listener, should_stop)
-        require_same(folder, plan)
-        return resume_in(folder, self, listener, should_stop)
+def run_study(
+    folder: Path, plan: Plan, options: Options, listener: Listener, should_stop: Callable[[], bool] = never
+) -> Result:
+    """Start a study in a folder, or go on with it where it is there already."""
+    if not is_study(folder):
+        return start_in(folder, plan, options, listener, should_stop)
+    require_same(folder, plan)
+    return resume_in(folder, options, listener, should_stop)
 
 
 def require_same(folder: Path, plan: Plan) -> None:

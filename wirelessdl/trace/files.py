@@ -210,37 +210,23 @@ def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 class StablePath:
-    """A path as the user named it, though their code changes the working folder while a run goes on.
-
-    A relative name stays relative as long as the working folder is the one it was named in, also where that is
-    renamed; from any other working folder the absolute name leads there.
-    """
+    """A path as the user named it, though their code changes the working folder while a run goes on."""
 
     def __init__(self, named: Path):
-        self._named = named
-        folder, self._origin = _working_folder()
-        self._absolute = folder / named
+        self._named, self._folder = named, _working_folder()
+        self.absolute = Path(self._folder) / named
 
     @property
     def path(self) -> Path:
         """A name that leads there from the working folder: as it was named, else absolute."""
-        return self._named if _working_folder()[1] == self._origin else self._absolute
-
-    @property
-    def absolute(self) -> Path:
-        """A name that leads there from every working folder."""
-        folder, identity = _working_folder()
-        return folder / self._named if identity == self._origin else self._absolute
+        return self._named if _working_folder() == self._folder else self.absolute
 
 
-def _working_folder() -> tuple[Path, tuple[int, int] | None]:
-    """Its name, and device and inode, which stay when it is renamed; an empty name and None where it is gone."""
-    try:
-        name = os.getcwd()
-        found = os.stat(name)
-    except OSError:
-        return Path(), None
-    return Path(name), (found.st_dev, found.st_ino)
+def _working_folder() -> str:
+    """Its name; an empty one where it is gone."""
+    with suppress(OSError):
+        return os.getcwd()
+    return ""
 
 
 class LockedError(TraceError):
