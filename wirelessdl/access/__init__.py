@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from wirelessdl.radio.offsets import Offsets
     from wirelessdl.radio.participation import Turns
 
-# of all that is heard, at later instants of the frame, ns: |h|, instant by instant; and complex h, [instants, heard]
+# of all that is heard, at later instants of the frame, ns: |h|, instant by instant; complex h, [instants, M, heard]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 ComplexLater = Callable[["FrameChannel", Sequence[int]], "NDArray[np.complex128]"]
 
@@ -49,6 +50,7 @@ class AirSettings:
     without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
     passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
     phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
+    array: antennas of each receiver. half_duplex: nodes send in one of two turns.
     """
 
     frame: "Frame"
@@ -66,6 +68,8 @@ class AirSettings:
     phase_error_rad: float = 0.0
     timing_error_s: float = 0.0
     number_s: float = 0.0
+    array: Antennas = field(default_factory=Antennas)
+    half_duplex: bool = False
     later: Later | None = None
     h_at: ComplexLater | None = None
 
@@ -77,7 +81,8 @@ class Sending:
     channel: among who sends and who listens. model_w: [K] power of each sender's model, alpha P, W. listening: [K]
     nodes that take the mean of what they hear. receivers: [K] these, and others that may receive and do not send.
     held_square: mean square of a coordinate at which what a node holds takes all its power. component: [K] which nodes
-    what is sent can join, -1 for none; None: all.
+    what is sent can join, -1 for none; None: all. apart_square: mean square of a coordinate by which what nodes send
+    differs, a public number.
     """
 
     round: int
@@ -91,6 +96,7 @@ class Sending:
     turns: "Turns"
     held_square: float
     component: IntArray | None = None
+    apart_square: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +235,7 @@ class Access:
     coded = False
     hears_itself = False
     one_slot = True  # whether what a receiver hears of a sender in one slot is all that it ever hears of it
+    separates = False  # whether receivers tell senders apart by several antennas, and nobody aligns to anybody
     lays_out_frames = False  # whether turns, pilots and passes of a frame are its own matter, decided as time goes on
 
     def planned_airtime(self, frame: "Frame") -> "AirTime | None":
@@ -320,3 +327,8 @@ class UserAccess(Access):
         own = checked_array(name, own, (links.nodes,), "one per node", field="own", place=of_node)
         noise = checked_array(name, noise, (links.nodes,), "one per node", field="noise", place=of_node)
         return weight, own, noise
+
+
+def halves(nodes: int, rng: np.random.Generator) -> BoolArray:
+    """Which of two classes each node is in: halves, drawn afresh."""
+    return np.asarray(rng.permutation(nodes) % 2 == 0)

@@ -186,7 +186,7 @@ class TurnCarrier(Carrier):
         if first:
             return heard.matrix(channel.heard_gain_est)
         assert self._given.h_at is not None
-        h, symbols = self._given.h_at(channel, [opens_ns])[0], self._given.pilots
+        h, symbols = self._given.h_at(channel, [opens_ns])[0, 0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
@@ -208,7 +208,7 @@ class TurnCarrier(Carrier):
         """One turn. wanted: [heard] links of the receivers that are aligned in it; opens: whether it is the first."""
         given, heard, slots = self._given, channel.heard, self._slots
         assert given.h_at is not None
-        h = given.h_at(channel, [time for start in starts_ns for time in (start, start + middle_ns)])
+        h = given.h_at(channel, [time for start in starts_ns for time in (start, start + middle_ns)])[:, 0]
         dense: NDArray[np.complex128] = np.zeros((len(h), heard.nodes, heard.nodes), np.complex128)
         dense[:, heard.rx, heard.tx] = h
         pilots, middles = dense[0::2], dense[1::2]

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, read_only
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
@@ -245,12 +246,14 @@ class ChannelGains:
     """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading.
 
     Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands. phase_rad: of the shape
-    of `now`, None from a chain that was not asked for phases.
+    of `now`, None from a chain that was not asked for phases. antennas: complex h of every antenna of the receivers,
+    `[instants, M, links]`, of which `now` and `phase_rad` are the first; None without phases.
     """
 
     now: FloatArray
     mean: FloatArray
     phase_rad: FloatArray | None = None
+    antennas: NDArray[np.complex128] | None = None
 
     @cached_property
     def h(self) -> NDArray[np.complex128]:
@@ -263,7 +266,8 @@ class Chain:
     """Models applied one after the other; what each returns is checked.
 
     offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided. phases: whether gains come
-    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none.
+    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none. antennas: of receivers;
+    several need phases, and a band that is not divided.
     """
 
     def __init__(
@@ -275,7 +279,9 @@ class Chain:
         *,
         phases: bool = False,
         flight_hz: float | None = None,
+        antennas: Antennas | None = None,
     ):
+        self.array = antennas or Antennas()
         self.offset_hz = None if offset_hz is None else read_only(offset_hz)
         self.models: list[Named] = []
         for name, model in models:
@@ -312,21 +318,24 @@ class Chain:
         """|h| of the same links at several instants, `[instants, links]`; as `gain` at one after the other."""
         shape = (len(instants), len(instants.links[0]))
         offset_hz = self.offset_hz
-        now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
+        base, fresh = self._hold(instants)
+        several = self.array.count > 1
+        spread = self.array.over(base) if several else base
+        now = np.ones((shape[0], len(spread.links[0])) if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
         mean = np.ones(shape)
         phase = np.zeros_like(now) if self.phases else None
         if phase is not None and self._pair_word is not None:
-            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, instants.links[0].pair)[0]
+            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, spread.links[0].pair)[0]
         if phase is not None and self._flight_hz is not None:
-            flight_s = np.stack([links.distance_m for links in instants.links]) / SPEED_OF_LIGHT_MPS
+            flight_s = np.stack([links.distance_m for links in spread.links]) / SPEED_OF_LIGHT_MPS
             if offset_hz is None:
                 phase -= 2.0 * np.pi * (self._flight_hz * flight_s % 1.0)
             else:
                 phase -= 2.0 * np.pi * ((self._flight_hz + offset_hz[:, None]) * flight_s[:, None] % 1.0)
         loudest: list[tuple[FloatArray, str]] = []
-        instants, fresh = self._hold(instants)
         for named in self.models:
             turn = None
+            instants = spread if several and named.small_scale else base
             if named.response is not None and (offset_hz is not None or self.phases):
                 factor, turn = self._selective(named, instants)
             elif named.placed:
@@ -335,7 +344,10 @@ class Chain:
                 factor, turn = self._factors(named, instants)
             if phase is not None and turn is not None:
                 phase += turn[:, None] if phase.ndim > turn.ndim else turn
-            now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
+            if several and not named.small_scale:
+                now = now * np.tile(factor, self.array.count)
+            else:
+                now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
             if not named.small_scale:
                 overall = np.sqrt(np.mean(factor**2, axis=1)) if factor.ndim > mean.ndim else factor
                 mean = mean * overall
@@ -348,7 +360,10 @@ class Chain:
                 "was sent: is it in dB? return 10 ** (-loss_db / 20)"
             )
         self._calls += len(instants)
-        return ChannelGains(now, mean, phase)
+        if phase is None or offset_hz is not None:
+            return ChannelGains(now, mean, phase)
+        h = (now * np.exp(1j * phase)).reshape(shape[0], self.array.count, shape[1])
+        return ChannelGains(now[:, : shape[1]], mean, phase[:, : shape[1]], self.array.correlated(h))
 
     def _hold(self, instants: Instants) -> tuple[Instants, Instants]:
         """The instants with the places that hold in them, and those places that were not held before."""

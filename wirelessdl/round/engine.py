@@ -191,6 +191,7 @@ class Engine:
                 receivers=participation.ready & ~air.on_air & ~air.uncovered,
                 turns=turns,
                 held_square=stages.releases.held_square(plan, sigma, air.on_air),
+                apart_square=stages.releases.apart_square(plan, sigma, gamma, air.on_air),
                 component=air.component,
             )
         )

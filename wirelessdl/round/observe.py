@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.channel.antennas import combined
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
@@ -56,6 +57,7 @@ class RadioSettings:
     physical: bool  # whether non-neighbours are heard too
     reach_m: float | None = None  # how far away they are heard; None: everywhere
     offsets: Offsets | None = None  # of carriers and timing, and flight time
+    arrays: bool = False  # whether h of every antenna is kept: receivers do more with it than combine
 
 
 class Observer:
@@ -123,6 +125,9 @@ class Observer:
         now = air.now.reshape(len(instants), frame.subbands, len(heard))
         first = root_mean_square(list(now[0]))
         mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, first, jammer_w)
+        several = channel.array.count > 1
+        if several:
+            mean = mean * np.where(True if neighbour is None else neighbour, np.sqrt(channel.array.count), 1.0)
         if neighbour is not None and blocked is not None:
             aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
         phases = self._phases_in_flight(instants, air.phase_rad)
@@ -132,6 +137,10 @@ class Observer:
             error_rad, late = self._phase_error_rad(here, _key(round, slot, 0)), self._late(here, late_s)
             for subband, gain in enumerate(gains):
                 key = _key(round, slot, subband)
+                if several or self._radio.arrays:
+                    assert air.antennas is not None
+                    blocks.append(self._array(here, neighbour, air.antennas[slot], noise_w, key, error_rad, late))
+                    continue
                 # noise of a subband and power in it are both 1/N of the band's: their ratio is the band's
                 estimate, off_rad = self._estimate(here, gain, noise_w, key)
                 self._note("radio.csi", estimate)
@@ -149,10 +158,37 @@ class Observer:
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
         return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
 
-    def gains_at(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, FloatArray | None]:
-        """|h| of `heard`, of the frame that is open, at later instants of it, and its phase: `[instants, heard]` each.
+    def _array(
+        self,
+        links: Links,
+        neighbour: BoolArray | None,
+        h: NDArray[np.complex128],
+        noise_w: float | FloatArray,
+        key: tuple[int, ...],
+        error_rad: FloatArray | None,
+        late: FloatArray | None,
+    ) -> SlotChannel:
+        """A block as several antennas hear it, h: [M, links]; combined, and antenna by antenna where that is kept."""
+        estimate = h
+        if type(self._parts.csi) is not Perfect:
+            word = counter_rng.key(self._streams.draws("radio.csi", *key))
+            number = links.number + links.nodes**2 * np.arange(len(h))[:, None]
+            error = counter_rng.complex_normal(word, number.reshape(-1)).reshape(h.shape)
+            pilots = capability(self._parts.csi, "symbols")
+            estimate = h + error * np.sqrt(noise_w / (self._radio.power_w[links.tx] * pilots))
+        gain, size, off_rad = combined(h, estimate)
+        self._note("radio.csi", size)
+        if neighbour is not None:  # a combiner that is matched to somebody else
+            gain, size = (np.where(neighbour, of, np.abs(one[0])) for of, one in ((gain, h), (size, estimate)))
+        if self._radio.arrays:
+            return SlotChannel(gain, size, None, late, h, estimate)
+        exact = estimate is h and error_rad is None
+        turned = self._phase_rad(links, neighbour, off_rad if error_rad is None else off_rad + error_rad, key)
+        return SlotChannel(gain, size, None if exact and neighbour is None else turned, late)
 
-        The graph is that of its opening.
+    def gains_at(self, heard: Links, times_s: Sequence[float]) -> tuple[FloatArray, NDArray[np.complex128] | None]:
+        """|h| of `heard`, of the frame that is open, at later instants of it, `[instants, heard]`, several antennas
+        combined; and complex h, `[instants, M, heard]`. The graph is that of its opening.
         """
         channel = self._parts.channel
         assert channel is not None
@@ -162,7 +198,9 @@ class Observer:
         # models are asked for all links, whoever sends: some follow each link through time
         chosen = np.isin(self._heard.number, heard.number)
         found = channel.gains(instants)
-        return found.now[:, chosen], None if found.phase_rad is None else found.phase_rad[:, chosen]
+        h = None if found.antennas is None else found.antennas[:, :, chosen]
+        now = found.now[:, chosen]
+        return (now if h is None or channel.array.count == 1 else np.sqrt(np.sum(np.abs(h) ** 2, axis=1))), h
 
     def checksums(self) -> dict[str, int]:
         """Of everything that was observed so far, by what gave it; causes before what they affect."""

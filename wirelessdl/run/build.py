@@ -226,7 +226,7 @@ def _with_target(builder: Builder, world: World) -> World:
 
 def superposed_at_all(access: Access) -> bool:
     """Whether senders are superposed, and aligned at all receivers at once as far as the scenario says."""
-    return not (access.orthogonal or access.coded or access.lays_out_frames)
+    return not (access.orthogonal or access.coded or access.lays_out_frames or access.separates)
 
 
 def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, access: Access) -> Offsets | None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
@@ -116,8 +117,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     access = member("access", radio.access.name)
     phases = ("fading" if radio.flight_time else "no") if access is None else access.needs_phases(radio)
     flight_hz = builder.scenario.channel.frequency_hz if phases == "flight" else None
-    channel = Chain(models, streams, offset_hz=offset_hz, phases=phases != "no", flight_hz=flight_hz)
-    fading = FadingSamples(models, condition, streams)
+    array = Antennas(radio.antennas, radio.antenna_correlation)
+    phased = phases != "no" or array.count > 1
+    channel = Chain(models, streams, offset_hz=offset_hz, phases=phased, flight_hz=flight_hz, antennas=array)
+    for named in channel.models:
+        if array.count > 1 and named.response is not None and not named.small_scale:
+            raise builder.fail(
+                f"radio.antennas is {array.count} with channel model {named.name}; it has h of one antenna: set "
+                "antennas = 1"
+            )
+    fading = FadingSamples(models, condition, streams, array)
     power_dbm = builder.check(
         "radio",
         lambda: values_of(

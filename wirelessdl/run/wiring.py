@@ -53,6 +53,7 @@ def make_observer(world: World) -> Observer:
         physical=scenario.radio.interference == "physical" and not scenario.silent,
         reach_m=None if world.reach is None else world.reach.radius_m,
         offsets=world.offsets,
+        arrays=world.access.separates or (world.access.lays_out_frames and scenario.radio.antennas > 1),
     )
     return Observer(
         parts,
@@ -74,9 +75,9 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
 
     def h_at(channel: FrameChannel, times_ns: Sequence[int]) -> NDArray[np.complex128]:
         assert observer is not None
-        gain, phase_rad = observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])
-        assert phase_rad is not None
-        return np.asarray(gain * np.exp(1j * phase_rad))
+        h = observer.gains_at(channel.heard, [to_s(time_ns) for time_ns in times_ns])[1]
+        assert h is not None
+        return h
 
     scenario = world.scenario
     radio, pilots = scenario.radio, capability(world.csi, "symbols")
@@ -97,6 +98,8 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             phase_error_rad=radio.phase_error_rad,
             timing_error_s=radio.timing_error_s,
             number_s=radio.control_bits / radio.control_bps,
+            array=world.channel.array,
+            half_duplex=radio.duplex == "half",
             later=later,
             h_at=h_at,
         )
@@ -262,6 +265,7 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
         promised=privacy.promised,
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,
+        step_rms=privacy.clip_norm / math.sqrt(world.learning.learner.size),
         coded=world.access.coded,
         least_step=world.learning.settings.least_step,
     )

@@ -87,6 +87,16 @@ class RadioKeys(Section):
         "subband, each with its own pilots, gains, weights and coordinates. Only channel models that depend on "
         "frequency (tdl, replay) give subbands different gains.",
     )
+    antennas: Annotated[int, Field(ge=1, le=256)] = Field(
+        1,
+        description="Receive antennas of each node; it sends with one. tdma and digital combine by maximum ratio, hubs "
+        'collect through a beam, alignment "none" separates senders.',
+    )
+    antenna_correlation: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
+        0.0,
+        json_schema_extra=rule_text("must be >= 0 and < 1"),
+        description="Correlation r of h at adjacent antennas, r^n at n antennas apart.",
+    )
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")
     thermal_noise: bool = Field(True, description="Whether receivers add thermal noise (the paper: false).")
