@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 # of all that is heard, at later instants of the frame, ns: |h|, instant by instant; complex h, [instants, M, heard]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 ComplexLater = Callable[["FrameChannel", Sequence[int]], "NDArray[np.complex128]"]
+# h to the antennas of the server, and from its first to those of nodes, likewise, [instants, M, K]
+ServerLater = Callable[[Sequence[int]], "tuple[NDArray[np.complex128], NDArray[np.complex128]]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ class AirSettings:
     half_duplex: bool = False
     later: Later | None = None
     h_at: ComplexLater | None = None
+    server_at: ServerLater | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +139,7 @@ class Carried:
     that this access adds, `[K]`, [links] of the graph, and numbers. announced: payloads by the announced size of what
     is held (`learning/announced.py`), in sequence, in place of steps; what a node holds is w at first. Then the one
     step has the weights that they make together, for tables. states: what single nodes do in the frame, for the events:
-    time in ns, node, state, detail.
+    time in ns, node, state, detail. multiplier: [K] of gradients that are taken now; None: by the run's rule.
     """
 
     steps: tuple[Step, ...]
@@ -148,6 +151,7 @@ class Carried:
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
     states: tuple[tuple[int, int, str, str], ...] = ()
+    multiplier: FloatArray | None = None
 
     @property
     def weights(self) -> "FrameWeights":
@@ -215,8 +219,10 @@ class Carrier:
         """How what is sent is rounded; None where it is sent as it is."""
         return None
 
-    def errors(self, size: FloatArray) -> MeanErrors | None:
-        """What it adds to the network's mean by mean gains, `[K, K]`; None where that follows from weights."""
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors | None:  # noqa: ARG002
+        """What it adds to the network's mean by mean gains, `[K, K]` and, to a server, `[K]`; None where that follows
+        from weights.
+        """
         return None
 
     def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:

@@ -135,7 +135,7 @@ class BlindCarrier(Weigher):
         actual = Mixing(heard, found.actual.real, own, found.scale)
         return SlotWeights(known, actual, Mixing(heard, found.actual.imag, np.zeros_like(own), found.scale))
 
-    def errors(self, size: FloatArray) -> MeanErrors:
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:  # noqa: ARG002
         """Means over realisations of Rayleigh fading, with everyone on air at full power. size: [K, K] combined |h|.
 
         alignment: mean square by which columns miss 1: what stays of noise that pairs share, and what own noise gains.

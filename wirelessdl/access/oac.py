@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wirelessdl.radio.frame import AirTime, Frame
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
-    from wirelessdl.scenario.schema import RadioSection, Scenario
+    from wirelessdl.scenario.schema import RadioSection, Scenario, Server
     from wirelessdl.streams import Streams
 
 TRUNCATE_DB = 15.0  # radio.truncate_snr_db "auto" of hubs and turns
@@ -41,6 +41,8 @@ COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
         ("uncollected", "float", "", "nodes on air that no hub collected; null likewise"),
         ("disagreement", "float", "", "what the frame leaves of the largest disagreement; null likewise"),
         ("collect_s", "float", "s", "of a turn after its pilots, until the hub sends back; null likewise"),
+        ("server_members", "float", "", "nodes that the server collected; null unless alignment is server"),
+        ("server_j", "float", "J", "energy that the server took to send, at its budget; null likewise"),
         ("column_error", "float", "", "rms by which columns of weights miss 1; null unless alignment is none"),
     ],
     "nodes": [
@@ -163,7 +165,15 @@ def payloads_of_pass(radio: "RadioSection", nodes: int) -> int:
 class Member(Access):
     """All senders of a turn at once."""
 
-    def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
+    def __init__(
+        self,
+        radio: "RadioSection",
+        nodes: int,
+        streams: "Streams",
+        silent: bool,
+        server: 'Server | Literal["none"]' = "none",
+    ):
+        self._server = server
         self._keys, self.aligned = cast(Keys, radio), "all" if silent else cast(Keys, radio).alignment
         one_by_one = self.aligned not in ("all", "none")
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
@@ -205,11 +215,14 @@ class Member(Access):
     ) -> IntArray | None:
         if self.aligned not in ("hubs", "server"):
             return None
+        given = (channel, on_air, power_w, thermal_w, self._near_snr)
         if self.aligned == "server":
-            from wirelessdl.access.server import reached
-        else:
-            from wirelessdl.access.hubs import reached
-        return reached(channel, on_air, power_w, thermal_w, self._near_snr)
+            from wirelessdl.access.server import reached_by_server
+
+            return reached_by_server(*given, self._server)
+        from wirelessdl.access.hubs import reached
+
+        return reached(*given)
 
     def words(self, turns: int) -> str:
         if self.lays_out_frames:
@@ -229,7 +242,7 @@ class Member(Access):
         if self.aligned == "server":
             from wirelessdl.access.server import ServerCarrier
 
-            return ServerCarrier(self._keys, given, self._near_snr, self._streams)
+            return ServerCarrier(self._keys, given, self._near_snr, self._streams, self._server)
         if self.aligned == "none":
             from wirelessdl.access.blind import BlindCarrier
 

@@ -32,6 +32,11 @@ class FadingSamples:
         self._condition, self._streams, self._array = condition, streams, antennas or Antennas()
         fading = [(name, model) for name, model in models if capability(model, "small_scale")]
         self.models = [(name, self._copied(name, model)) for name, model in fading]
+        self._all = models
+
+    def copies_of_all(self) -> list[tuple[str, ChannelModel]]:
+        """Every model of the chain as it was built; to be asked for before the run's own have been called."""
+        return [(name, self._copied(name, model)) for name, model in self._all]
 
     def chain(self, prefix: str, offset_hz: FloatArray | None = None) -> Chain:
         """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run.

@@ -44,13 +44,27 @@ class SlotChannel:
 
 
 @dataclass(frozen=True, eq=False)
+class ServerSight:
+    """What a server and nodes know of each other as a frame opens.
+
+    uplink: [M, K] estimated h of every antenna of the server; downlink: [K] estimated |h| from it, all antennas of a node
+    combined; mean: [K] |h| of one antenna, root mean square over small-scale fading.
+    """
+
+    uplink: NDArray[np.complex128]
+    downlink: FloatArray
+    mean: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class FrameChannel:
     """The channel of a frame, block by block: slot by slot, and in each slot subband by subband.
 
     links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
-    that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise.
+    that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise. server:
+    None without one that works.
     """
 
     links: Links
@@ -62,6 +76,7 @@ class FrameChannel:
     blocked: BoolArray | None = None
     further: tuple[tuple[SlotChannel, ...], ...] = ()
     subbands: int = 1
+    server: ServerSight | None = None
 
     def of_links(self, values: FloatArray) -> FloatArray:
         """Values of the graph's links, out of values for everything that is heard."""

@@ -16,13 +16,14 @@ from wirelessdl.channel.model import Chain
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links
+from wirelessdl.channel.server import ServerParts
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square
+from wirelessdl.radio.frame_channel import FrameChannel, ServerSight, SlotChannel, root_mean_square
 from wirelessdl.radio.offsets import Offsets, one_phase
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
@@ -43,6 +44,7 @@ class ObservedParts:
     csi: Csi
     blockage: Blockage | None
     jammer: Jammer | None
+    server: ServerParts | None
     labels: Mapping[str, Part]
 
 
@@ -156,7 +158,33 @@ class Observer:
         each = frame.blocks
         payload = tuple(blocks[:each])
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
-        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
+        server = None
+        if self._parts.server is not None and self._parts.server.up(round):
+            server = self._sight(self._parts.server, round, time_s)
+        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands, server)
+
+    def _sight(self, server: ServerParts, round: int, time_s: float) -> ServerSight:
+        """h to and from the server by the pilots of the frame."""
+        up, down, mean = server.h_at([self._geometry(time_s)], [time_s])
+        up, down = up[0], down[0]
+        if type(self._parts.csi) is not Perfect:
+            word = counter_rng.key(self._streams.draws("network.server.csi", round))
+            number = np.arange(up.size + down.size)
+            error = counter_rng.complex_normal(word, number) / np.sqrt(capability(self._parts.csi, "symbols"))
+            deviation = np.sqrt(self._radio.thermal_w / self._radio.power_w)
+            up = up + error[: up.size].reshape(up.shape) * deviation
+            down = down + error[up.size :].reshape(down.shape) * np.sqrt(self._radio.thermal_w / server.power_w)
+        self._note("radio.csi", up)
+        return ServerSight(up, np.sqrt(np.sum(np.abs(down) ** 2, axis=0)), mean)
+
+    def server_at(self, times_s: Sequence[float]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """h of the frame that is open at later instants, `[instants, M, K]`: to the server's antennas, and from its
+        first to those of every node.
+        """
+        assert self._parts.server is not None
+        times_s = [max(when_s, self._latest_s) for when_s in times_s]
+        self._latest_s = times_s[-1]
+        return self._parts.server.h_at([self._geometry(when_s) for when_s in times_s], times_s)[:2]
 
     def _array(
         self,
@@ -209,6 +237,7 @@ class Observer:
         return {
             **{name: own[name] for name in first},
             **({} if self._parts.channel is None else self._parts.channel.checksums),
+            **({} if self._parts.server is None else self._parts.server.channel.checksums),
             **{name: own[name] for name in last},
         }
 

@@ -255,7 +255,8 @@ def _access(builder: Builder, streams: Streams) -> Access:
     """The way across the air, built in or the user's."""
     scenario = builder.scenario
     part, radio = scenario.radio.access, scenario.radio
-    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams, "silent": scenario.silent}
+    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams}
+    given |= {"silent": scenario.silent, "server": scenario.network.server}
     built: Access = builder.construct("radio.access", part, **given)
     if not part.is_user_class:
         return built

@@ -237,7 +237,7 @@ def _payload_power_w(record: RoundRecord, planned_w: FloatArray) -> FloatArray:
     steps, radiated_w = record.decision.carried.announced, record.result.radiated_w
     if radiated_w is None:
         return planned_w
-    payloads = np.bincount(np.concatenate([step.senders for step in steps]), minlength=len(planned_w))
+    payloads = np.bincount(np.concatenate([step.senders for step in steps]), minlength=len(planned_w))[: len(planned_w)]
     return np.asarray(fetch([radiated_w])[0] / np.maximum(payloads, 1))
 
 

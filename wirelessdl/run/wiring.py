@@ -39,6 +39,7 @@ def make_observer(world: World) -> Observer:
         csi=world.csi,
         blockage=world.blockage if faults.blockage.name != "none" else None,
         jammer=world.jammer if faults.jammer.name != "none" else None,
+        server=None if scenario.silent else world.server,
         labels={
             "network.mobility": scenario.network.mobility,
             "network.topology": scenario.network.topology,
@@ -79,6 +80,10 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
         assert h is not None
         return h
 
+    def server_at(times_ns: Sequence[int]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        assert observer is not None
+        return observer.server_at([to_s(time_ns) for time_ns in times_ns])
+
     scenario = world.scenario
     radio, pilots = scenario.radio, capability(world.csi, "symbols")
     return world.access.carrier(
@@ -102,6 +107,7 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             half_duplex=radio.duplex == "half",
             later=later,
             h_at=h_at,
+            server_at=server_at,
         )
     )
 

@@ -132,7 +132,7 @@ def _protection(scenario: "Scenario") -> Iterator[str]:
 def _antennas(scenario: "Scenario") -> Iterator[str]:
     """Several antennas are one receiver's: what it makes of them is a matter of its access."""
     radio = scenario.radio
-    if radio.antenna_correlation and radio.antennas == 1:
+    if radio.antenna_correlation and radio.antennas == 1 and scenario.network.server == "none":
         yield f"radio.antenna_correlation is {radio.antenna_correlation:g} with one antenna: set it to 0, or antennas"
     if radio.antennas == 1:
         return
