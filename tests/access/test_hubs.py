@@ -59,7 +59,9 @@ class Made:
             mixing="plain",
             offsets=None,
             pilots=pilots,
-            h_at=lambda channel, times: np.stack([h[None, channel.heard.rx, channel.heard.tx] * moving(t) for t in times]),
+            h_at=lambda channel, times: np.stack(
+                [h[None, channel.heard.rx, channel.heard.tx] * moving(t) for t in times]
+            ),
             **{name: keys.pop(name) for name in ("rounds", "passes", "closing", "phase_error_rad") if name in keys},
         )
         wanted = {"subslots": subslots, "hub_order": "there", "hub_rotation": False, "hub_failure": 0.0, **keys}

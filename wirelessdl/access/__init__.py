@@ -219,7 +219,7 @@ class Carrier:
         """How what is sent is rounded; None where it is sent as it is."""
         return None
 
-    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors | None:  # noqa: ARG002
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors | None:
         """What it adds to the network's mean by mean gains, `[K, K]` and, to a server, `[K]`; None where that follows
         from weights.
         """

@@ -17,8 +17,8 @@ is post-processing: own and coalition totals hold as they are. Several antennas 
 noise hides one: links are not accounted for.
 
 **Weights are row-stochastic, not doubly.** Columns sum to 1 on average over fading alone, so noise that pairs share
-does not cancel in the network's mean: a share `MeanErrors.alignment` of it stays, which `plan` reports and the automatic
-pair ratio counts. Every gradient counts by its column, which is 1 on average too.
+does not cancel in the network's mean: a share `MeanErrors.alignment` of it stays, which `plan` reports and the
+automatic pair ratio counts. Every gradient counts by its column, which is 1 on average too.
 
 Pilots of all nodes open a frame, in every part of the payload; receivers estimate h of every antenna. Nobody needs
 to know a channel to send. What arrives late by less than a cyclic prefix is part of h: flight time is a phase, timing
@@ -48,8 +48,8 @@ _PREVIEWED = 12  # frames of fading, over which what a frame does to the mean is
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What receivers make of one block. u: [heard] weights before a; share: a of each, `[K]`; scale: of its noise, `[K]`;
-    left: what is left of disagreement on average over receivers, as a share of D.
+    """What receivers make of one block. known, actual: a u of the graph's links and of all that is heard, by estimates
+    and as they are. share: a of each, `[K]`; scale: of its noise, `[K]`; left: mean of what is left of D, as a share.
     """
 
     known: NDArray[np.complex128]
@@ -62,7 +62,7 @@ class Received:
 def receive(
     links: Links, heard: Links, h_est: Complex, h: Complex, noise: FloatArray, listening: BoolArray
 ) -> Received:
-    """Weights of all receivers. h_est: [M, links] of the graph; h: [M, heard], both with amplitudes; noise: [K] N0 / D."""
+    """Weights of all receivers. h_est: [M, links]; h: [M, heard], both times amplitudes; noise: [K] N0 / D."""
     known, actual = np.zeros(len(links), np.complex128), np.zeros(len(heard), np.complex128)
     share, scale, left = np.zeros(links.nodes), np.zeros(links.nodes), np.ones(links.nodes)
     ends, all_ends = (np.searchsorted(of.rx, np.arange(of.nodes + 1)) for of in (links, heard))
@@ -119,7 +119,8 @@ class BlindCarrier(Weigher):
         self, channel: FrameChannel, slot: SlotChannel, amplitude: FloatArray, listening: BoolArray
     ) -> Received:
         links, heard = channel.links, channel.heard
-        assert slot.antennas is not None and slot.antennas_est is not None
+        assert slot.antennas is not None
+        assert slot.antennas_est is not None
         h = slot.antennas * amplitude[heard.tx]
         if slot.phase_rad is not None:  # what carriers turn after the pilots
             h = h * np.exp(1j * slot.phase_rad)
@@ -135,7 +136,7 @@ class BlindCarrier(Weigher):
         actual = Mixing(heard, found.actual.real, own, found.scale)
         return SlotWeights(known, actual, Mixing(heard, found.actual.imag, np.zeros_like(own), found.scale))
 
-    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:  # noqa: ARG002
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
         """Means over realisations of Rayleigh fading, with everyone on air at full power. size: [K, K] combined |h|.
 
         alignment: mean square by which columns miss 1: what stays of noise that pairs share, and what own noise gains.
@@ -192,7 +193,7 @@ class BlindCarrier(Weigher):
 
 
 def _columns(steps: tuple[Step, ...], on_air: BoolArray) -> Complex:
-    """By what each sender counts in the sum of all models on air after these steps, `[slots, senders]`; 1 on average."""
+    """By what each sender counts in the sum of all models on air after these steps, `[slots, senders]`."""
     found = []
     for slot in range(len(steps[0].weights.slots)):
         column = on_air.astype(np.complex128)

@@ -31,7 +31,7 @@ are refused.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -324,7 +324,7 @@ class HubCarrier(Carrier):
 
     def _estimated(
         self, channel: FrameChannel, opens_ns: int, noise_w: FloatArray, draw: "Errors", *, first: bool
-    ) -> NDArray[np.complex128] | FloatArray:
+    ) -> NDArray[Any]:
         """h[antenna, rx, tx] by the pilots with which a turn opens; the first turn opens with those of the frame.
 
         Of one antenna |h|.
@@ -361,7 +361,7 @@ class HubCarrier(Carrier):
         star: Star,
         channel: FrameChannel,
         opens_ns: int,
-        known: NDArray[np.complex128] | FloatArray,
+        known: NDArray[Any],
         noise_w: FloatArray,
         draw: "Errors",
     ) -> tuple[AnnouncedStep, AnnouncedStep]:
@@ -482,7 +482,7 @@ class HubCarrier(Carrier):
             weights=known,
         )
 
-    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:  # noqa: ARG002
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
         """What the air adds to the network's mean, by mean gains. size: [K, K] |h|.
 
         A beam towards all members is taken to bring each of them in like one antenna.

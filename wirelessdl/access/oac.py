@@ -125,7 +125,12 @@ def refuse_alignment(scenario: "Scenario", what: str) -> None:
             'set schedule = "static"',
         ),
         (privacy.credit_thermal, "privacy.credit_thermal", "links are not accounted for", "set it to false"),
-        (radio.use_full_power and by_size, "radio.use_full_power", "every payload is sent at full power", "set it to false"),
+        (
+            radio.use_full_power and by_size,
+            "radio.use_full_power",
+            "every payload is sent at full power",
+            "set it to false",
+        ),
         (radio.subbands > 1, f"radio.subbands {radio.subbands}", "a payload goes over the whole band", "set it to 1"),
         (
             radio.payload_slots not in ("auto", 1) and by_size,
@@ -216,7 +221,7 @@ class Member(Access):
         if self.aligned not in ("hubs", "server"):
             return None
         given = (channel, on_air, power_w, thermal_w, self._near_snr)
-        if self.aligned == "server":
+        if self._server != "none":
             from wirelessdl.access.server import reached_by_server
 
             return reached_by_server(*given, self._server)
@@ -239,7 +244,7 @@ class Member(Access):
             from wirelessdl.access.turns import TurnCarrier
 
             return TurnCarrier(self._keys, given, self._near_snr, self._streams)
-        if self.aligned == "server":
+        if self._server != "none":
             from wirelessdl.access.server import ServerCarrier
 
             return ServerCarrier(self._keys, given, self._near_snr, self._streams, self._server)

@@ -11,8 +11,8 @@ inversion, device selection by SNR). The server holds nothing when a frame opens
 counts in no K, theta or c. It is the row after the last node while payloads are carried.
 
 **Privacy.** Each member sends w_j once, charged before; what the server holds and sends back is a function of what was
-sent and of receiver noise. So it may be anybody, and may collude: own totals hold against it by themselves, and coalition
-totals as far as it is not given seeds. Pairs are formed among members, all of which are collected: their noise cancels.
+sent and of receiver noise. So it may be anybody: own totals hold against it, and coalition totals count it among those
+who hear everything. Pairs are formed among members, all of which are collected: their noise cancels.
 
 **Failure** (`down`): in these rounds nodes keep models and gradients and send nothing (`without = "wait"`), or hubs
 take over (`"hubs"`). A failure between collecting and sending back is `radio.hub_failure`.
@@ -80,7 +80,7 @@ def reached_by_server(
     near_snr: float,
     server: "Server",
 ) -> IntArray:
-    """0 for nodes on air that the server collects, `[K]`, -1 for others; while it has failed, groups of hubs or none."""
+    """0 for nodes on air that the server collects, `[K]`, -1 for others; while it is down, groups of hubs or none."""
     if channel.server is None:
         if server.without == "hubs":
             return reached(channel, on_air, power_w, thermal_w, near_snr)

@@ -104,7 +104,7 @@ class TurnCarrier(Carrier):
         payloads = [lasts_ns for lasts_ns, _, _ in found]
         return tuple(payloads), self._airtime(payloads, [step for _, step, _ in found if step is not None])
 
-    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:  # noqa: ARG002
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
         given, nodes = self._given, len(size)
         snr = weaker_snr(size, given.power_w, np.full(nodes, given.thermal_w))
         weights = metropolis_weights(snr >= self._near_snr, np.zeros(nodes, dtype=bool))

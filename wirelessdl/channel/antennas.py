@@ -44,7 +44,9 @@ class Antennas:
         """Every link once per antenna, antenna by antenna, `[M * links]`; what follows places agrees among them."""
         places = instants.places or instants
         # the same objects while places hold: conditions of links are worked out once
-        self._same = {id(links): self._same.get(id(links), (links, _copies(links, self.count))) for links in places.links}
+        self._same = {
+            id(links): self._same.get(id(links), (links, _copies(links, self.count))) for links in places.links
+        }
         same = tuple(self._same[id(links)][1] for links in places.links)
         own = tuple(self._numbered(links) for links in instants.links)
         return Instants(own, instants.time_s, Instants(same, places.time_s), instants.place)
@@ -95,7 +97,7 @@ def combined(h: Complex, estimate: Complex) -> tuple[FloatArray, FloatArray, Flo
     """Gain, its estimate and the phase of links, `[..., links]` each, from those of antennas, `[..., M, links]`."""
     size = np.sqrt(np.sum(np.abs(estimate) ** 2, axis=-2))
     whole = np.sum(np.conj(estimate) * h, axis=-2)
-    return np.abs(whole) / np.where(size > 0, size, 1.0), size, np.angle(whole)
+    return np.asarray(np.abs(whole) / np.where(size > 0, size, 1.0)), np.asarray(size), np.angle(whole)
 
 
 def towards_sum(h: Complex, noise: float) -> Complex:
@@ -125,7 +127,7 @@ def beam(h: Complex) -> Complex:
     """
     antennas = len(h)
     if antennas == 1 or h.shape[1] == 0:
-        return np.eye(1, antennas, dtype=np.complex128)[0]
+        return np.asarray(np.eye(1, antennas)[0], dtype=np.complex128)
     tried = list(np.eye(antennas, dtype=np.complex128))
     v = np.linalg.eigh(h @ h.conj().T)[1][:, -1]
     for _ in range(_TURNS):
@@ -150,7 +152,7 @@ def heard_through(h: Complex, back: FloatArray, least: float) -> FloatArray:
         if found.min() >= least:
             break
         chosen = np.delete(chosen, int(np.argmin(found)))
-    snr = np.minimum(snr, least * (1.0 - 1e-9))
+    weak = np.asarray(np.minimum(snr, least * (1.0 - 1e-9)))
     if len(chosen):
-        snr[chosen] = found
-    return snr
+        weak[chosen] = found
+    return weak

@@ -266,8 +266,8 @@ class Chain:
     """Models applied one after the other; what each returns is checked.
 
     offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided. phases: whether gains come
-    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none. antennas: of receivers;
-    several need phases, and a band that is not divided.
+    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none. antennas: of
+    receivers; several need phases, and a band that is not divided.
     """
 
     def __init__(

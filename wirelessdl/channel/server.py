@@ -15,8 +15,8 @@ Complex = NDArray[np.complex128]
 
 @dataclass(eq=False)
 class ServerParts:
-    """position_m: [3] of the server; channel: between it and nodes; antennas, node_antennas: of either end; power_w: its
-    budget, W; up: whether it works in a round. The server is node K of the links here, and of nothing else.
+    """position_m: [3] of the server; channel: between it and nodes; antennas, node_antennas: of either end; power_w:
+    its budget, W; up: whether it works in a round. The server is node K of the links here, and of nothing else.
     """
 
     position_m: FloatArray
@@ -28,8 +28,8 @@ class ServerParts:
     _links: Links | None = field(default=None, repr=False)
 
     def h_at(self, geometries: Sequence[Geometry], times_s: Sequence[float]) -> tuple[Complex, Complex, FloatArray]:
-        """h at several instants, `[instants, M, K]`: to the antennas of the server, and from its first to those of nodes;
-        and mean |h| of the first instant, `[K]`.
+        """h at several instants, `[instants, M, K]`: to the antennas of the server, and from its first to those of
+        nodes; and mean |h| of the first instant, `[K]`.
         """
         links = tuple(self._star(geometry) for geometry in geometries)
         found, nodes = self.channel.gains(Instants(links, tuple(times_s))), geometries[0].nodes

@@ -47,8 +47,8 @@ class SlotChannel:
 class ServerSight:
     """What a server and nodes know of each other as a frame opens.
 
-    uplink: [M, K] estimated h of every antenna of the server; downlink: [K] estimated |h| from it, all antennas of a node
-    combined; mean: [K] |h| of one antenna, root mean square over small-scale fading.
+    uplink: [M, K] estimated h of every antenna of the server; downlink: [K] estimated |h| from it, all antennas of a
+    node combined; mean: [K] |h| of one antenna, root mean square over small-scale fading.
     """
 
     uplink: NDArray[np.complex128]
@@ -63,8 +63,8 @@ class FrameChannel:
     links: the graph's; heard: every link that reaches a receiver, the same unless interference is physical.
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
-    that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise. server:
-    None without one that works.
+    that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise.
+    server: None without one that works.
     """
 
     links: Links

@@ -13,10 +13,10 @@ from wirelessdl.arrays import BoolArray, FloatArray, read_only
 from wirelessdl.channel.antennas import combined
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
+from wirelessdl.channel.server import ServerParts
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links
-from wirelessdl.channel.server import ServerParts
 from wirelessdl.network.mobility import Mobility, require_geometry
 from wirelessdl.network.topology import SnrDb, Topology, require_links
 from wirelessdl.network.topology.joint import Connectivity

@@ -190,7 +190,7 @@ def _server(
         ground = (places.min(axis=0) + places.max(axis=0))[:2] / 2
         if streets is not None:  # the outdoor place nearest to it, by metres
             reach_m = int(np.ceil(np.ptp(places[:, :2], axis=0).max() / 2)) + 1
-            steps = np.stack(np.mgrid[-reach_m : reach_m + 1, -reach_m : reach_m + 1], axis=-1).reshape(-1, 2)
+            steps = np.mgrid[-reach_m : reach_m + 1, -reach_m : reach_m + 1].reshape(2, -1).T
             outdoors = steps[~np.asarray(streets.indoors(ground + steps))]
             ground = ground + outdoors[np.argmin(np.hypot(*outdoors.T))]
     else:
@@ -200,9 +200,7 @@ def _server(
     position = np.array([*ground, given.height_m])
     builder.check("network.server", lambda: require_apart(np.vstack([places, position])))
     array = Antennas(max(given.antennas, radio.antennas), radio.antenna_correlation)
-    chain = Chain(
-        fading.copies_of_all(), streams, prefix="server", phases=True, flight_hz=flight_hz, antennas=array
-    )
+    chain = Chain(fading.copies_of_all(), streams, prefix="server", phases=True, flight_hz=flight_hz, antennas=array)
     return ServerParts(
         position, chain, given.antennas, radio.antennas, float(dbm_to_w(np.array(given.power_dbm))), given.up
     )

@@ -131,8 +131,13 @@ def _protection(scenario: "Scenario") -> Iterator[str]:
 
 def _antennas(scenario: "Scenario") -> Iterator[str]:
     """Several antennas are one receiver's: what it makes of them is a matter of its access."""
-    radio = scenario.radio
-    if radio.antenna_correlation and radio.antennas == 1 and scenario.network.server == "none":
+    radio, server = scenario.radio, scenario.network.server
+    if server != "none" and (radio.access.name != "oac" or getattr(radio, "alignment", "") != "server"):
+        yield (
+            'network.server is given where nodes do not align to it: set radio.access = "oac" and alignment = '
+            '"server", or server = "none"'
+        )
+    if radio.antenna_correlation and radio.antennas == 1 and server == "none":
         yield f"radio.antenna_correlation is {radio.antenna_correlation:g} with one antenna: set it to 0, or antennas"
     if radio.antennas == 1:
         return

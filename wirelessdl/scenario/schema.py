@@ -42,7 +42,7 @@ class Server(Section):
     antennas: Annotated[int, Field(ge=1, le=256)] = 1
     power_dbm: Annotated[FiniteFloat, Field(ge=-200, le=200)] = 23.0
     height_m: Annotated[FiniteFloat, Field(gt=0, le=1000)] = 1.5
-    down: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] = []
+    down: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] = Field([])
     without: Literal["wait", "hubs"] = "wait"
 
     def up(self, round: int) -> bool:
@@ -64,8 +64,8 @@ class NetworkSection(Section):
     server: Literal["none"] | Server = Field(
         "none",
         json_schema_extra=rule_text(
-            'must be "none", or a table of at ("center" or [x, y] in m), antennas (1 to 256), power_dbm, height_m, down '
-            '(a list of [first, last] rounds) and without ("wait" or "hubs")'
+            'must be "none", or a table of at ("center" or [x, y] in m), antennas (1 to 256), power_dbm, height_m, '
+            'down (a list of [first, last] rounds) and without ("wait" or "hubs")'
         ),
         description='A node without data that collects and sends back, with radio.alignment "server". '
         '{ at = "center" or [x, y] in m, antennas = 1, power_dbm = 23, height_m = 1.5, down = [[first, last], ...], '
