@@ -38,7 +38,7 @@ TRUNCATE_DB = 15.0  # radio.truncate_snr_db "auto" of hubs and turns
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
     "rounds": [
         ("hubs", "float", "", "turns of hubs in the frame; null unless alignment is hubs"),
-        ("uncollected", "float", "", "nodes on air that no hub collected; null likewise"),
+        ("uncollected", "float", "", "nodes on air that no hub, or not the server, collected; null otherwise"),
         ("disagreement", "float", "", "what the frame leaves of the largest disagreement; null likewise"),
         ("collect_s", "float", "s", "of a turn after its pilots, until the hub sends back; null likewise"),
         ("server_members", "float", "", "nodes that the server collected; null unless alignment is server"),
@@ -47,8 +47,13 @@ COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
     ],
     "nodes": [
         ("hub_turns", "int", "", "turns in which it was hub; null unless alignment is hubs"),
-        ("collected", "bool", "", "whether a hub collected it, or it was one; null if not on air, or likewise"),
-        ("component", "int", "", "group of nodes that hubs could join when the frame opened; null: out of reach"),
+        ("collected", "bool", "", "whether a hub or the server collected it, or it was a hub; null otherwise"),
+        (
+            "component",
+            "int",
+            "",
+            "group of nodes that hubs or the server could join when the frame opened; null: out of reach",
+        ),
     ],
 }
 
@@ -86,7 +91,7 @@ def refuse(scenario: "Scenario") -> None:
     keys = cast(Keys, scenario.radio)
     if keys.alignment in ("all", "none"):
         refuse_truncation(scenario, "all neighbours are superposed, and none of them can be left out")
-    if keys.alignment == "server":
+    if keys.alignment == "server" and not scenario.silent:
         from wirelessdl.access.server import refuse as refuse_server
 
         refuse_server(scenario)
@@ -109,7 +114,7 @@ def refuse_alignment(scenario: "Scenario", what: str) -> None:
         (
             power.objective != "own-noise",
             f'power.objective "{power.objective}"',
-            "turns or antennas tell single senders apart, and nobody else's noise hides them",
+            "who overhears several turns or has several antennas solves for single senders, whom no other noise hides",
             'set objective = "own-noise"',
         ),
         (

@@ -205,9 +205,11 @@ class Observer:
             pilots = capability(self._parts.csi, "symbols")
             estimate = h + error * np.sqrt(noise_w / (self._radio.power_w[links.tx] * pilots))
         gain, size, off_rad = combined(h, estimate)
+        gain = size if estimate is h else gain
         self._note("radio.csi", size)
         if neighbour is not None:  # a combiner that is matched to somebody else
             gain, size = (np.where(neighbour, of, np.abs(one[0])) for of, one in ((gain, h), (size, estimate)))
+            gain = size if estimate is h else gain
         if self._radio.arrays:
             return SlotChannel(gain, size, None, late, h, estimate)
         exact = estimate is h and error_rad is None

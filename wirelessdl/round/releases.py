@@ -34,8 +34,8 @@ class ReleaseSettings:
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
     budget, None where they are not. promised: the view in which epsilon is promised. counts_links: whether what one
     receiver hears is accounted for. radius: projection radius per coordinate. step_rms: root mean square of a
-    coordinate of the longest clipped gradient. coded: models go in messages, which tell all of a release or nothing, whatever the
-    gain. least_step: gamma * multiplier that a gradient is charged with at least.
+    coordinate of the longest clipped gradient. coded: models go in messages, which tell all of a release or nothing,
+    whatever the gain. least_step: gamma * multiplier that a gradient is charged with at least.
     """
 
     protocol: Literal["hardened", "paper"]

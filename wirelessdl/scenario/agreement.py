@@ -132,7 +132,11 @@ def _protection(scenario: "Scenario") -> Iterator[str]:
 def _antennas(scenario: "Scenario") -> Iterator[str]:
     """Several antennas are one receiver's: what it makes of them is a matter of its access."""
     radio, server = scenario.radio, scenario.network.server
-    if server != "none" and (radio.access.name != "oac" or getattr(radio, "alignment", "") != "server"):
+    if (
+        server != "none"
+        and not scenario.silent
+        and (radio.access.name != "oac" or getattr(radio, "alignment", "") != "server")
+    ):
         yield (
             'network.server is given where nodes do not align to it: set radio.access = "oac" and alignment = '
             '"server", or server = "none"'
