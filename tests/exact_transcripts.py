@@ -101,7 +101,7 @@ class Transcript:
     def _announced(self, step, held, noise, sent=None):
         x, given, sends = self._models, self.given[-1], torch.as_tensor(self._sends)
         if self.hears_w and step is given.announced[0]:
-            self.heard.append(held[sends].clone())
+            self.heard.append(held[: len(sends)][sends].clone())
         collects, failed = step.needed is not None, not step.ratio.any()
         hub = int(step.rx[0])
         if self.mistake == "hub adds x" and collects:

@@ -85,7 +85,7 @@ class Made:
 
     def h_at(self, links, times_ns):
         self.asked_ns.extend(times_ns)
-        return np.stack([self.h[links.rx, links.tx] * self.moving(when) for when in times_ns])
+        return np.stack([self.h[None, links.rx, links.tx] * self.moving(when) for when in times_ns])
 
     def carry(self, round=1, on_air=None, receivers=None):
         nobody = np.zeros(self.nodes, dtype=bool)

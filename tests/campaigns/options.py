@@ -96,7 +96,15 @@ OPTIONS = {
             "radio.hub_rotation": True,
             "radio.hub_failure": 0.2,
         },
+        "blind": {"radio.alignment": "none", "radio.antennas": 3, "radio.antenna_correlation": 0.3},
+        "hubs-of-antennas": {"radio.alignment": "hubs", "radio.truncate_snr_db": 0.0, "radio.antennas": 2},
+        "server": {
+            "radio.alignment": "server",
+            "radio.truncate_snr_db": 0.0,
+            "network.server": {"at": "center", "antennas": 2, "down": [[2, 2]], "without": "hubs"},
+        },
         "tdma": {"radio.access": "tdma"},
+        "tdma-combining": {"radio.access": "tdma", "radio.antennas": 2},
         "tdma-truncated": {"radio.access": "tdma", "radio.truncate_snr_db": 3.0},
         "digital": {"radio.access": "digital"},
         "digital-coarse": {

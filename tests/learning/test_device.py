@@ -73,6 +73,20 @@ CASES = {
         "radio": {"alignment": "hubs", "mixing_passes": 1, "hub_failure": 0.2, "phase_error_rad": 0.1},
         "privacy": PAIRS,
     },
+    "hubs of antennas": {
+        **OWN,
+        "network": {"topology": "full"},
+        "radio": {"alignment": "hubs", "antennas": 4, "thermal_noise": True},
+    },
+    "server": {
+        **OWN,
+        "network": {"topology": "full", "server": {"at": "center", "antennas": 4}},
+        "radio": {"alignment": "server", "thermal_noise": True},
+    },
+    "nobody aligns": {
+        **OWN,
+        "radio": {"alignment": "none", "antennas": 4, "mixing_passes": 1, "thermal_noise": True},
+    },
 }
 
 
@@ -165,7 +179,7 @@ SIZES = [
     pytest.param(name, nodes, marks=() if name in QUICK and nodes == 60 else pytest.mark.slow)
     for name in CASES
     # ResNet-20: calls of seven nodes, each of many operations; all pairs of 1,000 take one copy more
-    for nodes in {"ResNet-20": (20,), "pairs of all": (60,)}.get(name, (60, 1000))
+    for nodes in {"ResNet-20": (20,), "pairs of all": (60,), "hubs of antennas": (60,)}.get(name, (60, 1000))
 ]
 
 
@@ -188,6 +202,19 @@ def test_many_nodes_take_as_many_operations_as_few_but_for_what_memory_holds_at_
             (*_, twice, _), *_ = operators(10, **cut, **CASES[name])
             expected.update({operator: (count - 1) * (twice[operator] - few[operator]) for operator in twice})
     assert many == expected
+
+
+@pytest.mark.parametrize("name", ["hubs of antennas", "server", "nobody aligns"])
+@pytest.mark.usefixtures("fake")
+def test_many_antennas_take_as_many_operations_as_one(name):
+    network, radio = CASES[name].get("network", {}), CASES[name]["radio"]
+    found = []
+    for count in (1, 16):
+        server = {"server": {"at": "center", "antennas": count}} if "server" in network else {}
+        antennas = {} if server else {"antennas": count}
+        sections = {**CASES[name], "network": {**network, **server}, "radio": {**radio, **antennas}}
+        found.append(operators(6, **sections))
+    assert found[0] == found[1]
 
 
 def test_a_value_that_is_read_back_would_be_noticed():

@@ -57,6 +57,11 @@ def radio(**changes):
     return {"radio": changes}
 
 
+def server(antennas=1, down=(), without="wait", **changes):
+    given = {"at": "center", "antennas": antennas, "down": [list(one) for one in down], "without": without}
+    return {"network": {"server": given}, **radio(alignment="server", **changes)}
+
+
 TWO = {"privacy": {"coalition": 2}}
 CASES = {
     "there": {},
@@ -102,12 +107,22 @@ CASES = {
         "time": LATE,
         "faults": {"rejoin": "listen", "crashes": CRASH},
     },
+    "hubs of four antennas": radio(antennas=4, csi={"kind": "pilots", "symbols": 4}, antenna_correlation=0.5),
+    "a server": server(truncate_snr_db=18),
+    "a server of four antennas, nodes out of reach, failing": server(antennas=4, truncate_snr_db=20, hub_failure=0.4),
+    "a server that is down, hubs stand in, late nodes, crashes": {
+        **server(truncate_snr_db=20, down=[[3, 4]], without="hubs"),
+        "time": LATE,
+        "faults": {"rejoin": "listen", "crashes": CRASH},
+    },
+    "a server that is down, nodes wait": {**server(truncate_snr_db=20, down=[[2, 3]]), **TWO},
 }
 QUICK = (
     "failing hubs, passes",
     "nodes out of reach",
     "late nodes, crashes, listening",
     "turns, passes, late nodes, crashes, listening",
+    "a server that is down, hubs stand in, late nodes, crashes",
 )
 
 
@@ -205,13 +220,14 @@ MISTAKES = {
     "hub adds x": radio(hub_order="there-and-back"),
     "uncovered node sends x": radio(truncate_snr_db=24),
     "fresh noise after a failure": radio(hub_failure=0.5, mixing_passes=1),
+    "uncovered node sends x to the server": server(truncate_snr_db=20),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_seen(mistake):
     scenario = hubs(**MISTAKES[mistake])
-    found = [Transcript(scenario, node, mistake) for node in range(NODES)]
+    found = [Transcript(scenario, node, mistake.removesuffix(" to the server")) for node in range(NODES)]
     over = [worst(transcript, 1) / transcript.charged() for transcript in found if transcript.charged()]
     assert max(over) > (1.1 if mistake == "fresh noise after a failure" else 10.0)
 

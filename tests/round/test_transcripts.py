@@ -124,6 +124,8 @@ RADIOS = {
         "radio": {"interference": "physical"},
         "network": {"nodes": NODES, "topology": {"kind": "erdos-renyi", "p": 0.6}},
     },
+    "nobody aligns": {"radio": {"alignment": "none", "antennas": 4, "csi": {"kind": "pilots", "symbols": 4}}},
+    "nobody aligns, one antenna, half duplex": {"radio": {"alignment": "none", "duplex": "half"}},
     "a listener that hears nobody": {
         "faults": {
             "blockage": {"kind": "schedule", "events": [{"rx": 5, "tx": k, "from_s": 0.05} for k in range(5)]},

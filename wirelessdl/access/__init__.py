@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray, read_only
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import Memory, Rule, capability, checked_array, guarded, of_node
 from wirelessdl.errors import ContractError
 
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
     from wirelessdl.radio.offsets import Offsets
     from wirelessdl.radio.participation import Turns
 
-# at later instants of the frame, ns: |h| of all that is heard, instant by instant; complex h of links, [instants, n]
+# at later instants of the frame, ns: |h| of all that is heard, instant by instant; complex h of links, [instants, M, n]
 Later = Callable[["FrameChannel", Sequence[int]], Sequence[FloatArray]]
 ComplexLater = Callable[["Links", Sequence[int]], "NDArray[np.complex128]"]
+# h to the antennas of the server, and from its first to those of nodes, likewise, [instants, M, K]
+ServerLater = Callable[[Sequence[int]], "tuple[NDArray[np.complex128], NDArray[np.complex128]]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,7 @@ class AirSettings:
     without any. later, h_at: ask for gains of the open frame as time goes on; None in previews. passes, closing: mixing
     passes of a round, and further ones of the last of `rounds`. pilots: symbols of a pilot; None: receivers know h.
     phase_error_rad, timing_error_s: deviations of what alignment leaves. number_s: of a number on the control channel.
+    array: antennas of each receiver. half_duplex: nodes send in one of two turns.
     """
 
     frame: "Frame"
@@ -66,8 +70,11 @@ class AirSettings:
     phase_error_rad: float = 0.0
     timing_error_s: float = 0.0
     number_s: float = 0.0
+    array: Antennas = field(default_factory=Antennas)
+    half_duplex: bool = False
     later: Later | None = None
     h_at: ComplexLater | None = None
+    server_at: ServerLater | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +84,8 @@ class Sending:
     channel: among who sends and who listens. model_w: [K] power of each sender's model, alpha P, W. listening: [K]
     nodes that take the mean of what they hear. receivers: [K] these, and others that may receive and do not send.
     held_square: mean square of a coordinate at which what a node holds takes all its power. component: [K] which nodes
-    what is sent can join, -1 for none; None: all.
+    what is sent can join, -1 for none; None: all. apart_square: mean square of a coordinate by which what nodes send
+    differs, a public number.
     """
 
     round: int
@@ -91,6 +99,7 @@ class Sending:
     turns: "Turns"
     held_square: float
     component: IntArray | None = None
+    apart_square: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +139,7 @@ class Carried:
     that this access adds, `[K]`, [links] of the graph, and numbers. announced: payloads by the announced size of what
     is held (`learning/announced.py`), in sequence, in place of steps; what a node holds is w at first. Then the one
     step has the weights that they make together, for tables. states: what single nodes do in the frame, for the events:
-    time in ns, node, state, detail.
+    time in ns, node, state, detail. multiplier: [K] of gradients that are taken now; None: by the run's rule.
     """
 
     steps: tuple[Step, ...]
@@ -142,6 +151,7 @@ class Carried:
     links: Mapping[str, Any] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
     states: tuple[tuple[int, int, str, str], ...] = ()
+    multiplier: FloatArray | None = None
 
     @property
     def weights(self) -> "FrameWeights":
@@ -209,8 +219,10 @@ class Carrier:
         """How what is sent is rounded; None where it is sent as it is."""
         return None
 
-    def errors(self, size: FloatArray) -> MeanErrors | None:
-        """What it adds to the network's mean by mean gains, `[K, K]`; None where that follows from weights."""
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors | None:
+        """What it adds to the network's mean by mean gains, `[K, K]` and, to a server, `[K]`; None where that follows
+        from weights.
+        """
         return None
 
     def preview(self, channel: "FrameChannel", schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
@@ -229,6 +241,7 @@ class Access:
     coded = False
     hears_itself = False
     one_slot = True  # whether what a receiver hears of a sender in one slot is all that it ever hears of it
+    separates = False  # whether receivers tell senders apart by several antennas, and nobody aligns to anybody
     lays_out_frames = False  # whether turns, pilots and passes of a frame are its own matter, decided as time goes on
 
     def planned_airtime(self, frame: "Frame") -> "AirTime | None":
@@ -320,3 +333,8 @@ class UserAccess(Access):
         own = checked_array(name, own, (links.nodes,), "one per node", field="own", place=of_node)
         noise = checked_array(name, noise, (links.nodes,), "one per node", field="noise", place=of_node)
         return weight, own, noise
+
+
+def halves(nodes: int, rng: np.random.Generator) -> BoolArray:
+    """Which of two classes each node is in: halves, drawn afresh."""
+    return np.asarray(rng.permutation(nodes) % 2 == 0)

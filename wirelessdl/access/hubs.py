@@ -32,7 +32,7 @@ are refused.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from wirelessdl import counter_rng
 from wirelessdl.access import AirSettings, Carried, Carrier, CarryPreview, MeanErrors, Sending, Step
 from wirelessdl.access.weights import FrameWeights, SlotWeights
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
+from wirelessdl.channel.antennas import beam, combined, heard_through
 from wirelessdl.learning.announced import AnnouncedStep
 from wirelessdl.links import Links
 from wirelessdl.mixing import Mixing
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 RESCUE_SNR = 2.0  # linear: below it a link carries more noise than the loss of one node does
 HUB_NUMBERS = 2  # that a hub sends besides: by what members scale, and the rms of the mean
 CHOICE_NUMBERS = 2  # that each node sends for a choice: how many it would newly reach, and the rms that it holds
+_PILOTS = 256  # of a turn at most, each with draws of its own
 _SHARE_OF_BEST = 0.8  # with rotation, of the reach of the best candidate, that a hub must have
 
 
@@ -69,16 +71,20 @@ def joined(near: BoolArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Star:
-    """One turn: hub, members that are collected, `[K]`, and who hears the broadcast, `[K]`: members and listeners."""
+    """One turn: hub, members that are collected, `[K]`, and who hears the broadcast, `[K]`: members and listeners.
+
+    holds: whether the hub has a model of its own, which a server has not.
+    """
 
     hub: int
     members: BoolArray
     hears: BoolArray
     failed: bool
+    holds: bool = True
 
     @property
     def size(self) -> int:
-        return int(self.members.sum()) + 1
+        return int(self.members.sum()) + self.holds
 
     def words(self, turn: int) -> str:
         """Turn, members, and whether the hub fails, as events say it and `analysis/timeline.py` reads it."""
@@ -153,9 +159,12 @@ class Walk:
 
 
 class HubCarrier(Carrier):
-    """Collects and sends back, hub by hub."""
+    """Collects and sends back, hub by hub. power_w: [K] budgets, and after them that of a server."""
+
+    choice_numbers = CHOICE_NUMBERS
 
     def __init__(self, keys: "Keys", given: AirSettings, near_snr: float, streams: "Streams"):
+        self._power_w = given.power_w
         self._keys, self._given, self._near_snr, self._streams = keys, given, near_snr, streams
         self.rounds = given.rounds
         frame = given.frame
@@ -164,7 +173,7 @@ class HubCarrier(Carrier):
         self._sub_ns = to_ns(self._symbols / given.bandwidth_hz)
         self._payload_ns = self._slots * self._sub_ns
         self._hub_numbers_ns = to_ns(HUB_NUMBERS * given.number_s)
-        self._choice_ns = to_ns(CHOICE_NUMBERS * len(given.power_w) * given.number_s) + self._hub_numbers_ns
+        self._choice_ns = to_ns(self.choice_numbers * len(given.power_w) * given.number_s) + self._hub_numbers_ns
         self._served: IntArray = np.zeros(len(given.power_w), dtype=np.int64)
 
     @property
@@ -217,15 +226,15 @@ class HubCarrier(Carrier):
         known = actual = np.eye(nodes)
         took = np.zeros(nodes, dtype=bool)
         steps: list[AnnouncedStep] = []
-        hub_turns, sent, collected = (np.zeros(nodes, dtype=np.int64) for _ in range(3))
+        hub_turns, sent, collected = (np.zeros(len(self._power_w), dtype=np.int64) for _ in range(3))
         states: list[tuple[int, int, str, str]] = []
         turns = 0
         for star, built in self._turns(given.round, given.now_ns, given.channel, given.on_air, given.receivers):
             states.append((given.now_ns + turns * self.period_ns, star.hub, "hub", star.words(turns + 1)))
             turns += 1
             hub_turns[star.hub] += 1
-            sent[star.members] += 1
-            collected |= star.members
+            sent[:nodes] += star.members
+            collected[:nodes] |= star.members
             steps.append(built[0])
             if star.failed:
                 continue
@@ -234,6 +243,7 @@ class HubCarrier(Carrier):
             collected[star.hub] = 1
             took |= star.hears
             known, actual = _turned(star, known, None), _turned(star, actual, built)
+        hub_turns, sent, collected = (values[:nodes] for values in (hub_turns, sent, collected))
         weights = _weights(given.channel, known, actual, took)
         on_air = np.flatnonzero(given.on_air)
         apart = known[np.ix_(on_air, on_air)] - 1.0 / max(1, len(on_air))
@@ -266,13 +276,13 @@ class HubCarrier(Carrier):
         schedule: "Turns",
     ) -> tuple[tuple[int, ...], AirTime] | None:
         nodes = len(on_air)
-        hub_turns, sent, turns = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64), 0
+        hub_turns, sent, turns = *(np.zeros(len(self._power_w), dtype=np.int64) for _ in range(2)), 0
         for star, _ in self._turns(round, now_ns, channel, on_air, receivers):
             turns += 1
             hub_turns[star.hub] += 1
-            sent[star.members] += 1
+            sent[:nodes] += star.members
             sent[star.hub] += not star.failed
-        return self._payloads_ns(turns), self._airtime(turns, hub_turns, sent)
+        return self._payloads_ns(turns), self._airtime(turns, hub_turns[:nodes], sent[:nodes])
 
     def _payloads_ns(self, turns: int) -> tuple[int, ...]:
         """Of all turns; where nobody is reached, nodes wait for the pilots of one: time goes on."""
@@ -301,8 +311,9 @@ class HubCarrier(Carrier):
             while back is None or back:
                 draw = Errors(counter_rng.key(self._streams.draws("radio.hubs", round, turn)))
                 opens_ns = now_ns + turn * self.period_ns
-                size = self._estimated_size(channel, opens_ns, noise_w, draw, first=turn == 0)
-                snr = self._snr(size, noise_w)
+                h = self._estimated(channel, opens_ns, noise_w, draw, first=turn == 0)
+                size = np.abs(h[0]) if len(h) == 1 else np.sqrt(np.sum(np.abs(h) ** 2, axis=0))
+                snr = self._snr(size, noise_w) if len(h) == 1 else self._through_beams(h, size, noise_w)
                 chosen = walk.next(snr) if back is None else walk.again(back.pop(0), snr)
                 if chosen is None:
                     if back is None:
@@ -313,21 +324,34 @@ class HubCarrier(Carrier):
                 hears = members | (receivers & (heard_w > 0) & (heard_w >= self._near_snr * noise_w))
                 star = Star(hub, members, hears, draw.uniform() < keys.hub_failure)
                 self._served[hub] += 1
-                yield star, self._sent(star, channel, opens_ns, size[hub], noise_w, draw)
+                yield star, self._sent(star, channel, opens_ns, h[:, hub], noise_w, draw)
                 turn += 1
 
-    def _estimated_size(
+    def _estimated(
         self, channel: FrameChannel, opens_ns: int, noise_w: FloatArray, draw: "Errors", *, first: bool
-    ) -> FloatArray:
-        """|h[rx, tx]| by the pilots with which a turn opens, `[K, K]`; the first turn opens with those of the frame."""
+    ) -> NDArray[Any]:
+        """h[antenna, rx, tx] by the pilots with which a turn opens; the first turn opens with those of the frame.
+
+        Of one antenna |h|.
+        """
         heard = channel.heard
         if first:
-            return _in_graph(channel, channel.heard_gain_est)
+            kept = channel.slots[0].antennas_est
+            return _in_graph(channel, channel.heard_gain_est)[None] if kept is None else _of_antennas(channel, kept)
         h, symbols = self._h(heard, [opens_ns])[0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
-            h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
-        return _in_graph(channel, np.abs(h))
+            h = h + deviation * np.stack(
+                [draw.complex_normal(0, heard.number, heard.nodes, antenna) for antenna in range(len(h))]
+            )
+        return _in_graph(channel, np.abs(h[0]))[None] if len(h) == 1 else _of_antennas(channel, h)
+
+    def _through_beams(self, h: NDArray[np.complex128], size: FloatArray, noise_w: FloatArray) -> FloatArray:
+        """SNR[hub, node] through each hub's best beam, and on the way back, the weaker; h: [M, K, K], size: [K, K]."""
+        power_w = self._power_w
+        scaled = h * np.sqrt(power_w / noise_w[:, None])
+        back = (size**2 * power_w / noise_w[:, None]).T
+        return np.stack([heard_through(scaled[:, hub], back[hub], self._near_snr) for hub in range(len(back))])
 
     def _snr(self, size: FloatArray, noise_w: FloatArray) -> FloatArray:
         """The weaker direction of each link, `[K, K]` linear. size: [K, K] |h|."""
@@ -337,42 +361,50 @@ class HubCarrier(Carrier):
         assert self._given.h_at is not None
         return self._given.h_at(links, times_ns)
 
-    def _h_of_turn(self, links: Links, opens_ns: int) -> NDArray[np.complex128]:
-        """h at `_instants_ns` of a turn, `[instants, links]`; models are asked in the order of time."""
+    def _times_ns(self, opens_ns: int) -> tuple[list[int], IntArray]:
+        """`_instants_ns` of a turn in the order of time, in which models are asked, and the place of each in it."""
         times_ns = opens_ns + np.array(self._instants_ns)
         order = np.argsort(times_ns, kind="stable")
-        return self._h(links, times_ns[order].tolist())[np.argsort(order)]
+        return times_ns[order].tolist(), np.argsort(order)
 
     def _sent(
         self,
         star: Star,
         channel: FrameChannel,
         opens_ns: int,
-        size: FloatArray,
+        known: NDArray[Any],
         noise_w: FloatArray,
         draw: "Errors",
     ) -> tuple[AnnouncedStep, AnnouncedStep]:
-        """Collection and broadcast of a turn. size: [K] estimated |h| of links to the hub, from which eta follows."""
+        """Collection and broadcast of a turn. known: [M, nodes] estimated h to the hub, from which beam and eta follow.
+
+        With several antennas the hub collects and sends its pilots through one beam v, and sends back from its first
+        antenna; receivers of the broadcast combine theirs.
+        """
         given, hub, slots, nodes = self._given, star.hub, self._slots, len(noise_w)
         members, hears = np.flatnonzero(star.members), np.flatnonzero(star.hears)
-        # what the hub hears of everybody, and everybody of the hub, [instants, K] with zeros elsewhere
-        ends = channel.heard.where((channel.heard.rx == hub) | (channel.heard.tx == hub))
-        h, back = self._h_of_turn(ends, opens_ns), ends.tx == hub
-        to, fro = np.zeros((len(h), nodes), np.complex128), np.zeros((len(h), nodes), np.complex128)
-        to[:, ends.tx[~back]], fro[:, ends.rx[back]] = h[:, ~back], h[:, back]
+        amplitude, who = np.sqrt(self._power_w), np.arange(nodes)
+        inward, fro = self._ways(star, channel, opens_ns)
+        if len(known) == 1:
+            size, to, pilot = np.abs(known[0]), inward[:, 0], fro[:, 0].copy()
+        else:
+            v = beam(known[:, members] * amplitude[members]).conj()
+            size, to = np.abs(v @ known), v @ inward
+            pilot = to.copy()
         pilots, middles, back_pilots, back_middles = (slice(*ends) for ends in _edges(slots, slots, slots + 1, slots))
-        amplitude, who = np.sqrt(given.power_w), np.arange(nodes)
         if given.pilots is not None:
-            level = np.sqrt(noise_w / (given.power_w[hub] * given.pilots))
-            rows = np.r_[pilots, back_pilots]
-            fro[rows] += level * draw.complex_normal(1 + np.arange(len(rows))[:, None], who * nodes + hub, nodes)
+            level = np.sqrt(noise_w / (self._power_w[hub] * given.pilots))
+            number = who * nodes + hub
+            pilot[pilots] += level * draw.complex_normal(1 + np.arange(slots)[:, None], number, nodes)
+            again = 1 + slots + np.arange(slots + 1)[:, None]
+            for antenna in range(fro.shape[1]):
+                fro[back_pilots, antenna] += level * draw.complex_normal(again, number, nodes, antenna)
         apart_hz = self._apart_hz(hub, nodes)
         # receivers of the broadcast see in its pilots how carriers turn, too
-        fro[back_pilots.start :] *= np.exp(
-            -2j * np.pi * np.outer(self._instants_ns[back_pilots.start :], apart_hz) / 1e9
-        )
+        turning = np.exp(-2j * np.pi * np.outer(self._instants_ns[back_pilots.start :], apart_hz) / 1e9)
+        fro[back_pilots.start :] *= turning[:, None]
         kept_by_turning = np.sinc(apart_hz * self._sub_ns / 1e9)
-        estimate = fro[pilots][:, members]  # members hear the hub's pilot; h is reciprocal
+        estimate = pilot[pilots][:, members]  # members hear the hub's pilot; h is reciprocal
         wait_s = (0.5 * (given.frame.own_pilot_ns + self._sub_ns) + given.frame.guard_ns) / 1e9
         turned = np.exp(2j * np.pi * apart_hz * wait_s) * kept_by_turning
         turned = turned[members] * draw.phase(given.phase_error_rad, members, 0)
@@ -391,9 +423,9 @@ class HubCarrier(Carrier):
             ratio=to[middles][:, members] / estimate * turned / kept,
             announced=(1.0 / (size[members] * amplitude[members]))[None, :],
             needed=1.0 / (np.abs(estimate) * amplitude[members] * kept),
-            own=np.where(who == hub, 1.0 / star.size, 1.0),
+            own=np.where(who == hub, star.holds / star.size, 1.0),
             noise_w=noise_w,
-            power_w=given.power_w,
+            power_w=self._power_w,
             late=late,
             signs=None if late is None else draw.signs(slots, self._symbols, 0),
             reaches=float(star.size),
@@ -401,21 +433,23 @@ class HubCarrier(Carrier):
         if star.failed:  # the hub is gone with all it heard; who sent did so
             nothing = np.zeros_like(collect.ratio)
             collect = replace(collect, ratio=nothing, noise_w=np.zeros(nodes), own=np.ones(nodes))
-        between = self._between @ fro[back_pilots][:, hears]
+        between = np.tensordot(self._between, fro[back_pilots][:, :, hears], 1)  # [subslots, M, hears]
+        if between.shape[1] == 1:
+            strength, back = np.abs(between[:, 0]), fro[back_middles][:, 0, hears] / between[:, 0]
+        else:  # by maximum ratio
+            gain, strength, phase = combined(fro[back_middles][:, :, hears], between)
+            back = gain / strength * np.exp(1j * phase)
         broadcast = AnnouncedStep(
             rx=hears,
             tx=np.full(len(hears), hub),
             aim=hears,
             weight=np.ones(len(hears)),
-            ratio=fro[back_middles][:, hears]
-            / between
-            * draw.phase(given.phase_error_rad, hears, 1)
-            * (kept_by_turning[hears] / back_kept),
-            announced=1.0 / (np.abs(between) * amplitude[hub] * back_kept),
+            ratio=back * draw.phase(given.phase_error_rad, hears, 1) * (kept_by_turning[hears] / back_kept),
+            announced=1.0 / (strength * amplitude[hub] * back_kept),
             needed=None,
-            own=np.where(star.hears, 0.0, 1.0),
+            own=np.where(np.isin(who, hears), 0.0, 1.0),
             noise_w=noise_w,
-            power_w=given.power_w,
+            power_w=self._power_w,
             late=back_late,
             signs=None if back_late is None else draw.signs(slots, self._symbols, 1),
         )
@@ -424,11 +458,26 @@ class HubCarrier(Carrier):
     def _apart_hz(self, hub: int, nodes: int) -> FloatArray:
         """Carrier of each node less that of the hub, `[K]`."""
         offsets = self._given.offsets
-        return np.zeros(nodes) if offsets is None or offsets.cfo_hz is None else offsets.cfo_hz - offsets.cfo_hz[hub]
+        if offsets is None or offsets.cfo_hz is None:
+            return np.zeros(nodes)
+        cfo_hz = np.append(offsets.cfo_hz, 0.0)[:nodes]  # a server has the mean of them
+        return np.asarray(cfo_hz - cfo_hz[hub])
+
+    def _ways(
+        self, star: Star, channel: FrameChannel, opens_ns: int
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """h between the hub and all others, `[instants, M, K]`: to its antennas, and from its first to theirs."""
+        ends = channel.heard.where((channel.heard.rx == star.hub) | (channel.heard.tx == star.hub))
+        times_ns, place = self._times_ns(opens_ns)
+        h, back = self._h(ends, times_ns)[place], ends.tx == star.hub
+        to, fro = (np.zeros((*h.shape[:2], ends.nodes), np.complex128) for _ in range(2))
+        to[:, :, ends.tx[~back]], fro[:, :, ends.rx[back]] = h[:, :, ~back], h[:, :, back]
+        return to, fro
 
     def preview(self, channel: FrameChannel, schedule: "Turns", pool: FloatArray) -> CarryPreview | None:
         """Turns and what they leave of disagreement, for mean gains."""
-        stars, first, known = self._by_mean(_in_graph(channel, channel.mean))
+        size = _in_graph(channel, channel.mean)
+        stars, first, known = self._by_mean(size)
         given, nodes, hubs = self._given, len(known), [star.hub for star in stars[:first]]
         known = np.linalg.matrix_power(known, 1 + given.passes)
         apart, left = float(np.linalg.norm(known - 1.0 / nodes, 2)), int((np.diagonal(known) == 1.0).sum())
@@ -444,16 +493,19 @@ class HubCarrier(Carrier):
             f"{1e3 * to_s(self.period_ns):.3g} ms{f' {1 + given.passes} times' if given.passes else ''}{closing}: "
             f"{1e3 * round_s:.3g} ms on air a round, {run_s:.3g} s in the run; {apart:.2g} of disagreement left a round"
             + (f"; {left} node{'s' * (left != 1)} out of reach" if left else ""),
-            float(np.sqrt(self.errors(_in_graph(channel, channel.mean)).receiver / nodes)),
+            float(np.sqrt(self.errors(size).receiver / nodes)),
             title="hubs",
             stars=tuple((star.hub, np.flatnonzero(star.members)) for star in stars[:first]),
             weights=known,
         )
 
-    def errors(self, size: FloatArray) -> MeanErrors:
-        """What the air adds to the network's mean, by mean gains. size: [K, K] |h|."""
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
+        """What the air adds to the network's mean, by mean gains. size: [K, K] |h|.
+
+        A beam towards all members is taken to bring each of them in like one antenna.
+        """
         given, nodes = self._given, len(size)
-        snr = self._snr(size, np.full(nodes, given.thermal_w))
+        snr = self._snr(size / np.sqrt(given.array.count), np.full(nodes, given.thermal_w))
         stars, first, known = self._by_mean(size)
         receiver, estimates, reached = 0.0, 0.0, np.zeros(nodes, dtype=bool)
         for star in stars[:first]:
@@ -467,7 +519,7 @@ class HubCarrier(Carrier):
     def _by_mean(self, size: FloatArray) -> tuple[list[Star], int, FloatArray]:
         """Turns of a sequence with everyone on air, how many of them go there, and its weights. size: [K, K] |h|."""
         nodes = len(size)
-        snr = self._snr(size, np.full(nodes, self._given.thermal_w))
+        snr = self._snr(size / np.sqrt(self._given.array.count), np.full(nodes, self._given.thermal_w))
         walk, stars, known = Walk(self._near_snr, np.ones(nodes, dtype=bool)), list[Star](), np.eye(nodes)
         while (found := walk.next(snr)) is not None:
             stars.append(Star(*found, found[1], False))
@@ -486,9 +538,11 @@ class Errors:
     def __init__(self, word: int):
         self._word = word
 
-    def complex_normal(self, pilot: int | IntArray, number: IntArray, nodes: int) -> NDArray[np.complex128]:
+    def complex_normal(
+        self, pilot: int | IntArray, number: IntArray, nodes: int, antenna: int = 0
+    ) -> NDArray[np.complex128]:
         """CN(0, 1) of links with these numbers at one pilot of the turn, or at several, `[pilots, 1]`."""
-        places = np.asarray(number + pilot * nodes**2)
+        places = np.asarray(number + (pilot + antenna * _PILOTS) * nodes**2)
         return counter_rng.complex_normal(self._word, places.reshape(-1)).reshape(places.shape)
 
     def uniform(self) -> float:
@@ -517,6 +571,13 @@ def _in_graph(channel: FrameChannel, gain: FloatArray) -> FloatArray:
     return channel.heard.matrix(np.where(channel.is_neighbour, gain, 0.0))
 
 
+def _of_antennas(channel: FrameChannel, h: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """h[antenna, rx, tx] of links of the graph, from `[M, heard]`."""
+    heard, dense = channel.heard, np.zeros((len(h), channel.heard.nodes, channel.heard.nodes), np.complex128)
+    dense[:, heard.rx, heard.tx] = np.where(channel.is_neighbour, h, 0.0)
+    return dense
+
+
 def weaker_snr(size: FloatArray, power_w: FloatArray, noise_w: FloatArray) -> FloatArray:
     """SNR of every pair by the weaker of its directions, `[K, K]` linear. size: [rx, tx] |h|; power_w, noise_w: [K]."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -543,8 +604,10 @@ def _turned(star: Star, before: FloatArray, built: tuple[AnnouncedStep, Announce
     after = before.copy()
     collect = np.ones(int(star.members.sum())) if built is None else built[0].ratio.real.mean(axis=0)
     back = np.ones(int(star.hears.sum())) if built is None else built[1].ratio.real.mean(axis=0)
-    mean = (before[star.hub] + collect @ before[star.members]) / star.size
-    after[star.hub] = mean
+    mean = collect @ before[star.members] / star.size
+    if star.holds:
+        mean = (before[star.hub] + collect @ before[star.members]) / star.size
+        after[star.hub] = mean
     after[star.hears] = back[:, None] * mean
     return after
 

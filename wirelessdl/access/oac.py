@@ -12,6 +12,8 @@
     all     at every receiver at once: the paper's assumption, which no sender can meet
     turns   at one receiver after another (`access/turns.py`)
     hubs    at one hub after another, which sends the mean back (`access/hubs.py`)
+    server  at a server without data, which sends the mean back (`access/server.py`)
+    none    at nobody's: receivers separate senders by several antennas (`access/blind.py`)
 """
 
 import math
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from wirelessdl.access import Access, AirSettings, Carrier
+from wirelessdl.access import Access, AirSettings, Carrier, halves
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.scenario.section import Section, rule_text
 
@@ -29,21 +31,29 @@ if TYPE_CHECKING:
     from wirelessdl.radio.frame import AirTime, Frame
     from wirelessdl.radio.frame_channel import FrameChannel
     from wirelessdl.radio.participation import Turns
-    from wirelessdl.scenario.schema import RadioSection, Scenario
+    from wirelessdl.scenario.schema import RadioSection, Scenario, Server
     from wirelessdl.streams import Streams
 
 TRUNCATE_DB = 15.0  # radio.truncate_snr_db "auto" of hubs and turns
 COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
     "rounds": [
         ("hubs", "float", "", "turns of hubs in the frame; null unless alignment is hubs"),
-        ("uncollected", "float", "", "nodes on air that no hub collected; null likewise"),
+        ("uncollected", "float", "", "nodes on air that no hub, or not the server, collected; null otherwise"),
         ("disagreement", "float", "", "what the frame leaves of the largest disagreement; null likewise"),
         ("collect_s", "float", "s", "of a turn after its pilots, until the hub sends back; null likewise"),
+        ("server_members", "float", "", "nodes that the server collected; null unless alignment is server"),
+        ("server_j", "float", "J", "energy that the server took to send, at its budget; null likewise"),
+        ("column_error", "float", "", "rms by which columns of weights miss 1; null unless alignment is none"),
     ],
     "nodes": [
         ("hub_turns", "int", "", "turns in which it was hub; null unless alignment is hubs"),
-        ("collected", "bool", "", "whether a hub collected it, or it was one; null if not on air, or likewise"),
-        ("component", "int", "", "group of nodes that hubs could join when the frame opened; null: out of reach"),
+        ("collected", "bool", "", "whether a hub or the server collected it, or it was a hub; null otherwise"),
+        (
+            "component",
+            "int",
+            "",
+            "group of nodes that hubs or the server could join when the frame opened; null: out of reach",
+        ),
     ],
 }
 
@@ -51,11 +61,12 @@ COLUMNS: dict[str, list[tuple[str, str, str, str]]] = {
 class Keys(Section):
     """Keys of [radio] that over-the-air computation reads."""
 
-    alignment: Literal["all", "turns", "hubs"] = Field(
+    alignment: Literal["all", "turns", "hubs", "server", "none"] = Field(
         "all",
         description="At whose antenna senders' phases are aligned. all: at every receiver at once (the paper), which "
         "no sender can do; turns: at one receiver after another; hubs: at one hub after another, which sends the "
-        "mean back.",
+        "mean back; server: at network.server, which does; none: at nobody's, and receivers separate senders by "
+        "several antennas.",
     )
     subslots: Annotated[int, Field(ge=1, le=64)] = Field(
         8, description="Parts of a payload under turns and hubs, each after a pilot of its receiver."
@@ -78,8 +89,18 @@ class Keys(Section):
 def refuse(scenario: "Scenario") -> None:
     """Raise ValueError for what does not go together with senders that are superposed."""
     keys = cast(Keys, scenario.radio)
-    if keys.alignment == "all":
+    if keys.alignment in ("all", "none"):
         refuse_truncation(scenario, "all neighbours are superposed, and none of them can be left out")
+    if keys.alignment == "server" and not scenario.silent:
+        from wirelessdl.access.server import refuse as refuse_server
+
+        refuse_server(scenario)
+    if keys.alignment == "none" and scenario.radio.phase_error_rad:
+        raise ValueError(
+            f'radio.phase_error_rad is {scenario.radio.phase_error_rad:g} under radio.alignment "none"; nobody aligns: '
+            "set it to 0"
+        )
+    if keys.alignment == "all":
         return
     refuse_alignment(scenario, f'radio.alignment is "{keys.alignment}"')
 
@@ -87,31 +108,37 @@ def refuse(scenario: "Scenario") -> None:
 def refuse_alignment(scenario: "Scenario", what: str) -> None:
     """Raise ValueError for what does not go together with one aligned receiver at a time."""
     radio, power, privacy = scenario.radio, scenario.power, scenario.privacy
+    by_size = getattr(radio, "alignment", "") != "none"  # whether senders announce what they hold
     clashes = (
         (privacy.protocol == "paper", 'privacy.protocol "paper"', "it aligns all receivers", 'set alignment = "all"'),
         (
             power.objective != "own-noise",
             f'power.objective "{power.objective}"',
-            "who overhears several turns solves for single senders, and nobody else's noise hides them",
+            "who overhears several turns or has several antennas solves for single senders, whom no other noise hides",
             'set objective = "own-noise"',
         ),
         (
             power.balance != "receiver",
             f"power.balance {power.balance!r}".replace("False", "false"),
-            "weights are doubly stochastic as they are",
+            "weights follow from gains as they are",
             'leave it at "receiver"',
         ),
         (
-            power.schedule != "static",
+            power.schedule != "static" and by_size,
             f'power.schedule "{power.schedule}"',
             "senders scale by what they announce before every payload",
             'set schedule = "static"',
         ),
         (privacy.credit_thermal, "privacy.credit_thermal", "links are not accounted for", "set it to false"),
-        (radio.use_full_power, "radio.use_full_power", "every payload is sent at full power", "set it to false"),
+        (
+            radio.use_full_power and by_size,
+            "radio.use_full_power",
+            "every payload is sent at full power",
+            "set it to false",
+        ),
         (radio.subbands > 1, f"radio.subbands {radio.subbands}", "a payload goes over the whole band", "set it to 1"),
         (
-            radio.payload_slots not in ("auto", 1),
+            radio.payload_slots not in ("auto", 1) and by_size,
             f"radio.payload_slots {radio.payload_slots}",
             "a payload goes in radio.subslots parts",
             'leave it at "auto"',
@@ -142,19 +169,28 @@ def needs_phases(radio: "RadioSection") -> Literal["no", "fading", "flight"]:
 
 def payloads_of_pass(radio: "RadioSection", nodes: int) -> int:
     """Payloads that one averaging takes at most: two a turn of hubs, and every node is hub twice at most."""
-    return {"all": 1, "turns": nodes, "hubs": 4 * nodes}[cast(Keys, radio).alignment]
+    return {"all": 1, "none": 1, "turns": nodes, "hubs": 4 * nodes, "server": 4 * nodes}[cast(Keys, radio).alignment]
 
 
 class Member(Access):
     """All senders of a turn at once."""
 
-    def __init__(self, radio: "RadioSection", nodes: int, streams: "Streams", silent: bool):
+    def __init__(
+        self,
+        radio: "RadioSection",
+        nodes: int,
+        streams: "Streams",
+        silent: bool,
+        server: 'Server | Literal["none"]' = "none",
+    ):
+        self._server = server
         self._keys, self.aligned = cast(Keys, radio), "all" if silent else cast(Keys, radio).alignment
-        one_by_one = self.aligned != "all"
+        one_by_one = self.aligned not in ("all", "none")
         self._half_duplex, self._nodes, self._streams = radio.duplex == "half" and not silent, nodes, streams
         self._half_duplex = self._half_duplex and not one_by_one  # nobody sends while it receives
         self.hears_itself = radio.duplex == "full" and not one_by_one
-        self.one_slot, self.lays_out_frames = not one_by_one, one_by_one
+        self.separates = self.aligned == "none"
+        self.one_slot, self.lays_out_frames = self.aligned == "all", one_by_one
         given = radio.truncate_snr_db
         # above 0, of links that are not there, also where no link is to be left out
         self._near_snr = max(10.0 ** ((TRUNCATE_DB if given == "auto" else given) / 10.0), np.finfo(np.float64).tiny)
@@ -178,24 +214,30 @@ class Member(Access):
         """Of a node that is hub once and member three times, or that sends to ten receivers in turn."""
         from wirelessdl.radio.frame import AirTime
 
-        if self.aligned == "all":
+        if not self.lays_out_frames:
             return None
-        payloads, turns = (4, 4) if self.aligned == "hubs" else (10, 1)
+        payloads, turns = {"hubs": (4, 4), "server": (1, 1), "turns": (10, 1)}[self.aligned]
         pilots = turns + 2 * self._keys.subslots + 1
         return AirTime(payloads * frame.payload_ns, pilots * frame.own_pilot_ns, 2 * payloads * frame.payload_ns)
 
     def reached(
         self, channel: "FrameChannel", on_air: BoolArray, power_w: FloatArray, thermal_w: float
     ) -> IntArray | None:
-        if self.aligned != "hubs":
+        if self.aligned not in ("hubs", "server"):
             return None
+        given = (channel, on_air, power_w, thermal_w, self._near_snr)
+        if self._server != "none":
+            from wirelessdl.access.server import reached_by_server
+
+            return reached_by_server(*given, self._server)
         from wirelessdl.access.hubs import reached
 
-        return reached(channel, on_air, power_w, thermal_w, self._near_snr)
+        return reached(*given)
 
     def words(self, turns: int) -> str:
-        if self.aligned != "all":
-            return f", one {'hub' if self.aligned == 'hubs' else 'receiver'} aligned at a time"
+        if self.lays_out_frames:
+            who = {"hubs": "one hub aligned at a time", "turns": "one receiver aligned at a time"}
+            return f", {who.get(self.aligned, 'aligned to the server')}"
         return ", half duplex in two turns" if self._half_duplex else ""
 
     def carrier(self, given: AirSettings) -> Carrier:
@@ -207,11 +249,14 @@ class Member(Access):
             from wirelessdl.access.turns import TurnCarrier
 
             return TurnCarrier(self._keys, given, self._near_snr, self._streams)
+        if self._server != "none":
+            from wirelessdl.access.server import ServerCarrier
+
+            return ServerCarrier(self._keys, given, self._near_snr, self._streams, self._server)
+        if self.aligned == "none":
+            from wirelessdl.access.blind import BlindCarrier
+
+            return BlindCarrier(given)
         from wirelessdl.access.weights import AllAtOnce
 
         return AllAtOnce(given)
-
-
-def halves(nodes: int, rng: np.random.Generator) -> BoolArray:
-    """Which of two classes each node is in: halves, drawn afresh."""
-    return np.asarray(rng.permutation(nodes) % 2 == 0)

@@ -107,7 +107,7 @@ class TurnCarrier(Carrier):
         passes = sum(step is None or step.opens for _, step, _ in found)
         return tuple(payloads), self._airtime(payloads, steps, passes)
 
-    def errors(self, size: FloatArray) -> MeanErrors:
+    def errors(self, size: FloatArray, server: FloatArray | None = None) -> MeanErrors:
         given, nodes = self._given, len(size)
         snr = weaker_snr(size, given.power_w, np.full(nodes, given.thermal_w))
         weights = metropolis_weights(snr >= self._near_snr, np.zeros(nodes, dtype=bool))
@@ -188,7 +188,7 @@ class TurnCarrier(Carrier):
         if first:
             return heard.matrix(channel.heard_gain_est)
         assert self._given.h_at is not None
-        h, symbols = self._given.h_at(heard, [opens_ns])[0], self._given.pilots
+        h, symbols = self._given.h_at(heard, [opens_ns])[0, 0], self._given.pilots
         if symbols is not None:
             deviation = np.sqrt(noise_w[heard.rx] / (self._given.power_w[heard.tx] * symbols))
             h = h + deviation * draw.complex_normal(0, heard.number, heard.nodes)
@@ -210,7 +210,7 @@ class TurnCarrier(Carrier):
         """One turn. wanted: [heard] links of the receivers that are aligned in it; opens: whether it is the first."""
         given, heard, slots = self._given, channel.heard, self._slots
         assert given.h_at is not None
-        h = given.h_at(heard, [time for start in starts_ns for time in (start, start + middle_ns)])
+        h = given.h_at(heard, [time for start in starts_ns for time in (start, start + middle_ns)])[:, 0]
         dense: NDArray[np.complex128] = np.zeros((len(h), heard.nodes, heard.nodes), np.complex128)
         dense[:, heard.rx, heard.tx] = h
         pilots, middles = dense[0::2], dense[1::2]

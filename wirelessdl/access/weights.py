@@ -163,7 +163,7 @@ class Weigher(Carrier):
             return SlotWeights(known, known, None)
         reaching = self._reaching(channel, slot, known, amplitude, turn)
         if self._offsets is not None:
-            return _under_offsets(known, heard, reaching, slot, self._offsets)
+            return under_offsets(known, heard, reaching, slot, self._offsets)
         if slot.phase_rad is None:
             return SlotWeights(known, Mixing(heard, reaching, known.own, known.scale), None)
         actual = Mixing(heard, reaching * np.cos(slot.phase_rad), known.own, known.scale)
@@ -281,7 +281,7 @@ def delivered_weights(channel: FrameChannel, arrived: BoolArray, listening: Bool
     return FrameWeights((SlotWeights(known, Mixing(channel.heard, link, known.own, known.scale), None),))
 
 
-def _under_offsets(
+def under_offsets(
     known: Mixing, heard: Links, reaching: FloatArray, slot: SlotChannel, offsets: Offsets
 ) -> SlotWeights:
     """reaching: [heard] weight of all that arrives, whatever symbol it belongs to. A node's own term is not touched."""

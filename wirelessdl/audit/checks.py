@@ -279,12 +279,14 @@ def _announced_again(draws: NodeDraws, given: RoundInput, tap: Wiretap) -> list[
     """
     found = [tap.sent.double()]
     for number, (step, before) in enumerate(zip(given.announced, tap.passed)):
-        receivers = np.unique(step.rx).tolist()
+        receivers = (np.unique(step.rx) % len(tap.sent)).tolist()
         noise = before.new_empty(len(receivers), before.shape[1])
         draws.fill_normal(noise, given.round, number, receivers)
         held = before.double()
         send_announced(step, held, noise.double())
         found.append(held)
+    found[0] = torch.cat([found[0], found[0].new_zeros(len(found[-1]) - len(found[0]), found[0].shape[1])])
+    found[-1] = found[-1][: len(tap.sent)]
     return found
 
 

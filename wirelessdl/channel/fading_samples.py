@@ -10,21 +10,33 @@ from collections.abc import Sequence
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain, ChannelModel
 from wirelessdl.contract import RAISED, capability, format_error
 from wirelessdl.errors import ContractError
-from wirelessdl.links import Links
+from wirelessdl.links import Instants, Links
 from wirelessdl.streams import Streams
 
 
 class FadingSamples:
     """Chains of the small-scale models among `models`, none of which may have been called yet."""
 
-    def __init__(self, models: Sequence[tuple[str, ChannelModel]], condition: ChannelCondition, streams: Streams):
-        self._condition, self._streams = condition, streams
+    def __init__(
+        self,
+        models: Sequence[tuple[str, ChannelModel]],
+        condition: ChannelCondition,
+        streams: Streams,
+        antennas: Antennas | None = None,
+    ):
+        self._condition, self._streams, self._array = condition, streams, antennas or Antennas()
         fading = [(name, model) for name, model in models if capability(model, "small_scale")]
         self.models = [(name, self._copied(name, model)) for name, model in fading]
+        self._all = models
+
+    def copies_of_all(self) -> list[tuple[str, ChannelModel]]:
+        """Every model of the chain as it was built; to be asked for before the run's own have been called."""
+        return [(name, self._copied(name, model)) for name, model in self._all]
 
     def chain(self, prefix: str, offset_hz: FloatArray | None = None) -> Chain:
         """The fading models afresh, on streams that begin with a prefix; line of sight is as in the run.
@@ -35,11 +47,23 @@ class FadingSamples:
         return Chain(models, self._streams, prefix=prefix, offset_hz=offset_hz)
 
     def gains(self, links: Links, mean_gain: FloatArray, count: int, offset: int = 0) -> FloatArray:
-        """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square."""
+        """Realisations of |h|, `[count, links]`; `[1, links]` without fading. mean_gain: [links] root mean square.
+
+        Of several antennas both are those of all together.
+        """
         if not self.models:
             return mean_gain[None]
         numbers = range(offset, offset + count)
+        if self._array.count > 1:
+            return np.stack([mean_gain * self._of_antennas(links, number) for number in numbers])
         return np.stack([mean_gain * self.chain(f"robust.{number}").gain(links, 0.0).now for number in numbers])
+
+    def _of_antennas(self, links: Links, number: int) -> FloatArray:
+        models = [(name, self._copied(name, model)) for name, model in self.models]
+        chain = Chain(models, self._streams, f"robust.{number}", phases=True, antennas=self._array)
+        h = chain.gains(Instants((links,), (0.0,))).antennas
+        assert h is not None
+        return np.asarray(np.sqrt(np.mean(np.abs(h[0]) ** 2, axis=0)))
 
     def _copied(self, name: str, model: ChannelModel) -> ChannelModel:
         try:

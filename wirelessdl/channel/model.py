@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import FloatArray, IntArray, read_only
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.contract import NON_NEGATIVE, Guard, Rule, capability, checked_array, guard_of
 from wirelessdl.links import Instants, Links
 from wirelessdl.scenario.objects import stream_name
@@ -248,12 +249,14 @@ class ChannelGains:
     """|h| per link, `[links]` or `[instants, links]`: `now`, and `mean`, root mean square over small-scale fading.
 
     Of a chain with subbands `now` is `[..., subbands, links]`; `mean` is one for all subbands. phase_rad: of the shape
-    of `now`, None from a chain that was not asked for phases.
+    of `now`, None from a chain that was not asked for phases. antennas: complex h of every antenna of the receivers,
+    `[instants, M, links]`, of which `now` and `phase_rad` are the first; None without phases.
     """
 
     now: FloatArray
     mean: FloatArray
     phase_rad: FloatArray | None = None
+    antennas: NDArray[np.complex128] | None = None
 
     @cached_property
     def h(self) -> NDArray[np.complex128]:
@@ -266,7 +269,8 @@ class Chain:
     """Models applied one after the other; what each returns is checked.
 
     offset_hz: [subbands] centres from the carrier, Hz; None for a band that is not divided. phases: whether gains come
-    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none.
+    with phases; flight_hz: carrier, Hz, of whose flight time phases tell besides, None for none. antennas: of
+    receivers; several need phases, and a band that is not divided.
     """
 
     def __init__(
@@ -278,7 +282,9 @@ class Chain:
         *,
         phases: bool = False,
         flight_hz: float | None = None,
+        antennas: Antennas | None = None,
     ):
+        self.array = antennas or Antennas()
         self.offset_hz = None if offset_hz is None else read_only(offset_hz)
         self.models: list[Named] = []
         for name, model in models:
@@ -320,16 +326,20 @@ class Chain:
         would begin another at every call.
         """
         instants, fresh = self._hold(instants)
+        several = self.array.count > 1
+        wanted, chosen = chosen, None if several else chosen  # with several antennas all links are drawn, then chosen
         some = instants if chosen is None else instants.only(chosen)
+        spread = self.array.over(instants) if several else some
         shape = (len(some), len(some.links[0]))
         offset_hz = self.offset_hz
-        now = np.ones(shape if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
+        now = np.ones((shape[0], len(spread.links[0])) if offset_hz is None else (shape[0], len(offset_hz), shape[1]))
         mean = np.ones(shape)
         phase = np.zeros_like(now) if self.phases else None
         if phase is not None and self._pair_word is not None:
-            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, some.links[0].pair)[0]
+            phase += 2.0 * np.pi * counter_rng.uniform(self._pair_word, spread.links[0].pair)[0]
         if phase is not None and self._flight_hz is not None:
-            flight_s = some.distance_m / SPEED_OF_LIGHT_MPS
+            every = np.stack([links.distance_m for links in spread.links]) if several else some.distance_m
+            flight_s = every / SPEED_OF_LIGHT_MPS
             if offset_hz is None:
                 phase -= 2.0 * np.pi * (self._flight_hz * flight_s % 1.0)
             else:
@@ -338,23 +348,27 @@ class Chain:
         for named in self.models:
             turn = None
             redrawn = isinstance(named.model, Composable) and named.model.redrawn
+            asked = spread if several and named.small_scale else instants
             if goes_on and redrawn:
                 factor, turn = self._block[named.stream]
             elif named.response is not None and (offset_hz is not None or self.phases):
-                factor, turn = self._selective(named, instants)
+                factor, turn = self._selective(named, asked)
             elif named.placed:
                 factor = self._at_places(named, instants, fresh)[:, slice(None) if chosen is None else chosen]
                 factor = factor[instants.place]
             else:
                 alone = named.amplitudes is not None and not redrawn  # of a link, whatever others are asked about
-                factor, turn = self._factors(named, some if alone else instants)
+                factor, turn = self._factors(named, some if alone and not several else asked)
             if redrawn:
                 self._block[named.stream] = factor[-1:], None if turn is None else turn[-1:]
             if chosen is not None and factor.shape[-1] != shape[1]:
                 factor, turn = factor[..., chosen], None if turn is None else turn[..., chosen]
             if phase is not None and turn is not None:
                 phase += turn[:, None] if phase.ndim > turn.ndim else turn
-            now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
+            if several and not named.small_scale:
+                now = now * np.tile(factor, self.array.count)
+            else:
+                now = now * (factor[:, None] if now.ndim > factor.ndim else factor)
             if not named.small_scale:
                 overall = np.sqrt(np.mean(factor**2, axis=1)) if factor.ndim > mean.ndim else factor
                 mean = mean * overall
@@ -367,7 +381,13 @@ class Chain:
                 "was sent: is it in dB? return 10 ** (-loss_db / 20)"
             )
         self._calls += len(instants)
-        return ChannelGains(now, mean, phase)
+        if phase is None or offset_hz is not None:
+            return ChannelGains(now, mean, phase)
+        h = self.array.correlated((now * np.exp(1j * phase)).reshape(shape[0], self.array.count, shape[1]))
+        now, phase = now[:, : shape[1]], phase[:, : shape[1]]
+        if several and wanted is not None:
+            return ChannelGains(now[:, wanted], mean[:, wanted], phase[:, wanted], h[:, :, wanted])
+        return ChannelGains(now, mean, phase, h)
 
     def _hold(self, instants: Instants) -> tuple[Instants, Instants]:
         """The instants with the places that hold in them, and those places that were not held before."""

@@ -62,8 +62,8 @@ _SCENARIO_OPTIONS = (
     click.option(
         "--baseline",
         metavar="NAME",
-        help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma "
-        "or digital; --set comes after it.",
+        help="Run a baseline of the scenario instead: local, central, d-psgd, no-privacy, own-noise, tdma, "
+        "server or digital; --set comes after it.",
     ),
     set_option,
     seed_option,

@@ -96,17 +96,23 @@ class Airing:
         variance that receivers added to the sum of all nodes.
         """
         radiated, added = (torch.zeros(shape, dtype=torch.float64, device=self.device) for shape in (self.nodes, ()))
+        nodes, extra = held, max((len(step.own) for step in steps), default=self.nodes) - self.nodes
+        if extra:  # a server, which holds nothing as a frame opens
+            held, radiated = (torch.cat([part, part.new_zeros(extra, *part.shape[1:])]) for part in (held, radiated))
         before = held
         for number, step in enumerate(steps):
             if step.together and step.opens:
                 before = held.clone()
-            receivers = np.unique(step.rx).tolist()
+            # a server receives alone: draws of node 0, which does not receive then, are free
+            receivers = (np.unique(step.rx) % self.nodes).tolist()
             noise = torch.empty(len(receivers), self.size, dtype=self.dtype, device=self.device)
             draws.fill_normal(noise, round, number, receivers)
             power, variance = self.announce(step, held, noise, *([before] if step.together else []))
             radiated += power
             added += variance
-        return radiated, added
+        if extra:
+            nodes.copy_(held[: self.nodes])
+        return radiated[: self.nodes], added
 
     def announce(
         self, step: AnnouncedStep, held: Tensor, noise: Tensor, sent: Tensor | None = None

@@ -121,7 +121,8 @@ class OrientedGradients:
         magnitude, direction = self._gradients(pixels if self.colour else pixels.mean(axis=1, keepdims=True))
         if self.colour:
             largest = magnitude.argmax(axis=1, keepdims=True)
-            magnitude, direction = (np.take_along_axis(part, largest, 1) for part in (magnitude, direction))
+            magnitude = np.take_along_axis(magnitude, largest, 1)
+            direction = np.take_along_axis(direction, largest, 1)
         gradient = pooled(magnitude, direction, self.orientations)
         groups = [
             math.sqrt(group.shape[1] / len(area)) * _unit(_centred(group, len(area))) for group in (intensity, gradient)

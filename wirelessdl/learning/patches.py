@@ -170,10 +170,10 @@ def dead_leaves(shape: tuple[int, int, int], count: int, rng: np.random.Generato
         middle = rng.uniform(-24.0, 24.0, size=(2, count))
         shade = rng.random((count, 1)) + (0.35 * rng.standard_normal((count, channels)) if channels > 1 else 0.0)
         slope = 0.02 * rng.standard_normal((2, count))
-        radius, middle, shade, slope = (part.astype(np.float32) for part in (radius, middle, shade, slope))
-        far = (y - middle[0, :, None]) ** 2, (x - middle[1, :, None]) ** 2
-        inside = far[0][:, :, None] + far[1][:, None, :] <= radius[:, None, None] ** 2
-        ramp = (slope[0, :, None] * y)[:, :, None] + (slope[1, :, None] * x)[:, None, :]
+        reach, (top, left), tint, (down, across) = (one.astype(np.float32) for one in (radius, middle, shade, slope))
+        far = (y - top[:, None]) ** 2, (x - left[:, None]) ** 2
+        inside = far[0][:, :, None] + far[1][:, None, :] <= reach[:, None, None] ** 2
+        ramp = (down[:, None] * y)[:, :, None] + (across[:, None] * x)[:, None, :]
         for channel in range(channels):
-            np.copyto(images[:, channel], ramp + shade[:, channel, None, None], where=inside)
+            np.copyto(images[:, channel], ramp + tint[:, channel, None, None], where=inside)
     return np.clip(images, 0.0, 1.0)

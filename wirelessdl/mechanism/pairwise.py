@@ -377,9 +377,9 @@ def recount(run: "Run", coalition: int, *, promised_coalition: bool) -> Iterator
     on_air = nodes["transmitted"].to_numpy().astype(bool).reshape(-1, count)
     pairs, partners = run.scenario["privacy"]["pairs"], None
     component = nodes["component"].to_numpy(dtype=np.float64, na_value=np.nan).reshape(-1, count)
-    in_components = run.scenario["radio"].get("alignment") == "hubs"
+    in_components = run.scenario["radio"].get("alignment") in ("hubs", "server")
     if in_components and not np.isfinite(component[on_air]).all():
-        yield "nodes: component is null where a node was on air; it names the nodes that hubs could join"
+        yield "nodes: component is null where a node was on air; it names the nodes that hubs or the server could join"
         return
     group = np.tile(np.arange(count) % (1 if isinstance(pairs, str) else int(pairs["groups"])), (len(own), 1))
     if in_components:  # numbers of nodes that are not on air mean nothing

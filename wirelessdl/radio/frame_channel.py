@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wirelessdl.arrays import BoolArray, FloatArray, IntArray
 from wirelessdl.links import Links
@@ -20,19 +21,39 @@ from wirelessdl.units import to_db
 class SlotChannel:
     """The channel of one resource block, a subband of a payload slot: arrays over the links that are heard.
 
-    gain: [links] |h|; gain_est: [links] the receivers' estimate of it; phase_rad: [links] phase error, None
-    without any; late: [links] by how many symbols what is sent arrives late, None where all is in step.
+    gain: [links] |h|, of several antennas combined; gain_est: [links] the receivers' estimate of it; phase_rad: [links]
+    phase error, None without any; late: [links] by how many symbols what is sent arrives late, None where all is in
+    step. antennas, antennas_est: [M, links] complex h of every antenna and its estimate; None where it does not matter.
     """
 
     gain: FloatArray
     gain_est: FloatArray
     phase_rad: FloatArray | None = None
     late: FloatArray | None = None
+    antennas: NDArray[np.complex128] | None = None
+    antennas_est: NDArray[np.complex128] | None = None
 
     def where(self, keep: BoolArray) -> "SlotChannel":
-        gain, phase = self.gain[keep], None if self.phase_rad is None else self.phase_rad[keep]
-        late = None if self.late is None else self.late[keep]
-        return SlotChannel(gain, gain if self.gain_est is self.gain else self.gain_est[keep], phase, late)
+        phase, late, h, h_est = (
+            None if values is None else values[..., keep]
+            for values in (self.phase_rad, self.late, self.antennas, self.antennas_est)
+        )
+        gain = self.gain[keep]
+        estimate = gain if self.gain_est is self.gain else self.gain_est[keep]
+        return SlotChannel(gain, estimate, phase, late, h, h_est)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class ServerSight:
+    """What a server and nodes know of each other as a frame opens.
+
+    uplink: [M, K] estimated h of every antenna of the server; downlink: [K] estimated |h| from it, all antennas of a
+    node combined; mean: [K] |h| of one antenna, root mean square over small-scale fading.
+    """
+
+    uplink: NDArray[np.complex128]
+    downlink: FloatArray
+    mean: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +64,7 @@ class FrameChannel:
     neighbour: [heard] which of them are the graph's, None where all are. mean: [heard] |h|, root mean square over
     small-scale fading. jammer_w: [K] jamming power at receivers in W, None without a jammer. blocked: [heard] links
     that a blockage takes away, None where nothing is. further: blocks of every step after the payload, likewise.
+    server: None without one that works.
     """
 
     links: Links
@@ -54,6 +76,7 @@ class FrameChannel:
     blocked: BoolArray | None = None
     further: tuple[tuple[SlotChannel, ...], ...] = ()
     subbands: int = 1
+    server: ServerSight | None = None
 
     def of_links(self, values: FloatArray) -> FloatArray:
         """Values of the graph's links, out of values for everything that is heard."""

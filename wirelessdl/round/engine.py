@@ -201,6 +201,7 @@ class Engine:
                 receivers=participation.ready & ~air.on_air & ~air.uncovered,
                 turns=turns,
                 held_square=stages.releases.held_square(plan, sigma, air.on_air),
+                apart_square=stages.releases.apart_square(plan, sigma, gamma, air.on_air),
                 component=air.component,
             )
         )
@@ -208,6 +209,7 @@ class Engine:
         weights = carried.weights
         z_lost = air.on_air & settings.control.z(round) & (settings.frame.exchange_ns > 0)
         exchanged = stages.multiplier.advance(self._exchanged(weights, participation), air.on_air, z_lost)
+        exchanged = exchanged if carried.multiplier is None else carried.multiplier
         # weights of a user's access may make 1/z_ii negative: no gradient is taken backwards, nor uncharged
         multiplier = np.clip(exchanged, 0.0, plan.theta)
         in_stage = settings.in_stage(round)
@@ -407,9 +409,12 @@ def _require_one_release(carried: Carried, on_air: BoolArray) -> None:
     on_air: [K] nodes that are charged for w. What any other node holds may be a step that was never sent.
     """
     steps = carried.steps
-    if any(not on_air[one.tx].all() for one in carried.announced):
+    # a server is the row after the last node: zero as the frame opens, so all that it holds was received
+    extra = max((len(one.own) for one in carried.announced), default=len(on_air)) - len(on_air)
+    charged = np.append(on_air, np.ones(extra, dtype=bool))
+    if any(not charged[one.tx].all() for one in carried.announced):
         raise ContractError("radio.access lets nodes send that are not charged for it in this round")
-    if any((one.own[one.rx] * ~on_air[one.rx]).any() for one in carried.announced):
+    if any((one.own[one.rx] * ~charged[one.rx]).any() for one in carried.announced):
         raise ContractError("radio.access mixes what is received with models that are not charged for in this round")
     if [step.source for step in steps] != ["w", *["held"] * (len(steps) - 1)]:
         raise ContractError("radio.access sends w other than once, in the first step: send what is held after that")

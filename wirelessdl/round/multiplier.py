@@ -264,6 +264,9 @@ def fixed_multiplier(scenario: Scenario) -> float | None:
 
 
 def least_multiplier(scenario: Scenario) -> float:
-    """What gradients are multiplied by at least: weights of a row sum to 1, so 1/z_ii and 1/pi_i are 1 or more."""
-    balanced = rule_for(scenario) == "balanced"
+    """What gradients are multiplied by at least: weights of a row sum to 1, so 1/z_ii and 1/pi_i are 1 or more.
+
+    Under a server it is the number of members.
+    """
+    balanced = rule_for(scenario) == "balanced" and scenario.network.server == "none"
     return float(scenario.network.nodes) if balanced else fixed_multiplier(scenario) or 1.0

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from wirelessdl import counter_rng
 from wirelessdl.arrays import BoolArray, FloatArray, read_only
+from wirelessdl.channel.antennas import combined
 from wirelessdl.channel.csi import Csi, Perfect
 from wirelessdl.channel.model import Chain
+from wirelessdl.channel.server import ServerParts
 from wirelessdl.contract import NON_NEGATIVE, Guard, capability, checked_array, of_node
 from wirelessdl.errors import ContractError
 from wirelessdl.links import Geometry, Instants, Links, MovingLinks
@@ -21,7 +23,7 @@ from wirelessdl.network.topology.joint import Connectivity
 from wirelessdl.network.topology.physical import heard_within
 from wirelessdl.radio.faults import Blockage, Jammer
 from wirelessdl.radio.frame import Frame
-from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, root_mean_square
+from wirelessdl.radio.frame_channel import FrameChannel, ServerSight, SlotChannel, root_mean_square
 from wirelessdl.radio.offsets import Offsets, one_phase
 from wirelessdl.scenario.part import Part
 from wirelessdl.streams import Streams
@@ -42,6 +44,7 @@ class ObservedParts:
     csi: Csi
     blockage: Blockage | None
     jammer: Jammer | None
+    server: ServerParts | None
     labels: Mapping[str, Part]
 
 
@@ -56,6 +59,7 @@ class RadioSettings:
     physical: bool  # whether non-neighbours are heard too
     reach_m: float | None = None  # how far away they are heard; None: everywhere
     offsets: Offsets | None = None  # of carriers and timing, and flight time
+    arrays: bool = False  # whether h of every antenna is kept: receivers do more with it than combine
 
 
 class Observer:
@@ -123,6 +127,9 @@ class Observer:
         now = air.now.reshape(len(instants), frame.subbands, len(heard))
         first = root_mean_square(list(now[0]))
         mean, aligned, blocked = air.mean[0], neighbour, self._blocked(heard, time_s, first, jammer_w)
+        several = channel.array.count > 1
+        if several:
+            mean = mean * np.where(True if neighbour is None else neighbour, np.sqrt(channel.array.count), 1.0)
         if neighbour is not None and blocked is not None:
             aligned = neighbour & ~blocked  # whom the graph has lost nobody aligns
         phases = self._phases_in_flight(instants, air.phase_rad)
@@ -132,6 +139,10 @@ class Observer:
             error_rad, late = self._phase_error_rad(here, _key(round, slot, 0)), self._late(here, late_s)
             for subband, gain in enumerate(gains):
                 key = _key(round, slot, subband)
+                if several or self._radio.arrays:
+                    assert air.antennas is not None
+                    blocks.append(self._array(here, neighbour, air.antennas[slot], noise_w, key, error_rad, late))
+                    continue
                 # noise of a subband and power in it are both 1/N of the band's: their ratio is the band's
                 estimate, off_rad = self._estimate(here, gain, noise_w, key)
                 self._note("radio.csi", estimate)
@@ -147,12 +158,69 @@ class Observer:
         each = frame.blocks
         payload = tuple(blocks[:each])
         further = tuple(tuple(blocks[n : n + each]) for n in range(each, len(blocks), each))
-        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands)
+        server = None
+        if self._parts.server is not None and self._parts.server.up(round):
+            server = self._sight(self._parts.server, round, time_s)
+        return FrameChannel(links, heard, neighbour, mean, payload, jammer_w, blocked, further, frame.subbands, server)
+
+    def _sight(self, server: ServerParts, round: int, time_s: float) -> ServerSight:
+        """h to and from the server by the pilots of the frame."""
+        up, down, mean = server.h_at([self._geometry(time_s)], [time_s])
+        up, down = up[0], down[0]
+        if type(self._parts.csi) is not Perfect:
+            word = counter_rng.key(self._streams.draws("network.server.csi", round))
+            number = np.arange(up.size + down.size)
+            error = counter_rng.complex_normal(word, number) / np.sqrt(capability(self._parts.csi, "symbols"))
+            deviation = np.sqrt(self._radio.thermal_w / self._radio.power_w)
+            up = up + error[: up.size].reshape(up.shape) * deviation
+            down = down + error[up.size :].reshape(down.shape) * np.sqrt(self._radio.thermal_w / server.power_w)
+        self._note("radio.csi", up)
+        return ServerSight(up, np.sqrt(np.sum(np.abs(down) ** 2, axis=0)), mean)
+
+    def server_at(self, times_s: Sequence[float]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """h of the frame that is open at later instants, `[instants, M, K]`: to the server's antennas, and from its
+        first to those of every node.
+        """
+        assert self._parts.server is not None
+        times_s = [max(when_s, self._latest_s) for when_s in times_s]
+        self._latest_s = times_s[-1]
+        return self._parts.server.h_at([self._geometry(when_s) for when_s in times_s], times_s)[:2]
+
+    def _array(
+        self,
+        links: Links,
+        neighbour: BoolArray | None,
+        h: NDArray[np.complex128],
+        noise_w: float | FloatArray,
+        key: tuple[int, ...],
+        error_rad: FloatArray | None,
+        late: FloatArray | None,
+    ) -> SlotChannel:
+        """A block as several antennas hear it, h: [M, links]; combined, and antenna by antenna where that is kept."""
+        estimate = h
+        if type(self._parts.csi) is not Perfect:
+            word = counter_rng.key(self._streams.draws("radio.csi", *key))
+            number = links.number + links.nodes**2 * np.arange(len(h))[:, None]
+            error = counter_rng.complex_normal(word, number.reshape(-1)).reshape(h.shape)
+            pilots = capability(self._parts.csi, "symbols")
+            estimate = h + error * np.sqrt(noise_w / (self._radio.power_w[links.tx] * pilots))
+        gain, size, off_rad = combined(h, estimate)
+        gain = size if estimate is h else gain
+        self._note("radio.csi", size)
+        if neighbour is not None:  # a combiner that is matched to somebody else
+            gain, size = (np.where(neighbour, of, np.abs(one[0])) for of, one in ((gain, h), (size, estimate)))
+            gain = size if estimate is h else gain
+        if self._radio.arrays:
+            return SlotChannel(gain, size, None, late, h, estimate)
+        exact = estimate is h and error_rad is None
+        turned = self._phase_rad(links, neighbour, off_rad if error_rad is None else off_rad + error_rad, key)
+        return SlotChannel(gain, size, None if exact and neighbour is None else turned, late)
 
     def gains_at(
         self, wanted: Links, times_s: Sequence[float], *, goes_on: bool = False
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """|h| of some links that are heard in the open frame, at later instants of it, and phase: `[instants, links]`.
+    ) -> tuple[FloatArray, NDArray[np.complex128] | None]:
+        """|h| of some links that are heard in the open frame, at later instants of it, `[instants, links]`, several
+        antennas combined; and complex h, `[instants, M, links]`.
 
         The graph is that of its opening. goes_on: whether blocks without a duration are as long as the frame.
         """
@@ -162,7 +230,10 @@ class Observer:
         self._latest_s = times_s[-1]
         chosen = None if wanted.alike(self._heard) else np.searchsorted(self._heard.number, wanted.number)
         found = channel.gains(self._instants(self._heard, times_s), chosen, goes_on=goes_on)
-        return found.now, found.phase_rad
+        h = found.antennas
+        if h is None or channel.array.count == 1:
+            return found.now, h
+        return np.sqrt(np.sum(np.abs(h) ** 2, axis=1)), h
 
     def _instants(self, links: Links, times_s: Sequence[float]) -> Instants:
         """The same links at several instants."""
@@ -181,6 +252,7 @@ class Observer:
         return {
             **{name: own[name] for name in first},
             **({} if self._parts.channel is None else self._parts.channel.checksums),
+            **({} if self._parts.server is None else self._parts.server.channel.checksums),
             **{name: own[name] for name in last},
         }
 

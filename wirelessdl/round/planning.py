@@ -53,10 +53,11 @@ class JointChoice:
     full_power: bool
     radius: float
     largest_rate: float
-    errors: Callable[[FloatArray], MeanErrors | None] = lambda _: None
+    errors: Callable[[FloatArray, FloatArray | None], MeanErrors | None] = lambda *_: None
 
-    def choose(self, mechanism: Mechanism, plan: PowerPlan, links: Links, gain: FloatArray) -> JointPlan:
-        """The choice for these mean gains, `[links]`, with everyone on air; a fixed value is the only one tried."""
+    def choose(self, mechanism: Mechanism, plan: PowerPlan, channel: FrameChannel) -> JointPlan:
+        """The choice for mean gains, with everyone on air; a fixed value is the only one tried."""
+        links, gain = channel.links, channel.mean_gain
         partners, sigma = mechanism.partners(links), plan.problem.rho * self.largest_rate
         problem = JointProblem(
             links=links,
@@ -74,7 +75,7 @@ class JointChoice:
             radius=self.radius,
         )
         ratios = RATIOS if mechanism.ratio is None else (mechanism.ratio,)
-        errors = self.errors(links.matrix(gain))
+        errors = self.errors(links.matrix(gain), None if channel.server is None else channel.server.mean)
         if errors is not None:
             return choose_by_mean(problem, ratios, errors.receiver, errors.alignment, errors.apart)
         return choose(problem, ratios, EXPONENTS if self.exponent is None else (self.exponent,))
@@ -165,7 +166,7 @@ class Planner:
             )
             self._first = self._solve(problem, self._settings.fixed_theta)
             if self._choice is not None:
-                self.joint = self._choice.choose(self.mechanism, self._first, channel.links, channel.mean_gain)
+                self.joint = self._choice.choose(self.mechanism, self._first, channel)
                 self.mechanism = self.mechanism.chosen(self.joint.best.ratio)
                 self._first = self._shaped(replace(self._first, notes=(*self._first.notes, *self.joint.notes)))
             self._first = self._with_feasibility(self._first, channel.links)

@@ -33,9 +33,9 @@ class ReleaseSettings:
     sensitivity: [K] of each node's gradient. credited_thermal_w: receiver noise that hides senders on links, 0 where
     none is credited. full_power_radius: projection radius per coordinate where transmissions are scaled up to the full
     budget, None where they are not. promised: the view in which epsilon is promised. counts_links: whether what one
-    receiver hears is accounted for. radius: projection radius per coordinate. coded: models go in messages, which tell
-    all of a release or nothing, whatever the gain. least_step: gamma * multiplier that a gradient is charged with at
-    least.
+    receiver hears is accounted for. radius: projection radius per coordinate. step_rms: root mean square of a
+    coordinate of the longest clipped gradient. coded: models go in messages, which tell all of a release or nothing,
+    whatever the gain. least_step: gamma * multiplier that a gradient is charged with at least.
     """
 
     protocol: Literal["hardened", "paper"]
@@ -47,6 +47,7 @@ class ReleaseSettings:
     promised: Literal["own", "coalition"] = "own"
     counts_links: bool = True
     radius: float = 1.0
+    step_rms: float = 1.0
     coded: bool = False
     least_step: float = 0.0
 
@@ -148,6 +149,15 @@ class Releases:
         noise = np.max(np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0), initial=0.0)
         peak = float(self._settings.radius**2 + noise)
         return max(1.0, peak) if self._settings.full_power_radius is None else peak
+
+    def apart_square(self, plan: PowerPlan, sigma: FloatArray, gamma: float, on_air: BoolArray) -> float:
+        """D: mean square of a coordinate by which what nodes send differs; public, from the plan and the schedule.
+
+        Variance of the noise, own and shared, mean over those on air, and the square of a step, gamma theta C: models
+        that were equal before it differ by no more. It is never measured on models.
+        """
+        noise = np.where(on_air, plan.beta / plan.alpha * sigma**2, 0.0).sum() / max(1, int(on_air.sum()))
+        return float(noise + (gamma * plan.theta * self._settings.step_rms) ** 2)
 
     def release(
         self,

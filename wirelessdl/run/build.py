@@ -255,7 +255,7 @@ def _with_target(builder: Builder, world: World) -> World:
 
 def superposed_at_all(access: Access) -> bool:
     """Whether senders are superposed, and aligned at all receivers at once as far as the scenario says."""
-    return not (access.orthogonal or access.coded or access.lays_out_frames)
+    return not (access.orthogonal or access.coded or access.lays_out_frames or access.separates)
 
 
 def _offsets(builder: Builder, streams: Streams, frame: Frame, channel: Chain, access: Access) -> Offsets | None:
@@ -284,7 +284,8 @@ def _access(builder: Builder, streams: Streams) -> Access:
     """The way across the air, built in or the user's."""
     scenario = builder.scenario
     part, radio = scenario.radio.access, scenario.radio
-    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams, "silent": scenario.alone}
+    given = {"radio": radio, "nodes": scenario.network.nodes, "streams": streams}
+    given |= {"silent": scenario.alone, "server": scenario.network.server}
     built: Access = builder.construct("radio.access", part, **given)
     if not part.is_user_class:
         return built

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from wirelessdl.arrays import FloatArray
+from wirelessdl.channel.antennas import Antennas
 from wirelessdl.channel.fading_samples import FadingSamples
 from wirelessdl.channel.los import ChannelCondition
 from wirelessdl.channel.model import Chain
 from wirelessdl.channel.pathloss.formulas import LOS_PROBABILITY
+from wirelessdl.channel.server import ServerParts
 from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ScenarioError
 from wirelessdl.families import member
@@ -73,6 +75,7 @@ class BuiltNetwork:
     reach: Reach | None  # how far non-neighbours are heard, where that ends
     heard_links: int  # at the start, non-neighbours included
     buildings_m: FloatArray
+    server: ServerParts | None
 
 
 def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
@@ -124,8 +127,16 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
     access = member("access", radio.access.name)
     phases = ("fading" if radio.flight_time else "no") if access is None else access.needs_phases(radio)
     flight_hz = builder.scenario.channel.frequency_hz if phases == "flight" else None
-    channel = Chain(models, streams, offset_hz=offset_hz, phases=phases != "no", flight_hz=flight_hz)
-    fading = FadingSamples(models, condition, streams)
+    array = Antennas(radio.antennas, radio.antenna_correlation)
+    phased = phases != "no" or array.count > 1
+    channel = Chain(models, streams, offset_hz=offset_hz, phases=phased, flight_hz=flight_hz, antennas=array)
+    for named in channel.models:
+        if array.count > 1 and named.response is not None and not named.small_scale:
+            raise builder.fail(
+                f"radio.antennas is {array.count} with channel model {named.name}; it has h of one antenna: set "
+                "antennas = 1"
+            )
+    fading = FadingSamples(models, condition, streams, array)
     power_dbm = builder.check(
         "radio",
         lambda: values_of(
@@ -166,6 +177,40 @@ def build_network(builder: Builder, streams: Streams) -> BuiltNetwork:
         reach=reach,
         heard_links=heard,
         buildings_m=buildings_m,
+        server=_server(builder, streams, geometry, checked, fading, flight_hz),
+    )
+
+
+def _server(
+    builder: Builder,
+    streams: Streams,
+    geometry: Geometry,
+    streets: StreetMap | None,
+    fading: FadingSamples,
+    flight_hz: float | None,
+) -> ServerParts | None:
+    """The server, in its place, with copies of the channel models; None without one."""
+    given, radio = builder.scenario.network.server, builder.scenario.radio
+    if given == "none":
+        return None
+    places = geometry.position_m
+    if given.at == "center":
+        ground = (places.min(axis=0) + places.max(axis=0))[:2] / 2
+        if streets is not None:  # the outdoor place nearest to it, by metres
+            reach_m = int(np.ceil(np.ptp(places[:, :2], axis=0).max() / 2)) + 1
+            steps = np.mgrid[-reach_m : reach_m + 1, -reach_m : reach_m + 1].reshape(2, -1).T
+            outdoors = steps[~np.asarray(streets.indoors(ground + steps))]
+            ground = ground + outdoors[np.argmin(np.hypot(*outdoors.T))]
+    else:
+        ground = np.array(given.at)
+        if streets is not None and streets.indoors(ground[None]).any():
+            raise builder.fail(f"network.server.at is {given.at}; that is in a building of network.map: use a street")
+    position = np.array([*ground, given.height_m])
+    builder.check("network.server", lambda: require_apart(np.vstack([places, position])))
+    array = Antennas(max(given.antennas, radio.antennas), radio.antenna_correlation)
+    chain = Chain(fading.copies_of_all(), streams, prefix="server", phases=True, flight_hz=flight_hz, antennas=array)
+    return ServerParts(
+        position, chain, given.antennas, radio.antennas, float(dbm_to_w(np.array(given.power_dbm))), given.up
     )
 
 

@@ -241,7 +241,7 @@ def _payload_power_w(record: RoundRecord, planned_w: FloatArray) -> FloatArray:
     steps, radiated_w = record.decision.carried.announced, record.result.radiated_w
     if radiated_w is None:
         return planned_w
-    payloads = np.bincount(np.concatenate([step.senders for step in steps]), minlength=len(planned_w))
+    payloads = np.bincount(np.concatenate([step.senders for step in steps]), minlength=len(planned_w))[: len(planned_w)]
     return np.asarray(fetch([radiated_w])[0] / np.maximum(payloads, 1))
 
 
@@ -366,6 +366,10 @@ def _noise_of_mean(record: RoundRecord, thermal_w: float) -> tuple[float, float]
     jammer_w = 0.0 if decision.channel.jammer_w is None else decision.channel.jammer_w
     receiver_w = np.broadcast_to(0.0 if decision.carried.coded else thermal_w + jammer_w, sent.shape)
     privacy, received = noise_of_mean(decision.carried.steps, decision.on_air, sent, receiver_w)
+    if (missed := decision.carried.rounds.get("column_error")) is not None:  # pairs do not cancel by as much
+        plan, on_air = decision.plan, decision.on_air
+        shared = np.where(on_air, plan.beta / plan.alpha * decision.sigma**2 - sent, 0.0).sum()
+        privacy += missed**2 * shared / max(int(on_air.sum()), 1) ** 2
     if record.result.receiver_noise is not None:
         received = float(fetch([record.result.receiver_noise])[0]) / max(int(decision.on_air.sum()), 1) ** 2
     return privacy, received

@@ -57,7 +57,7 @@ PARTS: dict[str, PartKind] = {
     "channel.models": PartKind(CHANNELS, "gain(links, time_s, rng)", ("frequency_hz", "condition", "find_file")),
     "radio.csi": PartKind(CSI, "estimate(links, gain, pilot_w, noise_w, rng)"),
     "radio.access": PartKind(
-        classes("access"), "mix(links, gain, amplitude, on_air)", ("radio", "nodes", "streams", "silent")
+        classes("access"), "mix(links, gain, amplitude, on_air)", ("radio", "nodes", "streams", "silent", "server")
     ),
     "power.allocator": PartKind(ALLOCATORS, "allocate(problem, theta)", ("objective",)),
     "privacy.noise": PartKind(classes("mechanism"), "protect(plan, on_air, links, sigma)", ("privacy",)),

@@ -40,6 +40,7 @@ def make_observer(world: World) -> Observer:
         csi=world.csi,
         blockage=world.blockage if faults.blockage.name != "none" else None,
         jammer=world.jammer if faults.jammer.name != "none" else None,
+        server=None if scenario.silent else world.server,
         labels={
             "network.mobility": scenario.network.mobility,
             "network.topology": scenario.network.topology,
@@ -54,6 +55,7 @@ def make_observer(world: World) -> Observer:
         physical=scenario.radio.interference == "physical" and not scenario.silent,
         reach_m=None if world.reach is None else world.reach.radius_m,
         offsets=world.offsets,
+        arrays=world.access.separates or (world.access.lays_out_frames and scenario.radio.antennas > 1),
     )
     return Observer(
         parts,
@@ -75,10 +77,13 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
 
     def h_at(links: Links, times_ns: Sequence[int]) -> NDArray[np.complex128]:
         assert observer is not None
-        times_s = [to_s(time_ns) for time_ns in times_ns]
-        gain, phase_rad = observer.gains_at(links, times_s, goes_on=True)
-        assert phase_rad is not None
-        return np.asarray(gain * np.exp(1j * phase_rad))
+        h = observer.gains_at(links, [to_s(time_ns) for time_ns in times_ns], goes_on=True)[1]
+        assert h is not None
+        return h
+
+    def server_at(times_ns: Sequence[int]) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        assert observer is not None
+        return observer.server_at([to_s(time_ns) for time_ns in times_ns])
 
     scenario = world.scenario
     radio, pilots = scenario.radio, capability(world.csi, "symbols")
@@ -99,8 +104,11 @@ def make_carrier(world: World, observer: Observer | None = None) -> Carrier:
             phase_error_rad=radio.phase_error_rad,
             timing_error_s=radio.timing_error_s,
             number_s=radio.control_bits / radio.control_bps,
+            array=world.channel.array,
+            half_duplex=radio.duplex == "half",
             later=later,
             h_at=h_at,
+            server_at=server_at,
         )
     )
 
@@ -265,6 +273,7 @@ def make_releases(world: World, pending: PendingGradients) -> Releases:
         promised=privacy.promised,
         counts_links=world.terms.counts_links,
         radius=learning.projection_radius,
+        step_rms=privacy.clip_norm / math.sqrt(world.learning.learner.size),
         coded=world.access.coded,
         least_step=world.learning.settings.least_step,
     )

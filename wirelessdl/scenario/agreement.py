@@ -18,7 +18,7 @@ def require_agreement(scenario: "Scenario") -> None:
     for problem in _total(scenario):
         raise ValueError(problem)
     _require_members(scenario)
-    for rules in (_passes, _protection, _aligned, _channel):
+    for rules in (_passes, _protection, _antennas, _aligned, _channel):
         for problem in rules(scenario):
             raise ValueError(problem)
 
@@ -145,6 +145,37 @@ def _protection(scenario: "Scenario") -> Iterator[str]:
             'power.multiplier is "balanced" while power.balance is false; set balance = "receiver" or "power", '
             'or multiplier = "auto"'
         )
+
+
+def _antennas(scenario: "Scenario") -> Iterator[str]:
+    """Several antennas are one receiver's: what it makes of them is a matter of its access."""
+    radio, server = scenario.radio, scenario.network.server
+    if (
+        server != "none"
+        and not scenario.silent
+        and (radio.access.name != "oac" or getattr(radio, "alignment", "") != "server")
+    ):
+        yield (
+            'network.server is given where nodes do not align to it: set radio.access = "oac" and alignment = '
+            '"server", or server = "none"'
+        )
+    if radio.antenna_correlation and radio.antennas == 1 and server == "none":
+        yield f"radio.antenna_correlation is {radio.antenna_correlation:g} with one antenna: set it to 0, or antennas"
+    if radio.antennas == 1:
+        return
+    what, alignment = f"radio.antennas is {radio.antennas}", getattr(radio, "alignment", "")
+    clashes = (
+        (radio.subbands > 1, f"radio.subbands {radio.subbands}", "set subbands = 1"),
+        (radio.csi.is_user_class, f"radio.csi {radio.csi.name}", 'use "pilots" or "perfect"'),
+        (
+            radio.access.name == "oac" and alignment in ("all", "turns"),
+            f'radio.alignment "{alignment}", which aligns to single antennas',
+            'use "hubs", "server" or "none"',
+        ),
+    )
+    for there, other, remedy in clashes:
+        if there:
+            yield f"{what} with {other}: {remedy}, or antennas = 1"
 
 
 def _aligned(scenario: "Scenario") -> Iterator[str]:

@@ -15,6 +15,7 @@ data. Overrides of the user's own come after it and win.
     own-noise    the scenario with noise of each node's own alone
     tdma         the scenario with one sender after another instead of over-the-air computation
     digital      the same with quantised, coded messages that are repeated until they arrive
+    server       the scenario with a server in the middle instead of any other alignment
 """
 
 import tomllib
@@ -164,10 +165,18 @@ _NO_NOISE = (
     "privacy.budget_total=inf",
     _NO_STAGE,
 )
-_SILENT = ("network.topology=none", *_INDEPENDENT, *_NO_PASSES, "power.multiplier=auto", _NO_STAGE)
+_SILENT = (
+    "network.topology=none",
+    "network.server=none",
+    *_INDEPENDENT,
+    *_NO_PASSES,
+    "power.multiplier=auto",
+    _NO_STAGE,
+)
 # a sender that is heard alone hides behind its own noise, and Metropolis weights need no balancing
 _TDMA = (
     "radio.access=tdma",
+    "network.server=none",
     "radio.duplex=full",
     "power.allocator=lp",
     "power.objective=own-noise",
@@ -239,6 +248,27 @@ BASELINES: dict[str, Baseline] = {
         ),
         Baseline(
             "tdma", "One sender after another instead of over-the-air computation.", (*_TDMA, "power.multiplier=auto")
+        ),
+        Baseline(
+            "server",
+            "A server in the middle collects and sends back, in place of any other alignment.",
+            (
+                *_NO_PASSES,
+                "radio.access=oac",
+                "radio.alignment=server",
+                "network.server={ at = 'center' }",
+                "radio.subbands=1",
+                "radio.payload_slots=auto",
+                "radio.use_full_power=false",
+                "radio.truncate_snr_db=auto",
+                "power.allocator=lp",
+                "power.objective=own-noise",
+                "power.balance=receiver",
+                "power.multiplier=auto",
+                "power.schedule=static",
+                "privacy.protocol=hardened",
+                "privacy.credit_thermal=false",
+            ),
         ),
         Baseline(
             "digital",

@@ -35,6 +35,21 @@ class ScenarioSection(Section):
     )
 
 
+class Server(Section):
+    """A node without data that everyone may hear: `network.server`."""
+
+    at: Literal["center"] | Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)] = "center"
+    antennas: Annotated[int, Field(ge=1, le=256)] = 1
+    power_dbm: Annotated[FiniteFloat, Field(ge=-200, le=200)] = 23.0
+    height_m: Annotated[FiniteFloat, Field(gt=0, le=1000)] = 1.5
+    down: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] = Field([])
+    without: Literal["wait", "hubs"] = "wait"
+
+    def up(self, round: int) -> bool:
+        """Whether it works in a round."""
+        return not any(first <= round <= last for first, last in self.down)
+
+
 class NetworkSection(Section):
     """Nodes, their positions and the links between them."""
 
@@ -46,6 +61,16 @@ class NetworkSection(Section):
     map: Part = Field(Part(kind="none"), description="Streets and buildings, for placement, motion and sight.")  # type: ignore[call-arg]
     placement: Part = Field(Part(kind="disc"), description="Positions at time zero.")  # type: ignore[call-arg]
     mobility: Part = Field(Part(kind="static"), description="Motion of the nodes.")  # type: ignore[call-arg]
+    server: Literal["none"] | Server = Field(
+        "none",
+        json_schema_extra=rule_text(
+            'must be "none", or a table of at ("center" or [x, y] in m), antennas (1 to 256), power_dbm, height_m, '
+            'down (a list of [first, last] rounds) and without ("wait" or "hubs")'
+        ),
+        description='A node without data that collects and sends back, with radio.alignment "server". '
+        '{ at = "center" or [x, y] in m, antennas = 1, power_dbm = 23, height_m = 1.5, down = [[first, last], ...], '
+        'without = "wait" or "hubs" }: down are rounds in which it has failed, without what nodes then do.',
+    )
     joint_window: Count = Field(
         10,
         description="Frames over which the union of links is checked for connectivity, if the graph follows motion.",
@@ -86,6 +111,16 @@ class RadioKeys(Section):
         description="Subbands into which the bandwidth is divided. A payload is a grid of resource blocks, slot by "
         "subband, each with its own pilots, gains, weights and coordinates. Only channel models that depend on "
         "frequency (tdl, replay) give subbands different gains.",
+    )
+    antennas: Annotated[int, Field(ge=1, le=256)] = Field(
+        1,
+        description="Receive antennas of each node; it sends with one. tdma and digital combine by maximum ratio, hubs "
+        'collect through a beam, alignment "none" separates senders.',
+    )
+    antenna_correlation: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
+        0.0,
+        json_schema_extra=rule_text("must be >= 0 and < 1"),
+        description="Correlation r of h at adjacent antennas, r^n at n antennas apart.",
     )
     noise_figure_db: Annotated[FiniteFloat, Field(ge=0, le=200)] = Field(7.0, description="Receiver noise figure.")
     temperature_k: Positive = Field(290.0, description="Receiver temperature.")

@@ -311,4 +311,4 @@ def in_units_of_largest(images: NDArray[Any]) -> NDArray[np.float32]:
     """Images as float32, each over its own largest value: stored bytes and fractions are the same image."""
     pixels = np.maximum(images, 0).astype(np.float64)
     largest = pixels.max(axis=(1, 2, 3), keepdims=True)
-    return (pixels / np.where(largest > 0, largest, 1.0)).astype(np.float32)
+    return np.asarray(pixels / np.where(largest > 0, largest, 1.0), dtype=np.float32)
