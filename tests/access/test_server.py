@@ -83,16 +83,17 @@ def test_energy_and_airtime_are_those_by_hand(tmp_path):
     scenario = served(radio={"csi": {"kind": "pilots", "symbols": 4}, "guard_s": 1e-5}, scenario={"rounds": 1})
     run = simulate(scenario, out=tmp_path, device="cpu")
     symbols = -(-build(scenario, device="cpu").learning.learner.size // 2)
-    payload_s, pilot_s, guard_s, announced_s = 3 * -(-symbols // 3) / 1e6, 4e-6, 1e-5, 6 * 16 / 1e7
+    payload_s, pilot_s, guard_s, number_s = 3 * -(-symbols // 3) / 1e6, 4e-6, 1e-5, 16 / 1e7
+    announced_s = (6 + 2) * number_s  # what each node holds; by what they scale, and the size of the mean
     collect_s = announced_s + guard_s + 3 * (pilot_s + 2 * guard_s) + payload_s
     back_s = 4 * pilot_s + payload_s
     row = wirelessdl.open_run(run.path).rounds.iloc[0]
     assert row["airtime_s"] == pytest.approx(6 * pilot_s + guard_s + collect_s + back_s + guard_s, abs=2e-8)
     power_w = 10 ** ((23 - 30) / 10)
-    nominal = 6 * power_w * (pilot_s + payload_s + announced_s / 6)
+    nominal = 6 * power_w * (pilot_s + payload_s + number_s)
     assert row["energy_nominal_j"] == pytest.approx(nominal, rel=1e-4)
     assert row["energy_j"] < nominal
-    assert row["server_j"] == pytest.approx(power_w * (payload_s + 7 * pilot_s), rel=1e-6)
+    assert row["server_j"] == pytest.approx(power_w * (payload_s + 7 * pilot_s + 2 * number_s), rel=1e-6)
     assert row["server_members"] == 6
 
 

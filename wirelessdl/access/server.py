@@ -109,11 +109,11 @@ class ServerCarrier(HubCarrier):
             return self._hubs.carry(given)
         carried = super().carry(given)
         count = float(given.on_air.sum())
-        own_s = self._payload_ns + (2 * self._slots + 1) * self._given.frame.own_pilot_ns
+        own_ns = self._payload_ns + (2 * self._slots + 1) * self._given.frame.own_pilot_ns + self._hub_numbers_ns
         rounds = {
             "uncollected": carried.rounds["uncollected"],
             "server_members": count,
-            "server_j": self._server_w * to_s(own_s) if count else 0.0,
+            "server_j": self._server_w * to_s(own_ns) if count else 0.0,
         }
         nodes = {name: carried.nodes[name] for name in ("collected", "component")}
         multiplier = np.full(len(given.on_air), count)

@@ -215,6 +215,7 @@ _ONE_NODE = (
 
 _PUBLISHED = (
     "network.topology=none",
+    "network.server=none",
     "radio.access=published",
     "power.allocator=lp",
     "power.objective=own-noise",
