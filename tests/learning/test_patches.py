@@ -40,6 +40,7 @@ def slow_twin(image, features):
                 sums[(1, k, *cell)] += max(-response[k], 0)
     # cells first, then the halves, then filters
     pooled = np.sqrt(sums / count).transpose(2, 3, 0, 1).ravel()
+    pooled = (pooled - pooled.mean()) / pooled.std()
     row = (pooled - mean.numpy()) @ whiten.numpy().astype(float)
     return features.norm * row / np.linalg.norm(row)
 

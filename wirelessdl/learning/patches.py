@@ -4,7 +4,8 @@
                  p <- (p - mean(p)) / sqrt(var(p) + .04^2)
     filters      f_k: patches of synthetic images, drawn at random among the 70% of larger norm, whitened, of norm 1
     responses    r_k = f_k . W (p - m); W = (S + .1)^-1/2, with m and S the mean and covariance of synthetic patches
-    features     v: square roots of the means of max(r_k, 0) and max(-r_k, 0) over pool x pool cells, 2 filters pool^2
+    features     square roots of the means of max(r_k, 0) and max(-r_k, 0) over pool x pool cells, 2 filters pool^2
+    v            these less their own mean over their own deviation, so that rich and plain images are alike
     whitened     (v - mean) V (E + .03 mean(E))^-1/2, with V and E the `dimensions` leading eigenvectors and eigenvalues
                  of the covariance of v over synthetic images; scaled to `norm`
 
@@ -93,9 +94,9 @@ class _Bank:
         self.patch, self.pool = patch, pool
 
     def pooled(self, pixels: Float32Array) -> Tensor:
-        """Square roots of pooled rectified responses, `[n, 2 filters pool^2]`. pixels: [n, C, H, W].
+        """Square roots of pooled rectified responses, each image's standardised. `[n, 2 filters pool^2]`.
 
-        mean(max(r, 0)) and mean(max(-r, 0)) are half of mean(|r|) +- mean(r), and the mean of r is that of patches.
+        mean(max(r, 0)) and mean(max(-r, 0)) are half of mean(|r|) +- mean(r). pixels: [n, C, H, W].
         """
         count = len(pixels)
         patches = normalised(patches_of(torch.from_numpy(pixels), self.patch))
@@ -106,7 +107,9 @@ class _Bank:
         signed = torch.bmm(cells, response)
         size = torch.bmm(cells, response.abs_())
         halves = torch.cat([size + signed, size - signed], dim=2).mul_(0.5)
-        return halves.clamp_min_(0.0).sqrt_().flatten(1)
+        rooted = halves.clamp_min_(0.0).sqrt_().flatten(1)
+        variance, mean = torch.var_mean(rooted, dim=1, correction=0, keepdim=True)
+        return (rooted - mean) / torch.sqrt(variance + 1e-12)
 
 
 def patches_of(images: Tensor, patch: int) -> Tensor:
@@ -161,19 +164,20 @@ def _from_synthetic(
 def dead_leaves(shape: tuple[int, int, int], count: int, rng: np.random.Generator) -> Float32Array:
     """Synthetic images, `[count, C, H, W]` in 0..1: discs that cover each other."""
     channels, height, width = shape
-    # distances to the middle of the image, in units of 32 pixels: leaves are alike in images of any size
-    size = max(height, width)
-    y, x = ((np.arange(n, dtype=np.float32) + 0.5 - n / 2) * (32.0 / size) for n in (height, width))
-    images = np.zeros((count, *shape), dtype=np.float32)
+    # distances to the middle of the image, in units of 1/32 of its size: leaves are alike in images of any size
+    pixel = 32.0 / max(height, width)
+    y, x = ((np.arange(n, dtype=np.float32) + 0.5 - n / 2) * pixel for n in (height, width))
+    images = np.full((count, *shape), 0.5, dtype=np.float32)
     for _ in range(_LEAVES):
         radius = (1.5**-2 + rng.random(count) * (24.0**-2 - 1.5**-2)) ** -0.5  # density r^-3 from 1.5 to 24
         middle = rng.uniform(-24.0, 24.0, size=(2, count))
-        shade = rng.random((count, 1)) + (0.35 * rng.standard_normal((count, channels)) if channels > 1 else 0.0)
+        shade = rng.random((count, 1)) + (0.1 * rng.standard_normal((count, channels)) if channels > 1 else 0.0)
         slope = 0.02 * rng.standard_normal((2, count))
         reach, (top, left), tint, (down, across) = (one.astype(np.float32) for one in (radius, middle, shade, slope))
-        far = (y - top[:, None]) ** 2, (x - left[:, None]) ** 2
-        inside = far[0][:, :, None] + far[1][:, None, :] <= reach[:, None, None] ** 2
+        far = ((y - top[:, None]) ** 2)[:, :, None] + ((x - left[:, None]) ** 2)[:, None, :]
+        # edges are as wide as a pixel, as a camera sees them
+        cover = np.clip((reach[:, None, None] - np.sqrt(far)) / pixel + 0.5, 0.0, 1.0)
         ramp = (down[:, None] * y)[:, :, None] + (across[:, None] * x)[:, None, :]
         for channel in range(channels):
-            np.copyto(images[:, channel], ramp + tint[:, channel, None, None], where=inside)
+            images[:, channel] += cover * (ramp + tint[:, channel, None, None] - images[:, channel])
     return np.clip(images, 0.0, 1.0)

@@ -156,7 +156,36 @@ class WarmUp:
         return self.start + (self.initial - self.start) * (round - 1) / self.length
 
 
+class Auto:
+    """A constant rate from public numbers: noise in a score reaches score_noise, or the step its largest stable size.
+
+        gamma = min(score_noise / (T R s), max_step / R^2),    s = kappa 2C / (N mu)
+
+    R is the norm of a sample's features, N the number of samples of all nodes (under unit = "node", of nodes), mu the
+    promised total as one Gaussian release, and kappa = sqrt(K own) the deviation of noise in the network's mean over
+    that of a trusted centre; own is the share of a node's hidden noise that does not cancel in the mean. T full-batch
+    rounds at gamma leave noise of deviation gamma T s in each weight of the mean, so gamma T R s in a score: T and the
+    number of features cancel. No data are looked at; only their number, which is public.
+    """
+
+    spans_run = True  # more rounds would have had smaller steps
+
+    def __init__(
+        self,
+        rounds: int,
+        score_step: float,
+        row_norm: float,
+        score_noise: Rate = 0.7,
+        max_step: Rate = 64.0,
+    ):
+        self._rate = min(score_noise / max(rounds * score_step, 1e-300), max_step / row_norm**2)
+
+    def rate(self, round: int) -> float:  # noqa: ARG002
+        return self._rate
+
+
 SCHEDULES = {
+    "auto": Auto,
     "inverse-sqrt": InverseSqrt,
     "constant": Constant,
     "inverse": Inverse,

@@ -1,7 +1,7 @@
 """Builds model, data and partition, and checks them against each other before anything is allocated."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ import numpy as np
 
 from wirelessdl.arrays import IntArray
 from wirelessdl.families import kind_of_update, member
+from wirelessdl.gaussian import analytic_mu
 from wirelessdl.learning.batch import sample_shape
 from wirelessdl.learning.clipping import sensitivity, step_rounding
 from wirelessdl.learning.data import Dataset
@@ -33,6 +34,7 @@ from wirelessdl.streams import Streams
 from wirelessdl.trace.run import Run
 
 _MAX_ROUNDING = 0.1  # share of the sensitivity in real arithmetic
+_USUAL_RATIO = math.sqrt(2.0)  # of pairs, where the first plan chooses it
 _MIN_SIGMA = 1e-100  # of noise: its square is still a number
 # changes data and clients before anything is built on them: an audit plants its samples so
 Plant: TypeAlias = Callable[[Dataset, list[IntArray]], tuple[Dataset, list[IntArray]]]
@@ -59,12 +61,14 @@ def build_learning(
     mechanism: Mechanism = builder.part("privacy.noise", noise, privacy=scenario.privacy)
     if noise.is_user_class:
         mechanism = UserMechanism(noise.name, mechanism)
-    schedule = builder.part("learning.learning_rate", scenario.learning.learning_rate, rounds=scenario.scenario.rounds)
-    least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
-    if scenario.learning.learning_rate.is_user_class:
-        schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
-    data, public = _data(builder)
+    data, maps = _data(builder)
     client_indices = _client_indices(builder, data, streams)
+    row_norm, score_step = _of_scores(builder, maps, mechanism, sum(map(len, client_indices)))
+    rate, given = scenario.learning.learning_rate, {"score_step": score_step, "row_norm": row_norm}
+    schedule = builder.part("learning.learning_rate", rate, rounds=scenario.scenario.rounds, **given)
+    least_step = _least_rate(builder, schedule) * least_multiplier(scenario)
+    if rate.is_user_class:
+        schedule = CheckedSchedule(schedule, scenario.privacy.rho, _MIN_SIGMA)
     if plant is not None:
         data, client_indices = plant(data, client_indices)
     learner = _learner(builder, data, streams)
@@ -76,7 +80,7 @@ def build_learning(
         learning=engine,
         schedule=schedule,
         mechanism=mechanism,
-        public=public,
+        public=tuple(one.public for one in maps),
     )
 
 
@@ -124,8 +128,8 @@ def _least_rate(builder: Builder, schedule: Schedule) -> float:
     return min(rates)
 
 
-def _data(builder: Builder) -> tuple[Dataset, tuple[str, ...]]:
-    """Samples as a model gets them, and what is public in them."""
+def _data(builder: Builder) -> tuple[Dataset, list[Map]]:
+    """Samples as a model gets them, and the maps that made them."""
     part = builder.scenario.learning.dataset
     source = builder.part("learning.dataset", part, folders=builder.catalog.folders)
 
@@ -138,7 +142,7 @@ def _data(builder: Builder) -> tuple[Dataset, tuple[str, ...]]:
     data: Dataset = builder.ask("learning.dataset", part, load)
     parts = builder.scenario.learning.features
     if len(parts) == 1 and parts[0].name == "none":
-        return data, ()
+        return data, []
     if builder.scenario.learning.augment != "none":
         raise builder.fail(
             f'learning.augment is "{builder.scenario.learning.augment}" with learning.features "{parts[0].name}"; '
@@ -156,7 +160,32 @@ def _data(builder: Builder) -> tuple[Dataset, tuple[str, ...]]:
         built = builder.part(where, part, find_class=find_class)
         maps.append(Map(built, part.name, part.is_user_class))
     mapped: Dataset = builder.check("learning.features", lambda: side_by_side(data, maps))
-    return mapped, tuple(one.public for one in maps)
+    return mapped, maps
+
+
+def _of_scores(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, samples: int) -> tuple[float, float]:
+    """R, the norm of a sample's features, and R s, of `schedule.Auto`: from public numbers, where the rate is auto."""
+    scenario = builder.scenario
+    privacy, learning, nodes = scenario.privacy, scenario.learning, scenario.network.nodes
+    if learning.learning_rate.name != "auto":
+        return 1.0, 0.0
+    norms = [getattr(one.features, "norm", None) for one in maps]
+    refused = (
+        (learning.sampling != "full", f'learning.sampling "{learning.sampling}"', 'sampling = "full"'),
+        (math.isfinite(privacy.epsilon_max), "privacy.epsilon_max alone", "privacy.epsilon_total"),
+        (not norms or None in norms, "learning.features of no declared norm", 'features = "random-patches", say'),
+    )
+    for wrong, what, remedy in refused:
+        if wrong:
+            raise builder.fail(
+                f'learning.learning_rate is "auto" with {what}; its rule does not hold there: set {remedy}'
+            )
+    row_norm = math.hypot(*norms)
+    ratio = mechanism.chosen(_USUAL_RATIO) if mechanism.ratio is None else mechanism
+    kappa = math.sqrt(nodes * ratio.least_own(nodes))
+    protected = samples if privacy.unit == "sample" else nodes
+    mu = math.inf if scenario.silent else analytic_mu(privacy.epsilon_total, privacy.delta_total)
+    return row_norm, row_norm * kappa * 2.0 * privacy.clip_norm / (protected * mu)
 
 
 def _client_indices(builder: Builder, data: Dataset, streams: Streams) -> list[IntArray]:
