@@ -256,7 +256,6 @@ def test_a_run_begins_as_previewed_and_takes_the_airtime_that_was_said(found, tm
     assert run.summary["epsilon_own_total"] == pytest.approx(min(found.forecast_own.values()), rel=1e-9)
     cost = found.passes
     assert run.summary["airtime_s"] == pytest.approx(cost.airtime_s)
-    assert 0.0 < run.summary["energy_j"] <= cost.energy_j
     bare = wirelessdl.simulate(
         scenario(radio={"mixing_passes": 0}, learning={"closing_passes": 0}), out=tmp_path, device="cpu"
     )

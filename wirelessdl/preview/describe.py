@@ -300,9 +300,7 @@ def _pass_cost(cost: PassCost) -> str:
     closing = f"{cost.closing} more in the last round" if cost.passes else f"{cost.closing} in the last round"
     counts = [f"{cost.passes} after every payload"] if cost.passes else []
     counts += [closing] if cost.closing else []
-    round_ms, passes_ms = 1e3 * cost.round_airtime_s, 1e3 * cost.round_passes_s
     return (
-        f"{', '.join(counts)} ({cost.mixing}): {passes_ms:.3g} of {round_ms:.3g} ms on air a round, "
-        f"{cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s and at most {prefixed(cost.energy_passes_j, 'J')} of "
-        f"{prefixed(cost.energy_j, 'J')} in the whole run; they cost no epsilon"
+        f"{', '.join(counts)} ({cost.mixing}): {cost.airtime_passes_s:.3g} of {cost.airtime_s:.3g} s on air in the "
+        "whole run; they cost no epsilon"
     )

@@ -26,7 +26,6 @@ from wirelessdl.power.joint import RATIOS, Forecast, JointPlan, predict, shapes
 from wirelessdl.power.problem import TOLERANCE, PowerPlan
 from wirelessdl.privacy.terms import Exposure, PrivacyAssumptions, kept_declaration
 from wirelessdl.privacy.totals import release_mu
-from wirelessdl.radio.frame import Frame
 from wirelessdl.radio.frame_channel import FrameChannel, SlotChannel, sinr_db
 from wirelessdl.radio.participation import Turns
 from wirelessdl.round.releases import PendingGradients
@@ -51,7 +50,7 @@ PASSES = (0, 2, 5, 10, 20)  # that a scenario's own number is compared with
 
 @dataclass(frozen=True)
 class PassCost:
-    """Mixing passes and their price. Times in s, energies of all nodes in J; `*_passes_*`: what passes add of it.
+    """Mixing passes and their price: airtime of the whole run, and what passes add of it, in s.
 
     passes: after every payload. closing: further ones in the last round.
     """
@@ -59,12 +58,8 @@ class PassCost:
     passes: int
     closing: int
     mixing: str
-    round_airtime_s: float
-    round_passes_s: float
     airtime_s: float
     airtime_passes_s: float
-    energy_j: float
-    energy_passes_j: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +151,7 @@ def preview_plan(world: World) -> PlanPreview:
         privacy=privacy,
         protection=protection,
         joint=joint,
-        passes=pass_cost(world, plan.power_w),
+        passes=pass_cost(world),
         carry=carry,
         first_frame_only=adaptive and power.objective != "own-noise",
         violation_rate=violation_rate,
@@ -316,28 +311,15 @@ def _keeps(plan: PowerPlan) -> bool:
     return bool(plan.link_epsilon.max(initial=0.0) <= plan.problem.epsilon_max * (1.0 + TOLERANCE))
 
 
-def pass_cost(world: World, power_w: FloatArray) -> PassCost | None:
-    """Of the whole run with everyone on air; None without passes. power_w: [K] W that nodes radiate at most."""
+def pass_cost(world: World) -> PassCost | None:
+    """Of the whole run; None without passes."""
     frame, rounds = world.frame, world.scenario.scenario.rounds
     if not (frame.passes or frame.closing):
         return None
-    last = frame.in_round(rounds, rounds)
-    bare = replace(frame, passes=0, closing=0)
-    first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in (frame, last, bare))
+    frames = (frame, frame.in_round(rounds, rounds), replace(frame, passes=0, closing=0))
+    first_s, last_s, bare_s = (to_s(one.airtime_ns) for one in frames)
     airtime_s = (rounds - 1) * first_s + last_s
-    radiated = {one: _energy_j(world, one, power_w) for one in (frame, last, bare)}
-    energy_j = (rounds - 1) * radiated[frame] + radiated[last]
-    return PassCost(
-        passes=frame.passes,
-        closing=frame.closing,
-        mixing=world.scenario.radio.mixing,
-        round_airtime_s=first_s,
-        round_passes_s=first_s - bare_s,
-        airtime_s=airtime_s,
-        airtime_passes_s=airtime_s - rounds * bare_s,
-        energy_j=energy_j,
-        energy_passes_j=energy_j - rounds * radiated[bare],
-    )
+    return PassCost(frame.passes, frame.closing, world.scenario.radio.mixing, airtime_s, airtime_s - rounds * bare_s)
 
 
 def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, tuple[Forecast, ...]], ...]:
@@ -351,16 +333,3 @@ def trade(joint: JointPlan, counts: Sequence[int] = PASSES) -> tuple[tuple[int, 
         rows = zip(*(predict(problem, shape, ratios) for shape in possible))
         found.append((count, tuple(min(row, key=lambda one: one.error) for row in rows)))
     return tuple(found)
-
-
-def _energy_j(world: World, frame: Frame, power_w: FloatArray) -> float:
-    everyone, nodes = np.ones(world.nodes, dtype=bool), range(world.nodes)
-    spent = world.simulation.energy.spent(
-        frame,
-        power_w=power_w,
-        sends=everyone,
-        hears=everyone,
-        missed=~everyone,
-        compute_s=np.array([to_s(world.simulation.duration_ns(node, 1)) for node in nodes]),
-    )
-    return float(spent.total_j.sum())
