@@ -40,7 +40,7 @@ CPU_LIMIT_S = 15
 # the quick tests of each module, the sharpest first: the first failure ends a mutant
 TARGETS = {
     "wirelessdl/gaussian.py": ["tests/test_gaussian.py"],
-    "wirelessdl/leakage.py": ["tests/test_leakage.py"],
+    "wirelessdl/leakage.py": ["tests/test_leakage_of_links.py"],
     "wirelessdl/round/releases.py": ["tests/round/test_releases.py"],
     "wirelessdl/privacy/accountant.py": ["tests/privacy/test_accountant.py"],
     "wirelessdl/privacy/counts.py": ["tests/privacy/test_counts.py"],

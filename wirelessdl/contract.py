@@ -137,6 +137,10 @@ _DECLARED: dict[str, tuple[tuple[str, Kind, Any, str], ...]] = {
     "faults.blockage": (
         ("still_heard", FLAG, False, "a blocked link still interferes where radio.interference is physical"),
     ),
+    "learning.features": (
+        ("public", TEXT, None, "what everyone must be taken to know of the map, in words"),
+        ("norm", NUMBER, None, "norm of every row of features at most, by which a rate can be chosen without data"),
+    ),
     "learning.partition": (("by_content", FLAG, False, "sees samples ordered by label, then by content"),),
     "learning.update": (
         ("initial", METHOD, None, "initial(received): its state before the first round, tensors"),

@@ -231,7 +231,25 @@ OPTIONS = {
         "file": {"learning.dataset": {"kind": "file", "path": "images.npz"}},
         "resnet": {"learning.dataset": {"kind": "file", "path": "images.npz"}, "learning.model": "resnet20"},
     },
-    "features": {"none": {}, "gradients": {"learning.features": "oriented-gradients"}},
+    "features": {
+        "none": {},
+        "gradients": {"learning.features": "oriented-gradients"},
+        "patches": {"learning.features": {"kind": "random-patches", "filters": 8, "dimensions": 16}},
+        "both": {"learning.features": [{"kind": "random-patches", "filters": 8}, "oriented-gradients"]},
+    },
+    "update": {
+        "sgd": {},
+        "momentum": {"learning.update": "momentum", "learning.momentum": 0.3},
+        "nesterov": {"learning.update": "nesterov"},
+        "weight-decay": {"learning.update": "weight-decay", "learning.weight_decay": 0.01},
+        "push-sum": {"learning.update": "push-sum", "learning.update_kind": "base"},
+        "local-steps": {"learning.update": "local-steps", "learning.local_steps": 2, "learning.local_rate": 0.05},
+        "heavy-ball": {"learning.update": "heavy-ball"},
+        "top-k": {"learning.update": "error-feedback", "learning.top_k": 0.2},
+        "one-bit": {"learning.update": "error-feedback", "learning.compression": "one-bit"},
+        "tracking": {"learning.update": "gradient-tracking", "learning.tracking": 0.5},
+    },
+    "gram": {"no": {}, "yes": {"privacy.gram_share": 0.2}},
     "augment": {"none": {}, "flip-crop": {"learning.augment": "flip-crop"}},
     "regret": {"no": {}, "yes": {"learning.regret": True}},
     "partition": {
@@ -268,6 +286,7 @@ OPTIONS = {
     "rate": {
         "inverse-sqrt": {},
         "constant": {"learning.learning_rate": "constant"},
+        "auto": {"learning.learning_rate": "auto"},
         "inverse": {"learning.learning_rate": {"kind": "inverse", "initial": 0.1}},
         "cosine": {"learning.learning_rate": "cosine"},
         "piecewise": {"learning.learning_rate": {"kind": "piecewise", "boundaries": [1], "rates": [0.1, 0.02]}},
@@ -335,7 +354,18 @@ OPTIONS = {
 BASELINE = "baseline"
 OPTIONS[BASELINE] = {
     name: {}
-    for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital", "central-dp")
+    for name in (
+        "none",
+        "local",
+        "central",
+        "d-psgd",
+        "no-privacy",
+        "own-noise",
+        "tdma",
+        "digital",
+        "central-dp",
+        "server",
+    )
 }
 
 

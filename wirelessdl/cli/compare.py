@@ -100,7 +100,7 @@ def _compare_runs(runs: tuple[Path, ...], as_json: bool) -> None:
             }
             for n, run in enumerate(opened)
         ]
-        near = [asdict(one) for one in others]
+        near = [{**asdict(one), "path": str(one.path)} for one in others]
         echo_json({"differing": list(keys), "runs": entries, "paired": [asdict(one) for one in pairs], "beside": near})
         return
     table = Table(box=None, pad_edge=False)

@@ -44,7 +44,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
-from wirelessdl.contract import Guard
+from wirelessdl.contract import Guard, capability
 from wirelessdl.errors import ContractError
 from wirelessdl.learning.data.dataset import Dataset
 from wirelessdl.learning.data.images import as_images, cache_folder
@@ -163,7 +163,8 @@ class Map:
     @property
     def public(self) -> str:
         """What everyone must be taken to know of it."""
-        return str(getattr(self.features, "public", f"{self.name}, as it declares"))
+        words: str | None = capability(self.features, "public")
+        return f"{self.name}, as it declares" if words is None else words
 
 
 def side_by_side(data: Dataset, maps: Sequence[Map]) -> Dataset:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wirelessdl.arrays import IntArray
+from wirelessdl.contract import capability
 from wirelessdl.families import kind_of_update, member
 from wirelessdl.gaussian import analytic_mu
 from wirelessdl.learning.batch import sample_shape
@@ -169,7 +170,7 @@ def _of_scores(builder: Builder, maps: Sequence[Map], mechanism: Mechanism, samp
     privacy, learning, nodes = scenario.privacy, scenario.learning, scenario.network.nodes
     if learning.learning_rate.name != "auto":
         return 1.0, 0.0
-    norms = [getattr(one.features, "norm", None) for one in maps]
+    norms = [capability(one.features, "norm") for one in maps]
     refused = (
         (learning.sampling != "full", f'learning.sampling "{learning.sampling}"', 'sampling = "full"'),
         (math.isfinite(privacy.epsilon_max), "privacy.epsilon_max alone", "privacy.epsilon_total"),
