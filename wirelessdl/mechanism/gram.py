@@ -47,22 +47,6 @@ if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
 
 
-def refuse(scenario: "Scenario") -> None:
-    """Raise ValueError for what does not go together with a Gram stage."""
-    privacy = scenario.privacy
-    clashes = (
-        (math.isinf(privacy.epsilon_total), "privacy.epsilon_total inf", "a share of it pays for it", "set it"),
-        (scenario.learning.update.name != "sgd", "another update", "plain steps are proven", 'use "sgd"'),
-        (privacy.unit == "node", 'privacy.unit "node"', "all samples of a node move it without bound", 'use "sample"'),
-        (math.isfinite(privacy.budget_total), "privacy.budget_total", "it is charged once", "leave it at inf"),
-        (scenario.learning.regret, "learning.regret", "the optimum is in other coordinates", "set it to false"),
-        (scenario.silent, "nothing sent", "there is nothing to release", "set it to 0"),
-    )
-    for there, other, why, remedy in clashes:
-        if there:
-            raise ValueError(f"privacy.gram_share is {privacy.gram_share:g} with {other}; {why}: {remedy}")
-
-
 def share_mu(scenario: "Scenario") -> float:
     """mu of the stage: its share of what the promised total allows a release that nothing amplifies; 0 without one."""
     privacy = scenario.privacy

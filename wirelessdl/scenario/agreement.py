@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wirelessdl.families import MEMBERS, Family, member, modules
-from wirelessdl.mechanism import gram
 
 if TYPE_CHECKING:
     from wirelessdl.scenario.schema import Scenario
@@ -54,7 +53,7 @@ def _require_members(scenario: "Scenario") -> None:
         )
     _require_read_keys(scenario, update)
     if scenario.privacy.gram_share:
-        gram.refuse(scenario)
+        _require_gram(scenario)
     parts: tuple[tuple[Family, str], ...] = (
         ("mechanism", scenario.privacy.noise.name),
         ("access", scenario.radio.access.name),
@@ -64,6 +63,22 @@ def _require_members(scenario: "Scenario") -> None:
         module = member(family, name)
         if module is not None and hasattr(module, "refuse"):
             module.refuse(scenario)
+
+
+def _require_gram(scenario: "Scenario") -> None:
+    """Raise ValueError for what does not go together with a Gram stage."""
+    privacy = scenario.privacy
+    clashes = (
+        (math.isinf(privacy.epsilon_total), "privacy.epsilon_total inf", "a share of it pays for it", "set it"),
+        (scenario.learning.update.name != "sgd", "another update", "plain steps are proven", 'use "sgd"'),
+        (privacy.unit == "node", 'privacy.unit "node"', "all samples of a node move it without bound", 'use "sample"'),
+        (math.isfinite(privacy.budget_total), "privacy.budget_total", "it is charged once", "leave it at inf"),
+        (scenario.learning.regret, "learning.regret", "the optimum is in other coordinates", "set it to false"),
+        (scenario.silent, "nothing sent", "there is nothing to release", "set it to 0"),
+    )
+    for there, other, why, remedy in clashes:
+        if there:
+            raise ValueError(f"privacy.gram_share is {privacy.gram_share:g} with {other}; {why}: {remedy}")
 
 
 def _require_read_keys(scenario: "Scenario", update: str) -> None:
