@@ -333,7 +333,7 @@ OPTIONS = {
 # A baseline is no key: it is named beside the scenario, `--baseline`. "none": the scenario itself.
 BASELINE = "baseline"
 OPTIONS[BASELINE] = {
-    name: {} for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital")
+    name: {} for name in ("none", "local", "central", "d-psgd", "no-privacy", "own-noise", "tdma", "digital", "server")
 }
 
 
